@@ -7,6 +7,7 @@
  *   waves    one kernel of a million blocks with a duration: each block is placed when another ends
  *   program  200,000 launches with 200 million blocks, as a traced program has them: on one stream, on two, and on one
  *            with a small kernel beside
+ *   streams  the same on 1 to 32 streams: the cost of a block, and the memory
  *   memory   ten million blocks with a duration, with everything that a prediction records
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU that always skips one SM, shrunk to the kernel that shows it
@@ -32,7 +33,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static void fail(const gs_error *error) {
     fprintf(stderr, "bench: %s\n", error->message);
@@ -239,6 +242,61 @@ static void measure_program(void) {
         gs_run_free(little);
     }
     gs_gpu_free(gpu);
+}
+
+/* ---- many streams ---- */
+
+struct cost {
+    double ns; /* for a block */
+    int64_t blocks;
+    double run_mb, mb; /* the most memory: before it is played, and then */
+};
+
+static double most_mb(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024;
+}
+
+/* In a process of its own, because the most memory that a process had never becomes less. */
+static struct cost streams_cost(int streams, bool side) {
+    struct cost cost = {0};
+    int ends[2];
+    if (pipe(ends) != 0)
+        exit(4);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        gs_gpu *gpu = gs_gpu_open("h200", NULL);
+        gs_run *run = gpu ? program_run(gpu, 200000, 0, side) : NULL;
+        for (size_t i = 0; run && !side && i < run->launches.count; i++) /* each end of the word is a name */
+            run->launches.data[i].stream = (char *)&"abcdefghijklmnopqrstuvwxyzABCDEF"[i % (size_t)streams];
+        cost.run_mb = most_mb();
+        cost.ns = run ? best_of(3, skipping_cost, gpu, run, &cost.blocks) : 0;
+        cost.mb = most_mb();
+        _exit(run && write(ends[1], &cost, sizeof cost) == sizeof cost ? 0 : 4);
+    }
+    close(ends[1]);
+    if (child < 0 || read(ends[0], &cost, sizeof cost) != sizeof cost || waitpid(child, NULL, 0) != child)
+        exit(4);
+    close(ends[0]);
+    return cost;
+}
+
+static void measure_streams(void) {
+    static const int streams[] = {1, 2, 4, 8, 32};
+    double one = 0;
+    printf("\nstreams      ns/block   s for all   ratio   MB of the run   MB of the engine\n");
+    for (size_t i = 0; i <= GS_COUNT(streams); i++) {
+        bool side = i == GS_COUNT(streams);
+        struct cost cost = streams_cost(side ? 1 : streams[i], side);
+        one = i ? one : cost.ns;
+        char name[16] = "one beside";
+        if (!side)
+            snprintf(name, sizeof name, "%d", streams[i]);
+        printf("%-12s %8.1f %11.2f %7.1f %15.0f %18.0f\n", name, cost.ns, cost.ns * (double)cost.blocks / 1e9,
+               cost.ns / one, cost.run_mb, cost.mb - cost.run_mb);
+    }
 }
 
 static void scale(void) {
@@ -511,6 +569,7 @@ int main(int count, char **words) {
         void (*measure)(void);
     } parts[] = {{"literal", compare_with_literal},
                  {"program", measure_program},
+                 {"streams", measure_streams},
                  {"scale", scale},
                  {"memory", measure_memory},
                  {"replay", measure_replay},

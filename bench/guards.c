@@ -100,7 +100,7 @@ struct bench {
 struct job {
     const struct kind *kind;
     cu_function plain, guarded;
-    uint32_t blocks, resident;
+    uint32_t blocks, resident, mask;
     uint64_t ns; /* of the original */
     size_t bytes;
     unsigned char *expected, *found;
@@ -220,7 +220,7 @@ static int launch_guarded(struct bench *bench, const struct job *job, uint32_t n
     unsigned steps = job->kind->steps;
     gs_guard_parameter parameter = {.control = bench->controls + number * sizeof(gs_guard_control),
                                     .stop = is_last ? bench->controls : bench->stop_on_device,
-                                    .mask = 7};
+                                    .mask = job->mask};
     void *arguments[] = {&bench->runs, &bench->out, &steps, &parameter};
     cu_launch launch = launch_of(bench, job);
     return bench->api.launch(&launch, job->guarded, arguments, NULL);
@@ -323,6 +323,16 @@ static bool measure_stops(struct bench *bench, const struct job *job, double *me
 
 /* ---- one kernel ---- */
 
+/* As src/sharing/gate does it: a look at the stop word in about 4 us. */
+static uint32_t mask_of(const struct job *job) {
+    enum { LOOK_NS = 4000, MOST_AHEAD = 1024 };
+    uint64_t wanted = (uint64_t)job->resident / job->kind->cluster * LOOK_NS * WAVES / (job->ns + 1);
+    uint32_t ahead = 1;
+    while (ahead < MOST_AHEAD && ahead * 2 <= wanted)
+        ahead *= 2;
+    return ahead - 1;
+}
+
 static bool prepare(struct bench *bench, struct job *job) {
     int fit = 0;
     int failed = bench->api.module_function(&job->plain, bench->plain, job->kind->name);
@@ -348,6 +358,7 @@ static bool try_kernel(struct bench *bench, const struct kind *kind, int rounds)
         return false;
     double original = measure(bench, &job, 0, times);
     job.ns = (uint64_t)(original * 1e3);
+    job.mask = mask_of(&job);
     bool good = true;
     for (int i = 0; i < rounds && good; i++)
         good = stop_at_random(bench, &job, &stops);

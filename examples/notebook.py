@@ -44,3 +44,14 @@ for blocks in (132, 124, 116):
 
 # %%
 prediction
+
+# %% [markdown]
+# What limits a recorded program, and what would help? Rows are data frames where pandas or polars is installed.
+
+# %%
+import pathlib
+
+found = gridsmith.explain(pathlib.Path(__file__).parent.parent / "corpus/h200-program-eager.jsonl.gz")
+print(found)
+for advice in found.document["advice"][:2]:
+    print(f"{advice['least_us']:.0f} us: {advice['sentence']}")

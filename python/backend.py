@@ -1,4 +1,4 @@
-"""Builds the Python package of Gridsmith: a wheel with the module and the shared library (PEP 517), and a source archive.
+"""Builds the Python package of Gridsmith: a wheel with the module, the shared library and the program (PEP 517), and a source archive.
 
 It needs CMake and a C compiler, and nothing from a package index. `pip install .` calls it.
 """
@@ -24,12 +24,16 @@ Requires-Python: >=3.9
 """
 
 
-def build_library(folder):
-    """The path of libgridsmith.so.0, built in a folder."""
+# The files of a build that the package has: the library; the program, for `explain` and `import_trace`; and its recorders.
+BUILT = ("libgridsmith.so.0", "gridsmith", "libgridsmith-trace.so", "front/libcuda.so.1")
+
+
+def build_files(folder):
+    """Builds the files of the package in a folder."""
     configure = ["cmake", "-S", str(ROOT), "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DGRIDSMITH_TESTS=OFF"]
-    for command in (configure, ["cmake", "--build", folder, "--target", "gridsmith_shared", "--parallel"]):
+    for command in (configure, ["cmake", "--build", folder, "--parallel"]):
         subprocess.run(command, check=True)
-    return pathlib.Path(folder, "libgridsmith.so.0")
+    return pathlib.Path(folder)
 
 
 def digest(content):
@@ -41,10 +45,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name, info = f"gridsmith-{VERSION}-{tag}.whl", f"gridsmith-{VERSION}.dist-info"
     built = os.environ.get("GRIDSMITH_LIBRARY")  # a library that is already built
     with tempfile.TemporaryDirectory() as folder:
-        library = pathlib.Path(built) if built else build_library(folder)
+        build = pathlib.Path(built).parent if built else build_files(folder)
         files = {
             "gridsmith/__init__.py": (ROOT / "python/gridsmith.py").read_bytes(),
-            "gridsmith/libgridsmith.so.0": library.read_bytes(),
+            "gridsmith/py.typed": b"",
+            **{f"gridsmith/{name}": (build / name).read_bytes() for name in BUILT},
             f"{info}/METADATA": METADATA.encode(),
             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: gridsmith\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
         }
@@ -52,7 +57,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, content in files.items():
-            wheel.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o755 if content.startswith(b"\x7fELF") else 0o644) << 16
+            wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return name
 
 

@@ -37,7 +37,7 @@ except ImportError:
 
 __version__ = "0.1.0"
 __all__ = ["Gpu", "Run", "Prediction", "Launch", "Occupancy", "Check", "Bound", "Dispatcher", "Error", "gpus", "read", "bound",
-           "import_trace"]
+           "import_trace", "record", "explain", "Explanation", "frame"]
 
 NO_TIME = -(1 << 63)  # a time that is not known
 WAIT = -1  # the SM of a block that has not started
@@ -376,22 +376,98 @@ def read(path: Union[str, "os.PathLike[str]"]) -> Iterator[Run]:
 def import_trace(path: Union[str, "os.PathLike[str]"], *options: str, program: str = "gridsmith") -> List[Run]:
     """The runs of a trace of PyTorch's profiler or of Nsight Systems, as ``gridsmith import`` reads them.
 
-    This needs the program ``gridsmith``. ``options`` are those of ``gridsmith import``, such as ``"--device", "1"``.
+    ``options`` are those of ``gridsmith import``, such as ``"--device", "1"``.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        made = os.path.join(folder, "run.jsonl")
+        _ask_program(program, "import", "-o", made, *options, "--", os.fspath(path))
+        return list(read(made))
+
+
+def record(words: Sequence[str], path: Union[str, "os.PathLike[str]"], *options: str, program: str = "gridsmith") -> None:
+    """Runs a CUDA program, given as the words of its command line, and records it into a file, as ``gridsmith trace`` does."""
+    _ask_program(program, "trace", "-o", os.fspath(path), *options, "--", *words)
+
+
+def explain(path: Union[str, "os.PathLike[str]"], what_if: Union[str, Sequence[str]] = (), *, range: Optional[str] = None,
+            step_us: Optional[int] = None, program: str = "gridsmith") -> "Explanation":
+    """What limits a recorded program, and what would help, as ``gridsmith explain`` says it.
+
+    ``path`` is a recording, or a trace of PyTorch's profiler or of Nsight Systems. ``what_if``: changes such as
+    ``"graph,streams=2"``; then there is no advice. ``range`` is ``"all"``, ``"steps=2-5"`` or ``"ms=10-20"``; ``step_us`` is how
+    long a step takes when it is not recorded.
+    """
+    options = [word for change in ([what_if] if isinstance(what_if, str) else what_if) for word in ("--what-if", change)]
+    options += ["--range", range] if range is not None else []
+    options += ["--step-us", str(step_us)] if step_us is not None else []
+    return Explanation(json.loads(_ask_program(program, "explain", "--json", *options, os.fspath(path))))
+
+
+def _ask_program(program: str, *words: str) -> str:
+    """What the program prints. It is found in PATH, beside the shared library, or where GRIDSMITH_PROGRAM says."""
     found = shutil.which(os.environ.get("GRIDSMITH_PROGRAM", program)) or _built_program()
     if not found:
         raise Error("the program gridsmith was not found: put it into PATH, or set GRIDSMITH_PROGRAM to its path", 1)
-    with tempfile.TemporaryDirectory() as folder:
-        made = os.path.join(folder, "run.jsonl")
-        done = subprocess.run([found, "import", "-o", made, *options, "--", os.fspath(path)], capture_output=True, text=True)
-        if done.returncode:
-            raise Error(done.stderr.strip().replace("gridsmith: ", "", 1), done.returncode)
-        return list(read(made))
+    done = subprocess.run([found, *words], capture_output=True, text=True)
+    if done.returncode:
+        raise Error(done.stderr.strip().replace("gridsmith: ", "", 1), done.returncode)
+    return done.stdout
 
 
 def _built_program() -> Optional[str]:
     built = pathlib.Path(_library._name).resolve().parent / "gridsmith"
     return str(built) if built.is_file() else None
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A data frame of pandas or polars, if one of them is installed; otherwise a list of dicts."""
+    for name in ("pandas", "polars"):
+        try:
+            return __import__(name).DataFrame(list(rows))
+        except ImportError:
+            continue
+    return [dict(row) for row in rows]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What limits a program. ``document`` is gridsmith.explain/1."""
+
+    document: Dict[str, Any]
+
+    @property
+    def busy(self) -> float:
+        """The share of the time in which kernels run."""
+        return self.document["account"]["busy_us"] / self.document["account"]["span_us"]
+
+    @property
+    def idle(self) -> Dict[str, float]:
+        """The shares of the rest: copies, host, gaps, other."""
+        account = self.document["account"]
+        return {reason: us / account["span_us"] for reason, us in account["idle_us"].items()}
+
+    @property
+    def step_us(self) -> float:
+        return self.document["step_us"]
+
+    @property
+    def kernels(self) -> Any:
+        """A row for each kernel, the longest total first (see `frame`)."""
+        return frame(self.document["kernels"])
+
+    @property
+    def advice(self) -> Any:
+        """A row for each change that would help, the largest gain first."""
+        return frame(self.document["advice"])
+
+    @property
+    def what_if(self) -> Any:
+        """A row for each change that was asked for."""
+        return frame(self.document["what_if"])
+
+    def __repr__(self) -> str:
+        return (f"<gridsmith.Explanation: {self.document['part']['steps']} steps of {self.step_us:.1f} us, "
+                f"busy {100 * self.busy:.1f}%>")
 
 
 # ---- answers ----
@@ -478,6 +554,11 @@ class Prediction(Run):
             raise IndexError(key)
         return Launch(self, key % len(self))
 
+    def frame(self) -> Any:
+        """A row for each launch (see `gridsmith.frame`)."""
+        return frame([{"kernel": launch.kernel, "blocks": launch.blocks, "waiting": launch.waiting, "why": launch.why}
+                      for launch in self])
+
     def show(self, form: str = "table") -> str:
         """The prediction as text: "table", "json", "csv", "svg", "trace" or "html"."""
         return self._gpu.show(self._run, form)
@@ -517,7 +598,12 @@ class Occupancy:
     @property
     def percent(self) -> float:
         """Warps in use, of the warps that an SM can have."""
-        return 100.0 * self.blocks * self.warps_per_block / self.warps_per_sm
+        return 100.0 * self.fraction
+
+    @property
+    def fraction(self) -> float:
+        """The same as a fraction of 1."""
+        return self.blocks * self.warps_per_block / self.warps_per_sm
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ tests="test_cuda_on_cpu test_traps test_forms_of_cuda test_worker test_ptx_forms
 cmake --build build/x86_64 --target gridsmith share pairs bench_worker launches fairness churn guards $tests
 
 rm -rf out/x86_64
-mkdir -p out/x86_64/lib out/x86_64/gate out/x86_64/front
+mkdir -p out/x86_64/lib out/x86_64/gate out/x86_64/front out/x86_64/watch
 cp build/x86_64/gate/libcuda.so.1 out/x86_64/gate/
 ln -s libcuda.so.1 out/x86_64/gate/libcuda.so
 for program in gridsmith bench/share bench/pairs bench/bench_worker bench/launches bench/fairness bench/churn bench/guards; do
@@ -33,6 +33,7 @@ for program in gridsmith bench/share bench/pairs bench/bench_worker bench/launch
 done
 cp build/x86_64/libgridsmith-trace.so out/x86_64/
 cp build/x86_64/front/libcuda.so.1 out/x86_64/front/
+cp build/x86_64/watch/libcuda.so.1 out/x86_64/watch/
 for test in $tests; do
     cp "build/x86_64/tests/$test" out/x86_64/
 done

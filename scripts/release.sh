@@ -66,17 +66,18 @@ build_portable() {
     say "portable program for $machine"
     cmake -G Ninja -S "$work/$name" -B "$work/$machine" -DCMAKE_BUILD_TYPE=Release -DGRIDSMITH_TESTS=OFF \
         -DGRIDSMITH_PORTABLE=ON -DCMAKE_INSTALL_LIBDIR=lib "$@" >"$work/log"
-    cmake --build "$work/$machine" --target gridsmith gridsmith_trace gridsmith_gate gridsmith_trace_front \
+    cmake --build "$work/$machine" --target gridsmith gridsmith_trace gridsmith_gate gridsmith_trace_front gridsmith_watch_front \
         >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }
-    mkdir -p "$tree/bin" "$tree/lib/gridsmith/gate" "$tree/lib/gridsmith/front" "$tree/share/man/man1" \
+    mkdir -p "$tree/bin" "$tree/lib/gridsmith/gate" "$tree/lib/gridsmith/front" "$tree/lib/gridsmith/watch" "$tree/share/man/man1" \
         "$tree/share/doc/gridsmith"
     cp "$work/$machine/gridsmith" "$tree/bin/"
     cp "$work/$machine/libgridsmith-trace.so" "$tree/lib/gridsmith/"
     cp "$work/$machine/gate/libcuda.so.1" "$tree/lib/gridsmith/gate/"
     ln -s libcuda.so.1 "$tree/lib/gridsmith/gate/libcuda.so"
     cp "$work/$machine/front/libcuda.so.1" "$tree/lib/gridsmith/front/"
+    cp "$work/$machine/watch/libcuda.so.1" "$tree/lib/gridsmith/watch/"
     files="$tree/bin/gridsmith $tree/lib/gridsmith/libgridsmith-trace.so $tree/lib/gridsmith/gate/libcuda.so.1
-        $tree/lib/gridsmith/front/libcuda.so.1"
+        $tree/lib/gridsmith/front/libcuda.so.1 $tree/lib/gridsmith/watch/libcuda.so.1"
     # shellcheck disable=SC2086
     "${tools}strip" --strip-unneeded $files
     # shellcheck disable=SC2086

@@ -66,7 +66,7 @@ done
 # Tests lie in the folder of a room, or of what they are about.
 for folder in tests/*/; do
     name=$(basename "$folder")
-    case " $(echo "$rooms" | tr ' ' '\n' | sed 's|.*/||' | tr '\n' ' ') support library project bench browser cases fake fuzz hostile kernels spin traps " in
+    case " $(echo "$rooms" | tr ' ' '\n' | sed 's|.*/||' | tr '\n' ' ') support library project bench browser cases fake fuzz hangs hostile kernels recorder spin traps " in
     *" $name "*) ;;
     *) complain "tests/$name is the folder of no room" ;;
     esac

@@ -27,9 +27,10 @@ def obey(build, play):
 SETTLE_S = 0.2  # the GPU may have worked for another process just before: the first requests are slower
 
 
-def serve(request, seconds, unit_ms=1):
-    """Calls request(), with pauses of 2 to 8 times its usual duration. It returns its time on the GPU. Times are in ms."""
-    wall, gpu, pause = [], [], random.Random(time.time_ns())
+def serve(request, seconds, unit_ms=1, pauses="uniform"):
+    """Calls request(), with pauses of 2 to 8 times its usual duration, or as those of random arrivals ("exponential"), 5 times on average.
+    It returns its time on the GPU. Times are in ms."""
+    wall, gpu, dice = [], [], random.Random(time.time_ns())
     begun = time.perf_counter()
     while time.perf_counter() < begun + SETTLE_S + seconds:
         start = time.perf_counter()
@@ -38,7 +39,7 @@ def serve(request, seconds, unit_ms=1):
         if start > begun + SETTLE_S:
             wall.append(round((end - start) * 1e3, 4))
             gpu.append(round(time_on_gpu(), 4))
-        time.sleep(pause.uniform(2, 8) * unit_ms / 1e3)
+        time.sleep((dice.expovariate(1 / 5) if pauses == "exponential" else dice.uniform(2, 8)) * unit_ms / 1e3)
     return {"wall_ms": wall, "gpu_ms": gpu}
 
 

@@ -1,9 +1,10 @@
 """neighbors.py: the latency of requests and the throughput of best-effort work when both share a GPU, in several modes.
 
-    python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
+    python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,vit,...]
         [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
 
-The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. Prints medians of the rounds, and
+The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. "four" has two programs of each
+class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
 in folders of its own.
 
@@ -17,6 +18,7 @@ Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours
 before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
 """
 import argparse
+import itertools
 import json
 import os
 import queue
@@ -30,11 +32,11 @@ import threading
 import time
 
 from percentiles import percentile
-from table import compare
+from table import compare, numbers_of, of_all, of_rounds, steps_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# A pair: the file of both programs, the request, the work beside it.
+# A pair: the file of its programs, the requests, the work beside them: a program for each.
 PAIRS = {
     "bert": ("torch_program.py", "bert", "bert-training"),
     "resnet": ("torch_program.py", "resnet", "resnet-training"),
@@ -42,6 +44,13 @@ PAIRS = {
     "eager": ("torch_program.py", "bert-eager", "resnet-training"),
     "triton": ("torch_program.py", "triton", "bert-training"),
     "prefill": ("torch_program.py", "bert", "prefill"),
+    "vit": ("torch_program.py", "vit", "gpt2-training"),
+    "tokens": ("torch_program.py", "tokens", "gpt2-training"),
+    "recommender": ("torch_program.py", "recommender", "long-kernels"),
+    "convolutions": ("torch_program.py", "convolutions", "bert-graph"),
+    "vit-long": ("torch_program.py", "vit", "long-kernels"),
+    "recommender-lstm": ("torch_program.py", "recommender", "lstm-training"),
+    "four": ("torch_program.py", "vit recommender", "gpt2-training lstm-training"),
     "clock": ("torch_program.py", "bert+clock", "prefill"),
     "plain": ("plain_program.py", "plain", "plain-short"),
     "plain-long": ("plain_program.py", "plain", "plain-long"),
@@ -56,22 +65,37 @@ MODES = {
     "priorities": dict(start="priorities", play="together"),
     "ours": dict(start="ours", play="together"),
     "ours-mps": dict(start="ours-mps", play="together"),
+    "ours-slices": dict(start="ours-slices", play="together"),
     "run-alone": dict(start="run-alone", play="apart"),
     "two-mps": dict(start="two-mps", play="together"),
     "two-ours": dict(start="two-ours", play="together"),
 }
-# The programs, whether they use MPS and its priorities, and whether `gridsmith run` runs them: with one daemon, or each with
-# its own.
+ALL = "bert,resnet,gpt2,eager,triton,prefill,vit,tokens,recommender,convolutions,vit-long,recommender-lstm"
+# Whether the programs use MPS and its priorities, and whether `gridsmith run` runs them: with one daemon, or each with its own; and
+# its options. The roles of the programs are those of the pair, or other ones.
 STARTS = {
-    "plain": dict(roles=("serve", "work")),
-    "mps": dict(roles=("serve", "work"), mps=True),
-    "priorities": dict(roles=("serve", "work"), mps=True, priorities=True),
-    "ours": dict(roles=("serve", "work"), run="together"),
-    "ours-mps": dict(roles=("serve", "work"), mps=True, run="together"),
-    "run-alone": dict(roles=("serve", "work"), run="apart"),
+    "plain": dict(),
+    "mps": dict(mps=True),
+    "priorities": dict(mps=True, priorities=True),
+    "ours": dict(run="together"),
+    "ours-mps": dict(run="together", options=["--mps"]),
+    "ours-slices": dict(run="together", options=["--no-mps"]),
+    "run-alone": dict(run="apart"),
     "two-mps": dict(roles=("work", "work"), mps=True),
-    "two-ours": dict(roles=("work", "work"), mps=True, run="together"),
+    "two-ours": dict(roles=("work", "work"), run="together", options=["--mps"]),
 }
+
+
+def roles_of(pair):
+    _, requests, work = PAIRS[pair]
+    return ("serve",) * len(requests.split()) + ("work",) * len(work.split())
+
+
+def kinds_of(pair, roles):
+    """What each program does."""
+    _, requests, work = PAIRS[pair]
+    kinds = {"serve": itertools.cycle(requests.split()), "work": itertools.cycle(work.split())}
+    return [next(kinds[role]) for role in roles]
 
 
 def start_of(mode):
@@ -173,11 +197,12 @@ class Program:
 class Start:
     """The programs of a mode. They are started early, because importing takes long, and use the GPU only when told to."""
 
-    def __init__(self, key, file, options, mps):
+    def __init__(self, key, file, roles, options, mps):
         name, *words = key.split(":")
         how = STARTS[name]
-        run, self.roles = how.get("run"), how["roles"]
-        self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": 2}.get(run, 0))]
+        run, self.roles = how.get("run"), how.get("roles", roles)
+        self.is_sliced = bool(run) and "--mps" not in how.get("options", [])
+        self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
         self.programs, self.is_lost = [], False
         for number, role in enumerate(self.roles):
             command = [sys.executable, os.path.join(HERE, file), role]
@@ -190,7 +215,8 @@ class Start:
                 options_given = [word for word in given if word.startswith("-")]
                 environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
                 daemon = self.daemons[number % len(self.daemons)]
-                command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_given) + command
+                command = daemon.run("--latency" if role == "serve" else "--best-effort", *how.get("options", []),
+                                     *options_given) + command
             self.programs.append(Program(command, environment))
 
     def wait(self):
@@ -200,8 +226,8 @@ class Start:
 
     def begin_build(self, pairs):
         """Each program builds all it needs, at the same time as others."""
-        for program, role in zip(self.programs, self.roles):
-            kinds = {PAIRS[pair][1 if role == "serve" else 2] for pair in pairs}
+        for number, program in enumerate(self.programs):
+            kinds = {kinds_of(pair, self.roles)[number] for pair in pairs}
             for kind in kinds:
                 program.tell("build", kind)
             program.awaited = len(kinds)
@@ -215,8 +241,8 @@ class Start:
 
     def play(self, how, pair, seconds):
         """One round. Returns the answer of each program."""
-        for program, role in zip(self.programs, self.roles):
-            program.tell("play", PAIRS[pair][1 if role == "serve" else 2], seconds)
+        for program, kind in zip(self.programs, kinds_of(pair, self.roles)):
+            program.tell("play", kind, seconds)
             if how == "apart":
                 program.last = program.answer(seconds + MORE_S)
         return [program.last if how == "apart" else program.answer(seconds + MORE_S) for program in self.programs]
@@ -257,11 +283,28 @@ def attempt(start, action, *arguments):
             start.lose(why)
 
 
+def count_since(before, after, kind, number_of):
+    """The sum over the programs of a class of what has been counted since."""
+    old = {program["process"]: number_of(program) for program in before}
+    return sum(number_of(program) - old.get(program["process"], 0) for program in after if program["class"] == kind)
+
+
+def decide(before, after):
+    """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; launches per
+    request."""
+    late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
+    launches = count_since(before, after, "latency", lambda program: program["launches"] + program["graphs"] + program["copies"])
+    requests = count_since(before, after, "latency", lambda program: program["requests"]["count"])
+    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0}
+
+
 def play_round(start, mode, pair, result, options):
+    before = start.status()
     answers = start.play(kind_of(mode)["play"], pair, options.seconds)
     if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
         result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()
+    result.update(decide(before, result["programs"]))
 
 
 def failure(result):
@@ -310,10 +353,10 @@ def is_measured(mode, pair):
 
 
 def build(starts, pairs):
-    """All at the same time; but those of `gridsmith run` one after the other: their time slices are so short that the GPU would do
-    nothing but switch between them."""
-    together = [start for start in starts if not start.daemons]
-    for group in [together, *([start] for start in starts if start.daemons)]:
+    """All at the same time; but those of `gridsmith run` without MPS one after the other: their time slices are so short that the GPU
+    would do nothing but switch between them."""
+    together = [start for start in starts if not start.is_sliced]
+    for group in [together, *([start] for start in starts if start.is_sliced)]:
         for start in group:
             attempt(start, start.begin_build, pairs)
         for start in group:
@@ -355,38 +398,27 @@ def measure_all(starts, groups, pairs, table, options):
 
 # ---- output ----
 
-def rounds_of(result, role):
-    return [answers[result["roles"].index(role)] for answers in result["rounds"]] if role in result["roles"] else []
-
-
-def median_of(rounds, key, share):
-    return statistics.median(percentile(sorted(answer[key]), share) for answer in rounds)
-
-
-def steps_of(result):
-    """Steps per second of all programs that work."""
-    return [sum(answer["steps_per_s"] for answer in answers if "steps_per_s" in answer) for answers in result["rounds"]]
-
-
 def row(pair, mode, result, alone):
-    steps = statistics.median(steps_of(result))
-    kept = steps / statistics.median(steps_of(alone))
+    """For each program with requests: p50 and p99, p99 of the least and the greatest round, p99.9, times on the GPU, p99 of alone; for
+    each that works: steps per second, and the share that was kept."""
     text = f"| {pair} | {mode} "
-    served = rounds_of(result, "serve")
-    if served:
-        p99s = [percentile(sorted(answer["wall_ms"]), 0.99) for answer in served]
-        everything = sorted(time for answer in served for time in answer["wall_ms"])
-        base = median_of(rounds_of(alone, "serve"), "wall_ms", 0.99)
-        text += (f"| {median_of(served, 'wall_ms', 0.5):.3f} | {statistics.median(p99s):.3f} | {min(p99s):.3f}-{max(p99s):.3f} "
-                 f"| {percentile(everything, 0.999):.3f} | {median_of(served, 'gpu_ms', 0.5):.3f} "
-                 f"| {median_of(served, 'gpu_ms', 0.99):.3f} | {statistics.median(p99s) / base:.2f}x ")
-    else:
-        text += "| | | | | | | "
-    clocks = sorted(mhz for answer in served for mhz in answer.get("mhz", []))
-    if clocks:
-        text = (f"{mode}: the clock of the GPU in a request, MHz: {percentile(clocks, 0.5):.0f} (median), {clocks[0]:.0f} to "
-                f"{clocks[-1]:.0f}\n" + text)
-    return text + f"| {steps:.2f} ({min(steps_of(result)):.2f}-{max(steps_of(result)):.2f}) | {100 * kept:.0f}% |"
+    for number in numbers_of(result, "wall_ms"):
+        wall, gpu = of_all(result, number, "wall_ms"), of_all(result, number, "gpu_ms")
+        p99s = of_rounds(result, number, "wall_ms", 0.99)
+        base = statistics.median(of_rounds(alone, number, "wall_ms", 0.99))
+        text += (f"| {percentile(wall, 0.5):.3f} | {statistics.median(p99s):.3f} | {min(p99s):.3f}-{max(p99s):.3f} "
+                 f"| {percentile(wall, 0.999):.3f} | {percentile(gpu, 0.5):.3f} | {percentile(gpu, 0.99):.3f} "
+                 f"| {statistics.median(p99s) / base:.2f}x ")
+        clocks = sorted(mhz for answers in result["rounds"] for mhz in answers[number].get("mhz", []))
+        if clocks:
+            text = (f"{mode}: the clock of the GPU in a request, MHz: {percentile(clocks, 0.5):.0f} (median), {clocks[0]:.0f} to "
+                    f"{clocks[-1]:.0f}\n" + text)
+    for number in numbers_of(result, "steps_per_s"):
+        steps = [answers[number]["steps_per_s"] for answers in result["rounds"]]
+        works = numbers_of(alone, "steps_per_s")
+        base = steps_of(alone, number if number in works else works[0])
+        text += f"| {statistics.median(steps):.2f} ({min(steps):.2f}-{max(steps):.2f}) | {100 * statistics.median(steps) / base:.0f}% "
+    return text + "|"
 
 
 HEADER = ("| pair | mode | wall p50 ms | wall p99 | of rounds | p99.9 | GPU p50 | GPU p99 | p99 of alone | steps/s | kept |\n"
@@ -394,13 +426,10 @@ HEADER = ("| pair | mode | wall p50 ms | wall p99 | of rounds | p99.9 | GPU p50 
 
 
 def averages(results, mode):
-    ratios, kept = [], []
-    for pair, modes in results.items():
-        if mode in modes and "alone" in modes and rounds_of(modes[mode], "serve"):
-            ratio, _, _, percent = compare(modes[mode], modes["alone"])
-            ratios.append(ratio)
-            kept.append(percent)
-    if ratios:
+    found = [compare(modes[mode], modes["alone"]) for modes in results.values()
+             if mode in modes and "alone" in modes and numbers_of(modes[mode], "wall_ms")]
+    if found:
+        ratios, kept = zip(*found)
         print(f"{mode}: p99 {statistics.mean(ratios):.2f}x on average, {max(ratios):.2f}x at most; "
               f"{statistics.mean(kept):.0f}% kept", flush=True)
 
@@ -408,7 +437,7 @@ def averages(results, mode):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
-    parser.add_argument("--pairs", default="bert,resnet,gpt2,eager,triton,prefill")
+    parser.add_argument("--pairs", default=ALL)
     parser.add_argument("--modes", default="alone+sliced+ours,mps+priorities,ours-mps")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
@@ -424,12 +453,14 @@ def main():
     files = {PAIRS[pair][0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
+    if len({roles_of(pair) for pair in pairs}) > 1:
+        sys.exit("neighbors.py: pairs with more programs than others need runs of their own")
     file, began = files.pop(), options.began
     mps = Mps() if any(STARTS[kind_of(mode)["start"]].get("mps") for mode in modes) else None
     starts, table = {}, Table(pairs, options)
     try:
         for key in dict.fromkeys(start_of(mode) for mode in modes):
-            starts[key] = Start(key, file, options, mps)
+            starts[key] = Start(key, file, roles_of(pairs[0]), options, mps)
         for start in starts.values():
             attempt(start, start.wait)
         print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)

@@ -1,7 +1,9 @@
-"""table.py: the tables of docs/reports/neighbors.md from what neighbors.py has written: python3 bench/neighbors/table.py FILE.json
+"""table.py: the tables of docs/reports/neighbors.md from what neighbors.py has written: python3 bench/neighbors/table.py FILE.json...
 
 The first table has p99 of the wall time of requests as a multiple of p99 alone, and the share of the work that was kept: medians of
-the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU.
+the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU, and p50, p99 and p99.9 as
+multiples of those alone. Where several programs of a kind run at once, each has a number of its own. `run` is what `gridsmith run`
+chooses when the daemon knows the programs: the numbers are those of `run --mps` or `run --no-mps`.
 """
 import json
 import statistics
@@ -11,58 +13,111 @@ from percentiles import percentile
 
 NAMES = {"bert": "BERT-large as a graph, training of BERT", "resnet": "ResNet-50 as a graph, training of ResNet",
          "gpt2": "2 decode steps of GPT-2 size as graphs, training of BERT", "eager": "BERT-large, eager, training of ResNet",
-         "triton": "a model in Triton, eager, training of BERT", "prefill": "BERT-large as a graph, prefill"}
-HEADS = {"sliced": "time-sliced", "mps": "MPS", "priorities": "MPS, priorities", "ours": "`run`"}
+         "triton": "a model in Triton, eager, training of BERT", "prefill": "BERT-large as a graph, prefill",
+         "vit": "vision transformer as a graph, training of GPT-2", "tokens": "16 tokens, each waited for, training of GPT-2",
+         "recommender": "recommender, eager, with copies; kernels of up to 20 ms",
+         "convolutions": "convolutions on two streams, a graph of 35 ms", "vit-long": "vision transformer as a graph, kernels of up to 20 ms",
+         "recommender-lstm": "recommender, eager, with copies; training of an LSTM with copies of 256 MB",
+         "four": "vision transformer and recommender, training of GPT-2 and of an LSTM"}
+HEADS = {"sliced": "time-sliced", "mps": "MPS", "priorities": "MPS, priorities", "ours-slices": "`run --no-mps`",
+         "ours-mps": "`run --mps`", "ours": "`run`"}
+SHARES = (0.5, 0.99, 0.999)
 
 
-def of_rounds(result, key, share):
-    return [percentile(sorted(answers[0][key]), share) for answers in result["rounds"]]
+def numbers_of(result, key):
+    """Of the programs that answer with this key."""
+    return [number for number, answer in enumerate(result["rounds"][0]) if key in answer]
 
 
-def steps_of(result):
-    return statistics.median(answers[1]["steps_per_s"] for answers in result["rounds"])
+def of_rounds(result, number, key, share):
+    return [percentile(sorted(answers[number][key]), share) for answers in result["rounds"]]
+
+
+def of_all(result, number, key):
+    return sorted(value for answers in result["rounds"] for value in answers[number][key])
+
+
+def steps_of(result, number):
+    return statistics.median(answers[number]["steps_per_s"] for answers in result["rounds"])
+
+
+def compare_requests(result, alone):
+    """For each program with requests: p99 as a multiple of p99 alone, and that of the least and of the greatest round."""
+    found = []
+    for number in numbers_of(result, "wall_ms"):
+        base = statistics.median(of_rounds(alone, number, "wall_ms", 0.99))
+        ratios = [p99 / base for p99 in of_rounds(result, number, "wall_ms", 0.99)]
+        found.append((statistics.median(ratios), min(ratios), max(ratios)))
+    return found
+
+
+def compare_work(result, alone):
+    """For each program that works: the share of its work that was kept, in percent."""
+    return [100 * steps_of(result, number) / steps_of(alone, number) for number in numbers_of(result, "steps_per_s")]
 
 
 def compare(result, alone):
-    """The ratio of p99, those of the rounds, and the share of the work that was kept."""
-    base = statistics.median(of_rounds(alone, "wall_ms", 0.99))
-    ratios = [p99 / base for p99 in of_rounds(result, "wall_ms", 0.99)]
-    return statistics.median(ratios), min(ratios), max(ratios), 100 * steps_of(result) / steps_of(alone)
+    """The worst ratio of p99, and the mean share of the work that was kept."""
+    return max(ratio for ratio, _, _ in compare_requests(result, alone)), statistics.mean(compare_work(result, alone))
+
+
+def cell_of(result, alone):
+    ratios = " and ".join(f"{ratio:.2f}x ({least:.2f}–{most:.2f})" for ratio, least, most in compare_requests(result, alone))
+    return f"{ratios}, {' and '.join(f'{kept:.0f}%' for kept in compare_work(result, alone))}"
+
+
+def choose(given):
+    """What `gridsmith run` chooses when it knows the programs: MPS or time slices. See src/cmd/run.c."""
+    if "ours-mps" not in given or "ours-slices" not in given:
+        return None
+    known = given["ours-mps"]
+    is_better = known["late_percent"] <= 1 or known.get("request_launches", 0) >= 16
+    return "ours-mps" if is_better else "ours-slices"
 
 
 def print_ratios(results, modes):
     print("| request, work beside it | alone p50, p99 ms |", " | ".join(HEADS.get(mode, mode) for mode in modes), "|")
     print("| --- " * (len(modes) + 2) + "|")
-    found = {mode: [] for mode in modes}
     for pair, given in results.items():
         alone = given["alone"]
-        cells = [", ".join(f"{statistics.median(of_rounds(alone, 'wall_ms', share)):.2f}" for share in (0.5, 0.99))]
-        for mode in modes:
-            if mode in given:
-                ratio, least, most, kept = compare(given[mode], alone)
-                found[mode].append((ratio, kept))
-                cells.append(f"{ratio:.2f}x ({least:.2f}–{most:.2f}), {kept:.0f}%")
-            else:
-                cells.append("")
-        print("|", NAMES.get(pair, pair), "|", " | ".join(cells), "|")
-    means = [[statistics.mean(column) for column in zip(*found[mode])] for mode in modes]
-    print("| average | |", " | ".join(f"{ratio:.2f}x, {kept:.0f}%" for ratio, kept in means), "|")
+        times = [", ".join(f"{statistics.median(of_rounds(alone, number, 'wall_ms', share)):.2f}" for share in SHARES[:2])
+                 for number in numbers_of(alone, "wall_ms")]
+        cells = [cell_of(given[mode], alone) if mode in given else "" for mode in modes]
+        print("|", NAMES.get(pair, pair), "|", " and ".join(times), "|", " | ".join(cells), "|")
+    means = []
+    for mode in modes:
+        found = [compare(given[mode], given["alone"]) for given in results.values() if mode in given]
+        means.append("{:.2f}x, {:.0f}%".format(*(statistics.mean(column) for column in zip(*found))))
+    print("| average | |", " | ".join(means), "|")
 
 
 def print_times(results):
-    print("\n| request | mode | wall p50 | p99 | p99.9 of all | GPU p50 | p99 | steps/s |\n" + "| --- " * 8 + "|")
+    print("\n| pair | mode | wall p50 | p99 | p99.9 | GPU p50 | p99 | of alone: p50 | p99 | p99.9 | requests |\n" + "| --- " * 11 + "|")
     for pair, given in results.items():
         for mode, result in given.items():
-            wall, gpu = ([statistics.median(of_rounds(result, key, share)) for share in (0.5, 0.99)] for key in ("wall_ms", "gpu_ms"))
-            everything = sorted(time for answers in result["rounds"] for time in answers[0]["wall_ms"])
-            numbers = [*wall, percentile(everything, 0.999), *gpu]
-            print(f"| {pair} | {mode} |", " | ".join(f"{number:.3f}" for number in numbers), f"| {steps_of(result):.2f} |")
+            for number in numbers_of(result, "wall_ms"):
+                wall, alone = of_all(result, number, "wall_ms"), of_all(given["alone"], number, "wall_ms")
+                gpu = of_all(result, number, "gpu_ms")
+                times = [f"{percentile(values, share):.3f}" for values, shares in ((wall, SHARES), (gpu, SHARES[:2])) for share in shares]
+                ratios = [f"{percentile(wall, share) / percentile(alone, share):.2f}x" for share in SHARES]
+                print(f"| {pair} | {mode} |", " | ".join(times + ratios), f"| {len(wall)} |")
+
+
+def read(paths):
+    """Pairs of several files. Of modes without rounds nothing is known."""
+    results = {}
+    for path in paths:
+        with open(path) as file:
+            for pair, given in json.load(file).items():
+                results.setdefault(pair, {}).update({mode: result for mode, result in given.items() if result["rounds"]})
+    return {pair: given for pair, given in results.items() if "alone" in given}
 
 
 def main():
-    with open(sys.argv[1]) as file:
-        results = {pair: given for pair, given in json.load(file).items() if given.get("alone", {}).get("rounds")}
-    results = {pair: {mode: result for mode, result in given.items() if result["rounds"]} for pair, given in results.items()}
+    results = read(sys.argv[1:])
+    for given in results.values():
+        if choose(given):
+            given["ours"] = given[choose(given)]
     modes = list(dict.fromkeys(mode for given in results.values() for mode in given if mode != "alone"))
     modes.sort(key=lambda mode: list(HEADS).index(mode) if mode in HEADS else len(HEADS))
     print_ratios(results, modes)

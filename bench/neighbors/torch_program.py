@@ -17,28 +17,41 @@ import models
 CYCLES = 200000  # 0.1 ms at 2 GHz
 
 
+def capture(model, stream, waits):
+    """A function that replays the model as a graph. `waits`: it also copies the answer to the host, and waits for it."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        output = model()
+    if not waits:
+        return graph.replay
+    answer = torch.empty(output.shape, dtype=output.dtype).pin_memory()
+
+    def step():
+        graph.replay()
+        answer.copy_(output, non_blocking=True)
+        stream.synchronize()
+
+    return step
+
+
 def build_request(kind):
     """A function that does requests for some seconds."""
     kind, *extra = kind.split("+")
-    make, is_graph, steps, unit_ms = models.REQUESTS[kind]
+    asked = models.REQUESTS[kind]
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
     begin, end, later = (torch.cuda.Event(enable_timing=True) for _ in range(3))
     clocks = []
     with torch.inference_mode(), torch.cuda.stream(stream):
-        step = make()
+        step = model = asked.make()  # its memory is needed as long as the graph
         for _ in range(5):
-            step()
+            model()
         stream.synchronize()
-        model = step  # its memory is needed as long as the graph
-        if is_graph:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream):
-                model()
-            step = graph.replay
+        if asked.form != "eager":
+            step = capture(model, stream, asked.form == "tokens")
 
     def request():
         begin.record(stream)
-        for _ in range(steps):
+        for _ in range(asked.steps):
             step()
         end.record(stream)
         if extra:
@@ -52,7 +65,7 @@ def build_request(kind):
     def play(seconds):
         clocks.clear()
         with torch.inference_mode(), torch.cuda.stream(stream):
-            answer = commands.serve(request, seconds, unit_ms)
+            answer = commands.serve(request, seconds, asked.about_ms, asked.pauses)
         return {**answer, "mhz": clocks[:]} if extra else answer
 
     play.model = model

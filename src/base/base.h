@@ -406,6 +406,23 @@ typedef struct gs_symbol {
 
 bool gs_symbol_next(gs_symbol *symbol); /* false: there are no more */
 
+/* Short names of kernels, all different: "reduce<256>" and "reduce<512>" (short_names.c). Add all names, which must stay
+   where they are; then make the short ones, once. A name that was not added is its own short name. */
+enum { GS_SHORT_NAME = 60 }; /* letters at most */
+
+typedef struct gs_short_names {
+    struct gs_short_name *data;
+    size_t count, capacity;
+    gs_names by_name;
+    gs_strings texts;
+} gs_short_names;
+
+gs_code gs_short_names_add(gs_short_names *names, const char *name, gs_error *error);
+gs_code gs_short_names_make(gs_short_names *names, gs_error *error);
+const char *gs_short_name(const gs_short_names *names, const char *name);
+const char *gs_long_name(const gs_short_names *names, const char *brief); /* the other way round; slow */
+void gs_short_names_clear(gs_short_names *names);
+
 /* ---- folders for temporary files (folder.c) ---- */
 
 /* A new folder for temporary files, or NULL. The caller frees its path, after gs_folder_remove. */

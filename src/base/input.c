@@ -23,6 +23,7 @@ static gs_input *input_new(const char *name, gs_error *error) {
         return NULL;
     }
     input->line = input->column = 1;
+    input->bytes = input->buffer; /* no bytes yet */
     return input;
 }
 
@@ -36,7 +37,7 @@ gs_code gs_fail_read(gs_error *error, const char *name) {
 
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error) {
     gs_input *input = input_new(name, error);
-    if (input) {
+    if (input && count) {
         input->bytes = bytes;
         input->count = count;
     }
@@ -185,12 +186,12 @@ gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, cons
 }
 
 gs_code gs_input_check_expansion(const gs_input *input, gs_error *error) {
-    enum { FREE_BYTES = 16 << 20, MOST_EXPANSION = 100 };
+    enum { FREE_BYTES = 16 << 20, MOST_EXPANSION = 500 };
     z_off_t expanded = input->file ? gztell(input->file) : 0;
     if (expanded <= FREE_BYTES || (size_t)expanded / MOST_EXPANSION <= gs_input_bytes_read(input))
         return GS_OK;
     return gs_input_fail(input, error, GS_E_FORMAT,
-                         "the file is more than 100 times as long as its compressed bytes; decompress it first");
+                         "the file is more than 500 times as long as its compressed bytes; decompress it first");
 }
 
 long gs_input_line_number(const gs_input *input) {

@@ -21,7 +21,7 @@ enum {
     MOST_MIB = 128,          /* of the text of a value */
     BYTES_PER_BRACKET = 16,  /* one bracket is allowed for this many bytes of the limit */
     FREE_EXPANSION_MIB = 16, /* of gzip: up to this length, a value may be expanded from any number of bytes */
-    MOST_EXPANSION = 100     /* a longer value may be at most this many times as long as its compressed bytes */
+    MOST_EXPANSION = 500     /* a longer value may be at most this many times as long as its compressed bytes */
 };
 
 /* The limit for the text of one value. GRIDSMITH_DOCUMENT_MIB changes it. */
@@ -115,7 +115,7 @@ static gs_code check_size(const gs_input *input, const struct cut *cut, size_t s
     }
     if (size > (size_t)FREE_EXPANSION_MIB << 20 && size / MOST_EXPANSION > expanded_from)
         return fail_here(input, error,
-                         "one JSON value is more than 100 times as long as its compressed bytes; "
+                         "one JSON value is more than 500 times as long as its compressed bytes; "
                          "decompress the file first");
     return GS_OK;
 }
@@ -144,11 +144,19 @@ static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
     }
 }
 
-/* Skips white space. Returns what gs_input_look does. */
+/* Skips white space, but not gigabytes of it from a small file. Returns what gs_input_look does. */
 static int skip_to_value(gs_input *input, gs_error *error) {
     int more;
-    while ((more = gs_input_look(input, error)) == 1 && is_space(input->bytes[input->at]))
-        gs_input_take(input, 1);
+    while ((more = gs_input_look(input, error)) == 1) {
+        size_t count = input->count - input->at, blank = 0;
+        while (blank < count && is_space(input->bytes[input->at + blank]))
+            blank++;
+        gs_input_take(input, blank);
+        if (blank < count)
+            return 1;
+        if (gs_input_check_expansion(input, error) != GS_OK)
+            return GS_INPUT_FAILED;
+    }
     return more;
 }
 

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "base.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -23,15 +24,19 @@ bool gs_thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *
     return is_started;
 }
 
+/* It asks again and again: waiting with a limit depends on the time of day, which may jump. */
 bool gs_threads_join(const pthread_t *threads, size_t count, int seconds) {
-    struct timespec until;
+    enum { AGAIN_NS = 1000000 };
+    int64_t until = gs_now_ns() + (int64_t)seconds * 1000000000;
     bool have_ended = true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += seconds;
-    for (size_t i = 0; i < count; i++)
-        if (pthread_timedjoin_np(threads[i], NULL, &until) != 0) {
-            pthread_detach(threads[i]);
-            have_ended = false;
-        }
+    for (size_t i = 0; i < count; i++) {
+        int state;
+        while ((state = pthread_tryjoin_np(threads[i], NULL)) == EBUSY && gs_now_ns() < until)
+            nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+        if (state == 0)
+            continue;
+        pthread_detach(threads[i]);
+        have_ended = false;
+    }
     return have_ended;
 }

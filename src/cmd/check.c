@@ -4,14 +4,17 @@
  * The kernels come from a file of runs, from words of the command line (mega=132x256,r168), or from both. Words before
  * the file are launched before its kernels, words after it later.
  */
+#include "check_waiting.h"
 #include "cmd.h"
 #include "model/view/view.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
     gs_gpu_choice gpu;
-    bool any_order, json;
+    bool any_order, json, waiting;
+    gs_words code;
     const char *fix, *kernels;
     int64_t budget;
 };
@@ -20,6 +23,11 @@ static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_TEXT(struct options, "kernels", kernels, "PATTERN[,PATTERN]...",
             "only these kernels of the file, each shape once; for recorded programs"),
+    GS_FLAG(struct options, "waiting", waiting,
+            "of a recorded program: only kernels that wait for other blocks, each alone, and each two that may run at "
+            "the same time, in every order; those of --kernels also count"),
+    GS_LIST(struct options, "code", code, "FILE",
+            "with --waiting: a program, library or cubin whose machine code tells which kernels wait; may be repeated"),
     GS_FLAG(struct options, "any-order", any_order,
             "check every launch order, not only the given one; fixes then work in every order"),
     GS_TEXT(struct options, "fix", fix, "KIND[,KIND]...",
@@ -83,11 +91,60 @@ static gs_code check_one(const struct options *options, unsigned kinds, gs_run *
     return code;
 }
 
+/* ---- recorded programs ---- */
+
+static gs_code check_picked(const struct options *options, unsigned kinds, const gs_run *run, const size_t *launches,
+                            size_t count, gs_text *text, bool *all_yes, gs_error *error) {
+    struct options every_order = *options;
+    gs_run *picked = gs_run_pick(run, launches, count, error);
+    every_order.any_order = count > 1;
+    if (!options->json)
+        gs_text_add(text, "\n");
+    gs_code code = picked ? check_one(&every_order, kinds, picked, text, all_yes, error) : error->code;
+    gs_run_free(picked);
+    return code;
+}
+
+static void say_waiting(const gs_run *run, const gs_waiting *waiting, gs_text *text) {
+    gs_text_add(text, "%zu kernel%s of %zu launches wait%s for other blocks; %zu pair%s%s may run at the same time\n",
+                waiting->count, waiting->count == 1 ? "" : "s", run->launches.count, waiting->count == 1 ? "s" : "",
+                waiting->pairs.count, waiting->pairs.count == 1 ? "" : "s",
+                waiting->pairs.is_complete ? "" : " and more");
+}
+
+/* Each kernel that waits for other blocks, and each two that may run at the same time. */
+static gs_code check_waiting(const struct options *options, unsigned kinds, gs_run *run, gs_text *text, bool *all_yes,
+                             gs_error *error) {
+    gs_waiting waiting = {0};
+    bool *waits = calloc(run->launches.count + 1, sizeof *waits);
+    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
+    gs_code code = !gpu ? error->code : waits ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = gs_waiting_mark(run, gpu, options->kernels, &options->code, waits, error);
+    if (code == GS_OK)
+        code = gs_waiting_find(run, waits, &waiting, error);
+    if (code == GS_OK && !options->json)
+        say_waiting(run, &waiting, text);
+    for (size_t i = 0; i < waiting.count && code == GS_OK; i++)
+        code = check_picked(options, kinds, run, &waiting.data[i], 1, text, all_yes, error);
+    for (size_t i = 0; i < waiting.pairs.count && code == GS_OK; i++)
+        code = check_picked(options, kinds, run, waiting.pairs.data[i].data, 2, text, all_yes, error);
+    gs_waiting_clear(&waiting);
+    gs_gpu_free(gpu);
+    free(waits);
+    return code;
+}
+
 /* ---- the command ---- */
 
 /* Checks one run of the file, with the kernels selected by the options and the words. Frees `read`. */
 static gs_code check_run(const struct options *options, unsigned kinds, gs_run *read, const gs_words *words,
                          size_t file, gs_text *text, bool *all_yes, gs_error *error) {
+    if (options->waiting) {
+        gs_code found = check_waiting(options, kinds, read, text, all_yes, error);
+        gs_run_free(read);
+        return found;
+    }
     gs_run *selected = options->kernels ? gs_run_select(read, options->kernels, error) : read;
     gs_run *run = selected && words->count > 1 ? gs_run_of_words(selected, words, file, error) : selected;
     gs_code code = run ? check_one(options, kinds, run, text, all_yes, error) : error->code;
@@ -140,6 +197,10 @@ static int run_check(const gs_command *command, void *given, const gs_words *wor
     size_t file = gs_find_file_word(words);
     if (file == SIZE_MAX)
         return gs_usage(command, "give one file of runs; a kernel is NAME=BLOCKSxTHREADS");
+    if (options->waiting && (file == words->count || words->count > 1))
+        return gs_usage(command, "--waiting takes one recording, and no kernels on the command line");
+    if (options->code.count && !options->waiting)
+        return gs_usage(command, "--code needs --waiting");
     gs_code code = parse_kinds(options->fix, &kinds, &error);
     if (code == GS_OK && file < words->count)
         code = check_file(options, kinds, words, file, &all_yes, &error);
@@ -160,6 +221,7 @@ const gs_command gs_command_check = {
                "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all fit. Kernels are\n"
                "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
                "  gridsmith check scenarios/case-3.json\n"
+               "  gridsmith check --waiting --code ./app app.jsonl\n"
                "  gridsmith check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.budget = 100000},

@@ -151,8 +151,8 @@ const char *gs_suggest_option(const gs_command *command, const char *word, char 
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
     gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_import, gs_command_probe,
     gs_command_bound, gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_run_program,
-    gs_command_status, gs_command_top, gs_command_trace, gs_command_completion, gs_command_merge, gs_command_campaign,
-    gs_command_plan, gs_command_adopt, gs_command_guard;
+    gs_command_status, gs_command_top, gs_command_trace, gs_command_watch, gs_command_completion, gs_command_merge,
+    gs_command_campaign, gs_command_plan, gs_command_adopt, gs_command_guard, gs_command_explain;
 
 /* All of them (main.c). */
 extern const gs_command *const gs_commands[];
@@ -227,6 +227,13 @@ size_t gs_find_file_word(const gs_words *words);
 /* A run of the kernels of the words, around those of `read` (may be NULL), which is word number `file`. The caller
    frees it. */
 gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error);
+
+/* ---- pictures ---- */
+
+/* Predicts what is drawn: also why blocks wait, which is computed only for few launches; and the measurement. Fills the
+   view and `*played`, which the caller clears after drawing. */
+gs_run *gs_predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                           gs_predict_options *request, gs_played *played, gs_error *error);
 
 /* ---- GPUs ---- */
 

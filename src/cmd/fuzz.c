@@ -20,7 +20,7 @@ struct options {
     const char *device, *html;
     gs_words classes;
     int64_t count, seed, index, patient_every;
-    bool json;
+    bool json, pairs;
 };
 
 static const gs_option option_table[] = {
@@ -37,6 +37,7 @@ static const gs_option option_table[] = {
            "play every Nth run again with long waits (default 100; 0: none)"),
     GS_TEXT(struct options, "html", html, "FILE",
             "also write a page that shows the runs that differ, or the first ones"),
+    GS_FLAG(struct options, "pairs", pairs, "also print how many runs have each pair of features"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
 };
 
@@ -67,6 +68,7 @@ struct watch {
     gs_run *differing;              /* with --index: the recording that differs */
     gs_error error;                 /* why that failed */
     gs_campaign_page exact, differ; /* for --html */
+    gs_pairs pairs;
 };
 
 /* A page shows the runs that differ, or if none does, the first ones. */
@@ -86,6 +88,7 @@ static void keep_for_page(struct watch *watch, const gs_run *recorded, bool exac
 static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool exact) {
     struct watch *watch = user;
     const gs_campaign *campaign = &watch->campaign;
+    gs_pairs_add(&watch->pairs, recorded);
     if (!exact && campaign->mismatches <= MOST_NAMED)
         gs_text_add(&watch->named, "differs: class %s, --seed %lld --index %llu\n", recorded->class_name,
                     (long long)watch->options->seed, (unsigned long long)index);
@@ -182,6 +185,8 @@ static gs_code print_report(const struct watch *watch, gs_error *error) {
             code = put_both(&text, watch, error);
         gs_put_scores(&text, &watch->campaign.scores);
         put_repeatability(&text, &watch->campaign);
+        if (options->pairs)
+            gs_put_pairs(&text, &watch->pairs);
         gs_text_add(&text, "seed %lld\n", (long long)options->seed);
     }
     code = gs_print_text(&text, code, error);

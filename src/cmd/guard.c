@@ -83,7 +83,7 @@ static gs_code guard_cubin(void *context, const char *bytes, size_t size, gs_err
         if (code == GS_OK)
             code = gs_sass_write(&image, &report->written, error);
         if (code == GS_OK)
-            code = gs_sass_share_variables(&image, find_any, NULL, &refusal);
+            code = gs_sass_share_variables(&image, NULL, find_any, NULL, &refusal);
         if (code == GS_OK || code == GS_E_REFUSED)
             code = count_kernels(report, &image, &list, refusal.message) ? GS_OK : gs_fail_memory(error);
         else if (!error->message[0])

@@ -12,12 +12,12 @@
 
 /* In the order of the groups below. */
 const gs_command *const gs_commands[] = {
-    &gs_command_predict,   &gs_command_check,  &gs_command_occupancy,   &gs_command_bound,    &gs_command_gpus,
-    &gs_command_reshape,   &gs_command_verify, &gs_command_guard,       &gs_command_zoo,      &gs_command_trace,
-    &gs_command_import,    &gs_command_record, &gs_command_replay,      &gs_command_fuzz,     &gs_command_shrink,
-    &gs_command_fit,       &gs_command_probe,  &gs_command_adopt,       &gs_command_campaign, &gs_command_merge,
-    &gs_command_plan,      &gs_command_serve,  &gs_command_run_program, &gs_command_status,   &gs_command_top,
-    &gs_command_completion};
+    &gs_command_predict,  &gs_command_explain, &gs_command_check,     &gs_command_occupancy, &gs_command_bound,
+    &gs_command_gpus,     &gs_command_reshape, &gs_command_verify,    &gs_command_guard,     &gs_command_zoo,
+    &gs_command_trace,    &gs_command_watch,   &gs_command_import,    &gs_command_record,    &gs_command_replay,
+    &gs_command_fuzz,     &gs_command_shrink,  &gs_command_fit,       &gs_command_probe,     &gs_command_adopt,
+    &gs_command_campaign, &gs_command_merge,   &gs_command_plan,      &gs_command_serve,     &gs_command_run_program,
+    &gs_command_status,   &gs_command_top,     &gs_command_completion};
 const size_t gs_command_count = GS_COUNT(gs_commands);
 
 /* The help has a group of commands for each wing of the source: model, kernels, lab, sharing. The last one is the

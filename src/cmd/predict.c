@@ -14,7 +14,7 @@ struct options {
     int64_t top;
     int64_t turn;
     int64_t only; /* 0: all runs */
-    const char *output;
+    const char *output, *what_if;
 };
 
 static const gs_option option_table[] = {
@@ -29,6 +29,8 @@ static const gs_option option_table[] = {
             "recorded programs: show the measurement beside the prediction, and what launches waited for"),
     GS_INT(struct options, "top", top, "N", 1, INT64_MAX, "recorded programs: only the N longest waits"),
     GS_FLAG(struct options, "placed", placed, "recorded programs: the SM of every block, as for other runs"),
+    GS_TEXT(struct options, "what-if", what_if, "CHANGE[,CHANGE...]",
+            "of a recorded program: its steps with changes, as in 'gridsmith explain'"),
     GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
     GS_FLAG(struct options, "csv", csv, "write one row per block"),
     GS_FLAG(struct options, "svg", svg, "draw it: SMs down, time or launches across, one color per kernel"),
@@ -58,37 +60,6 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
     gs_progress_show(user, blocks, total);
 }
 
-/* A program with too many blocks to draw: only its launches. */
-static gs_run *play_to_draw(const struct subject *subject, gs_played *played, gs_error *error) {
-    gs_code code = gs_timeline_play(subject->gpu, subject->recorded_on, subject->run, NULL, &played->timeline, error);
-    return code == GS_OK ? gs_run_copy(subject->run, error) : NULL;
-}
-
-static int64_t count_blocks(const gs_run *run) {
-    int64_t blocks = 0;
-    for (size_t i = 0; i < run->launches.count; i++)
-        blocks += run->launches.data[i].blocks;
-    return blocks;
-}
-
-/* The data of pictures: also why blocks wait, which is computed only for few launches; and the measurement. */
-static gs_run *predict_to_draw(gs_view *view, const struct subject *subject, gs_predict_options *request,
-                               gs_played *played, gs_error *error) {
-    enum { MOST_EXPLAINED = 1000, MOST_DRAWN = 20000000 };
-    const gs_run *run = subject->run;
-    int64_t blocks = count_blocks(run);
-    request->explain = run->events.count <= MOST_EXPLAINED;
-    view->measured = run;
-    view->played = played;
-    if (blocks > MOST_DRAWN && !request->follow && gs_run_is_program(run))
-        return play_to_draw(subject, played, error);
-    if (blocks <= MOST_DRAWN)
-        return gs_predict_played(subject->gpu, subject->recorded_on, run, request, played, error);
-    gs_fail(error, GS_E_USAGE, "the run has %lld blocks: at most %d can be drawn; the table has no limit",
-            (long long)blocks, MOST_DRAWN);
-    return NULL;
-}
-
 static gs_code predict_run(const struct options *options, const gs_format *format, gs_view *view,
                            const struct subject *subject, gs_error *error) {
     const gs_gpu *gpu = subject->gpu, *recorded_on = subject->recorded_on;
@@ -102,9 +73,10 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
                                   .follow = options->follow,
                                   .turn = (int)options->turn};
     gs_progress_start(&progress, "placing blocks");
-    gs_run *prediction = format->wants_played ? predict_to_draw(view, subject, &request, &played, error)
-                         : format->is_brief   ? gs_predict_brief(gpu, recorded_on, run, &request, error)
-                                              : gs_predict_on(gpu, recorded_on, run, &request, error);
+    gs_run *prediction = format->wants_played
+                             ? gs_predict_to_draw(view, gpu, recorded_on, run, &request, &played, error)
+                         : format->is_brief ? gs_predict_brief(gpu, recorded_on, run, &request, error)
+                                            : gs_predict_on(gpu, recorded_on, run, &request, error);
     gs_progress_end(&progress);
     gs_code code = prediction ? GS_OK : error->code;
     if (code == GS_OK && options->compare)
@@ -216,6 +188,24 @@ static gs_run *next_run(const struct input *input, size_t number, gs_error *erro
     return number ? NULL : gs_run_of_words(NULL, input->words, input->words->count, error);
 }
 
+/* Predicts a recorded program with changes made in it. */
+static gs_code predict_changed(const struct options *options, const gs_format *format, gs_view *view,
+                               const struct subject *subject, gs_error *error) {
+    gs_what_if what_if;
+    gs_code code = gs_what_if_read(options->what_if, &what_if, error);
+    if (code == GS_OK && gs_what_if_gpu(&what_if))
+        code = gs_fail(error, GS_E_USAGE, "choose another GPU with --gpu, not with --what-if");
+    if (code != GS_OK)
+        return code;
+    gs_run *changed = gs_changed_part(subject->gpu, subject->recorded_on, subject->run, NULL, &what_if, error);
+    if (!changed)
+        return error->code;
+    struct subject with_changes = {subject->gpu, subject->recorded_on, changed};
+    code = predict_one(options, format, view, &with_changes, error);
+    gs_run_free(changed);
+    return code;
+}
+
 static gs_code predict_all(const struct options *options, const gs_format *format, gs_view *view,
                            const struct input *input, gs_error *error) {
     gs_gpu_of_runs kept = {0};
@@ -224,14 +214,20 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
     gs_code code = GS_OK;
     while (code == GS_OK && !view->text.failed && !(options->only && view->runs) &&
            (run = next_run(input, number, error))) {
+        gs_short_names names = {0};
         code = check_many(options, format, ++number, error);
+        if (code == GS_OK && format != &gs_format_json)
+            code = gs_run_shorten(run, &names, error);
+        view->names = &names;
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
             struct subject subject = {gpu, gpu ? gs_recorded_gpu_for(&kept, run) : NULL, run};
             view->number = number;
-            code = gpu ? predict_one(options, format, view, &subject, error) : error->code;
+            code = !gpu ? error->code
+                        : (options->what_if ? predict_changed : predict_one)(options, format, view, &subject, error);
         }
         gs_run_free(run);
+        gs_short_names_clear(&names);
     }
     gs_gpu_of_runs_clear(&kept);
     if (code == GS_OK)
@@ -248,7 +244,8 @@ static gs_code predict_input(const struct options *options, const gs_format *for
     gs_progress_start(&progress, "reading runs");
     gs_code code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
-        gs_view view = {.text = {.sink = output.file}, .explain = options->explain};
+        gs_view view = {
+            .text = {.sink = output.file}, .explain = options->explain, .file = input->words ? NULL : input->path};
         if (format->begin)
             format->begin(&view);
         code = predict_all(options, format, &view, input, error);

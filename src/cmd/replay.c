@@ -6,7 +6,7 @@
 
 struct options {
     gs_gpu_choice gpu;
-    bool json, html;
+    bool json, html, pairs;
     int64_t most_listed;
     const char *output;
 };
@@ -15,6 +15,7 @@ static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX,
            "print the places of the first N runs that differ"),
+    GS_FLAG(struct options, "pairs", pairs, "also print how many runs have each pair of features"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
     GS_FLAG(struct options, "html", html,
             "write a page that shows the runs that differ, or the first ones if none does"),
@@ -24,8 +25,10 @@ static const gs_option option_table[] = {
 /* The results so far, over all files. */
 struct result {
     gs_scores scores;
+    gs_pairs pairs;
     gs_text differing; /* the runs to name, a line each */
     int64_t runs, differ, uncovered;
+    int64_t changed;                        /* exact only with what the recording does not say */
     gs_campaign_page exact, differing_runs; /* for --html */
 };
 
@@ -47,11 +50,13 @@ static void put_differing(gs_text *text, const char *path, const gs_run *run) {
 static gs_code replay_run(const struct options *options, const char *path, const gs_gpu *gpu, const gs_run *run,
                           struct result *result, gs_error *error) {
     bool exact = true;
+    int changes = 0;
     gs_code code = gs_run_is_recorded(run, error);
     if (code != GS_OK)
         return code;
     result->runs++;
-    gs_run *predicted = gs_predict_recorded(gpu, run, error);
+    gs_pairs_add(&result->pairs, run);
+    gs_run *predicted = gs_predict_recorded_as(gpu, run, &changes, error);
     if (!predicted && error->code == GS_E_UNSUPPORTED) {
         *error = (gs_error){.code = GS_OK};
         result->uncovered++;
@@ -60,6 +65,7 @@ static gs_code replay_run(const struct options *options, const char *path, const
     if (!predicted)
         return error->code;
     code = gs_scores_add(&result->scores, run, predicted, &exact, error);
+    result->changed += exact && changes;
     if (!exact && result->differ++ < options->most_listed)
         put_differing(&result->differing, path, run);
     if (code == GS_OK && options->html)
@@ -109,10 +115,18 @@ static gs_code print_result(const struct options *options, const struct result *
         gs_write_finish(&writer);
     } else {
         gs_put_scores(&text, &result->scores);
+        if (options->pairs)
+            gs_put_pairs(&text, &result->pairs);
     }
     gs_code code = gs_print_text(&text, GS_OK, error);
     if (result->differing.count)
         fputs(result->differing.data, options->json ? stderr : stdout);
+    if (result->changed)
+        fprintf(
+            stderr,
+            "gridsmith replay: %lld run%s exact with another order of a graph's first nodes, or with launches that are "
+            "not programmatic, which recordings do not say\n",
+            (long long)result->changed, result->changed == 1 ? " is" : "s are");
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: the description of the GPU has no clusters\n",
                 (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");

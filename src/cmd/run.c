@@ -13,8 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Time slices of best-effort programs, beside requests of few launches and of many. */
-static const char slice_us[] = "5", eager_slice_us[] = "100";
+/* Time slices of best-effort programs, beside requests of few launches and of many; and of latency programs: the GPU
+   should not switch to a kernel that it has interrupted before a request is done. */
+static const char slice_us[] = "5", eager_slice_us[] = "100", latency_slice_us[] = "20000";
 
 enum { LEAST_MEMORY = 1 << 20 };
 
@@ -22,7 +23,7 @@ struct options {
     const char *socket, *most;
     int64_t memory;
     int64_t weight, hold, ahead, slice, sms;
-    bool latency, best_effort, guard;
+    bool latency, best_effort, guard, no_guard, mps, no_mps;
 };
 
 static const gs_option option_table[] = {
@@ -42,8 +43,12 @@ static const gs_option option_table[] = {
     GS_INT(
         struct options, "slice", slice, "US", 1, 1000000,
         "time slices of the GPU for it, without MPS (default: 5 for a best-effort program beside a latency program)"),
+    GS_FLAG(struct options, "mps", mps,
+            "share the GPU by MPS, or fail (default: MPS, unless long kernels make it worse)"),
+    GS_FLAG(struct options, "no-mps", no_mps, "share the GPU by time slices"),
     GS_FLAG(struct options, "guard", guard,
-            "long kernels of a best-effort program stop when a request comes; not tried on a GPU yet"),
+            "long kernels of a best-effort program stop when a request comes (default: under MPS)"),
+    GS_FLAG(struct options, "no-guard", no_guard, "they do not"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
@@ -74,6 +79,77 @@ static bool find_mps(const json_t *status) {
     return access(path, F_OK) == 0;
 }
 
+/* No MPS has this folder: the program runs without one. */
+static void leave_mps(void) {
+    setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
+}
+
+/* Names what is executed: the words, and the folder. Never 0. */
+static uint64_t command_key(const gs_words *words) {
+    char *here = getcwd(NULL, 0);
+    uint64_t key = here ? gs_hash(0, here, strlen(here)) : 0;
+    for (size_t i = 0; i < words->count; i++)
+        key = gs_hash(key, words->data[i], strlen(words->data[i]) + 1);
+    free(here);
+    return key ? key : 1;
+}
+
+/* The part of its time, as a percentage, in which a request would wait longer under MPS than without; -1: the daemon
+   has not seen this command under MPS. */
+static double late_percent(const json_t *status, uint64_t key) {
+    const json_t *commands = json_object_get(status, "commands");
+    char name[24];
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)key);
+    for (size_t i = 0; i < json_array_size(commands); i++) {
+        const json_t *command = json_array_get(commands, i);
+        const char *known = json_string_value(json_object_get(command, "command"));
+        if (known && strcmp(known, name) == 0)
+            return json_number_value(json_object_get(command, "late_percent"));
+    }
+    return -1;
+}
+
+/* Whether all latency programs have requests of many launches. Without MPS each of them would pay for several switches
+   between processes, and MPS costs them less whatever the kernels beside them are. */
+static bool requests_are_eager(const json_t *status) {
+    const double eager_launches = 16;
+    const json_t *programs = json_object_get(status, "programs");
+    size_t eager = 0, others = 0;
+    for (size_t i = 0; i < json_array_size(programs); i++) {
+        const json_t *program = json_array_get(programs, i), *requests = json_object_get(program, "requests");
+        double count = json_number_value(json_object_get(requests, "count"));
+        double launches = json_number_value(json_object_get(program, "launches")) +
+                          json_number_value(json_object_get(program, "graphs")) +
+                          json_number_value(json_object_get(program, "copies"));
+        bool is_eager = count > 0 && launches >= eager_launches * count;
+        eager += requests && is_eager;
+        others += requests && !is_eager;
+    }
+    return eager && !others;
+}
+
+/* Chooses MPS or time slices, and says which. */
+static gs_code choose_mps(const struct options *options, const json_t *status, uint64_t key, bool *has_mps,
+                          gs_error *error) {
+    const double most_percent = 1; /* p99 is what is promised */
+    bool is_decided = options->mps || (options->best_effort && requests_are_eager(status)), is_there = find_mps(status);
+    double late = is_decided ? -1 : late_percent(status, key);
+    if (options->mps && !is_there)
+        return gs_fail(error, GS_E_NO_GPU, "--mps: no MPS control daemon was found");
+    *has_mps = is_there && !options->no_mps && late <= most_percent;
+    if (is_there && !*has_mps)
+        leave_mps();
+    if (!status)
+        return GS_OK;
+    fprintf(stderr, "gridsmith run: shares the GPU by %s", *has_mps ? "MPS" : "time slices");
+    if (is_there && !options->no_mps && !*has_mps && options->latency)
+        fprintf(stderr, ", as its neighbors do");
+    else if (is_there && !options->no_mps && !*has_mps)
+        fprintf(stderr, ": %.0f%% of its time is in kernels that would hold up requests under MPS", late);
+    fprintf(stderr, "\n");
+    return GS_OK;
+}
+
 static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     double all = json_number_value(json_object_get(json_object_get(status, "device"), "sms"));
     char percent[20];
@@ -98,24 +174,27 @@ static void report_daemon(bool is_there, const gs_error *error) {
 }
 
 /* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
-static void set_mps(const struct options *options) {
-    gs_error error = {.code = GS_OK};
-    char *text = NULL;
-    json_t *status = gs_status_get(NULL, &text, &error);
-    report_daemon(status, &error);
-    bool has_mps = find_mps(status);
+static gs_code set_mps(const struct options *options, const gs_words *words, gs_error *error) {
+    gs_error no_daemon = {.code = GS_OK};
+    char *text = NULL, key[24];
+    json_t *status = gs_status_get(NULL, &text, &no_daemon);
+    uint64_t command = command_key(words);
+    bool has_mps = false;
+    report_daemon(status, &no_daemon);
+    gs_code code = choose_mps(options, status, command, &has_mps, error);
+    snprintf(key, sizeof key, "%llu", (unsigned long long)command);
+    setenv("GRIDSMITH_COMMAND", key, 1);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
-    if (options->best_effort && !has_mps && !options->slice) {
-        setenv("GRIDSMITH_SLICE_US", slice_us, 0);
+    if (!has_mps && !options->slice)
+        setenv("GRIDSMITH_SLICE_US", options->latency ? latency_slice_us : slice_us, 0);
+    if (!has_mps && !options->slice && options->best_effort)
         setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
-    }
-    if (options->latency && !has_mps) /* where it takes long to get the GPU back */
-        setenv("GRIDSMITH_GAPS", "1", 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);
     free(text);
+    return code;
 }
 
 /* ---- running ---- */
@@ -132,7 +211,7 @@ static int64_t lowest_memory(int64_t wanted) {
 static void forget_outer_run(void) {
     static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
                                             "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US",
-                                            "GRIDSMITH_GUARD",    "GRIDSMITH_GAPS"};
+                                            "GRIDSMITH_GUARD"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;
@@ -170,7 +249,7 @@ static bool set_socket(const char *path) {
     return is_well;
 }
 
-static gs_code set_environment(const struct options *options, gs_error *error) {
+static gs_code set_environment(const struct options *options, const gs_words *words, gs_error *error) {
     const char *socket = options->socket ? options->socket : getenv("GRIDSMITH_SOCKET");
     char folder[1100];
     if (!find_gate(folder, sizeof folder))
@@ -184,10 +263,12 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
     set_number("GRIDSMITH_SLICE_US", options->slice);
-    set_number("GRIDSMITH_GUARD", options->guard);
+    if (options->guard || options->no_guard)
+        setenv("GRIDSMITH_GUARD", options->guard ? "1" : "0", 1);
     if (socket && !set_socket(socket))
         return gs_fail_memory(error);
-    set_mps(options);
+    if (set_mps(options, words, error) != GS_OK)
+        return error->code;
     return gs_front_place(folder) ? GS_OK : gs_fail_memory(error);
 }
 
@@ -205,13 +286,16 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
     gs_error error = {.code = GS_OK};
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
-    if (options->latency && options->guard)
-        return gs_usage(command, "--guard is for best-effort programs: kernels of a latency program are not stopped");
+    if (options->latency && (options->guard || options->no_guard))
+        return gs_usage(command, "%s is for best-effort programs: kernels of a latency program are not stopped",
+                        options->guard ? "--guard" : "--no-guard");
+    if ((options->mps && options->no_mps) || (options->guard && options->no_guard))
+        return gs_usage(command, "give %s, not both", options->mps ? "--mps or --no-mps" : "--guard or --no-guard");
     if (percent_of(options->most) < 0)
         return gs_usage(command, "--most takes a percentage from 1 to 100, such as 30%%");
     if (options->most && options->latency)
         return gs_usage(command, "--most is for best-effort programs");
-    if (set_environment(options, &error) == GS_OK) {
+    if (set_environment(options, words, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
         return report_no_program(words->data[0], errno);
     }

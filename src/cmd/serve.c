@@ -9,7 +9,7 @@
 struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan, *group;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
-    bool intra_sm, marks, mps;
+    bool intra_sm, marks, mps, no_mps;
 };
 
 static const gs_option option_table[] = {
@@ -37,7 +37,9 @@ static const gs_option option_table[] = {
            "host memory that a client may share (default: half of all)"),
     GS_TEXT(struct options, "group", group, "NAME",
             "members of this group may use 'gridsmith run' with this daemon (default: only the user who starts it)"),
-    GS_FLAG(struct options, "mps", mps, "start MPS for 'gridsmith run', and stop it when its last client has ended"),
+    GS_FLAG(struct options, "mps", mps,
+            "start MPS for 'gridsmith run', or fail (default: where it is installed, without --group)"),
+    GS_FLAG(struct options, "no-mps", no_mps, "do not start MPS"),
     GS_FLAG(struct options, "marks", marks, "for debugging: check that each block of a confined kernel runs once"),
     GS_INT(struct options, "shuffle", shuffle, "US", 1, 1000000000,
            "for debugging: assign SMs to kernels at random, every US microseconds"),
@@ -63,11 +65,15 @@ static int run_serve(const gs_command *command, void *given, const gs_words *wor
                                 .plan = options->plan,
                                 .tries_intra_sm = options->intra_sm,
                                 .group = options->group,
-                                .has_mps = options->mps,
+                                .mps = options->mps      ? GS_SERVE_MPS
+                                       : options->no_mps ? GS_SERVE_NO_MPS
+                                                         : GS_SERVE_MPS_IF_THERE,
                                 .counts_blocks = options->marks,
                                 .shuffle_us = options->shuffle,
                                 .say = print_daemon_line};
     char *end;
+    if (options->mps && options->no_mps)
+        return gs_usage(command, "give --mps or --no-mps, not both");
     if (options->limit) {
         request.limit_seconds = strtod(options->limit, &end);
         if (end == options->limit || *end || !(request.limit_seconds >= 0.1 && request.limit_seconds <= 1e6))

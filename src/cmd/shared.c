@@ -182,3 +182,35 @@ void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept) {
     free(kept->recorded_name);
     *kept = (gs_gpu_of_runs){0};
 }
+
+/* ---- pictures ---- */
+
+/* A program with too many blocks to draw: only its launches. */
+static gs_run *play_to_draw(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, gs_played *played,
+                            gs_error *error) {
+    gs_code code = gs_timeline_play(gpu, recorded_on, run, NULL, &played->timeline, error);
+    return code == GS_OK ? gs_run_copy(run, error) : NULL;
+}
+
+static int64_t count_blocks(const gs_run *run) {
+    int64_t blocks = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        blocks += run->launches.data[i].blocks;
+    return blocks;
+}
+
+gs_run *gs_predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                           gs_predict_options *request, gs_played *played, gs_error *error) {
+    enum { MOST_EXPLAINED = 1000, MOST_DRAWN = 20000000 };
+    int64_t blocks = count_blocks(run);
+    request->explain = run->events.count <= MOST_EXPLAINED;
+    view->measured = run;
+    view->played = played;
+    if (blocks > MOST_DRAWN && !request->follow && gs_run_is_program(run))
+        return play_to_draw(gpu, recorded_on, run, played, error);
+    if (blocks <= MOST_DRAWN)
+        return gs_predict_played(gpu, recorded_on, run, request, played, error);
+    gs_fail(error, GS_E_USAGE, "the run has %lld blocks: at most %d can be drawn; the table has no limit",
+            (long long)blocks, MOST_DRAWN);
+    return NULL;
+}

@@ -243,11 +243,11 @@ def test_moving(page):
 
 def test_themes(page):
     page.go(make("streams", "scenarios/streams.json"))
-    check("light", pixel(page, 5, 845 - 70), page.evaluate("rgbOf(themes.light.back)"))
+    check("light", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.light.back)"))
     page.key("t")
-    check("dark", pixel(page, 5, 845 - 70), page.evaluate("rgbOf(themes.dark.back)"))
+    check("dark", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.dark.back)"))
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    check("paper is white", pixel(page, 5, 845 - 70), page.evaluate("rgbOf(themes.light.back)"))
+    check("paper is white", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.light.back)"))
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     check("dark again", page.evaluate("gridsmith.state.theme"), "dark")
     paper = page.paper()
@@ -295,7 +295,7 @@ def test_several(page):
             run["id"], run["events"] = number, run["events"][:number]
             file.write(json.dumps(run) + "\n")
     page.go(make("two", path))
-    check("a page has several runs", page.evaluate("[...document.getElementById('scenes').options].map(one => one.text)"), ["NVIDIA H200, run 1", "NVIDIA H200, run 2"])
+    check("a page has several runs", page.evaluate("[...document.getElementById('scenes').options].map(one => one.text)"), ["two.jsonl: NVIDIA H200, run 1", "two.jsonl: NVIDIA H200, run 2"])
     page.evaluate("(select => { select.value = '1'; select.onchange(); })(document.getElementById('scenes'))")
     page.wait_for("gridsmith.state.isReady && gridsmith.state.scene.launches === 2")
     no_problems(page, "several")
@@ -315,7 +315,7 @@ def test_hostile(page):
     check_in("it is shown as text", names[0], page.evaluate("document.getElementById('panel').textContent"))
     check_in("so is the next", names[1], page.evaluate("document.getElementById('panel').textContent"))
     check_in("the title too", "</title></script>", page.evaluate("document.title"))
-    check("the long name", page.evaluate("gridsmith.state.scene.functions[3].name.length"), 403)
+    check("the long name", page.evaluate("[gridsmith.state.scene.functions[3].name.length, gridsmith.state.scene.functions[3].full.length]"), [60, 403])
     page.evaluate("for (let i = 0; i < 6; i++) { gridsmith.chooseFunction(i); }")
     page.frame()
     left, top = canvas(page)
@@ -353,6 +353,33 @@ def test_comparison(page):
     page.wait_for("!document.getElementById('report').hidden")
     check_in("the comparison", "overlaps of two launches", page.evaluate("document.querySelector('#report pre').textContent"))
     no_problems(page, "comparison")
+
+
+def test_explanation(page):
+    path = write("explained", "explain", "corpus/h200-program-nccl.jsonl.gz")
+    page.go(path)
+    page.wait_for("document.getElementById('report').open")
+    check_in("the report", "host-bound: the GPU works 7.6% of the time", page.evaluate("document.querySelector('#report pre').textContent"))
+    check("the title has the file", page.evaluate("document.title"), "h200-program-nccl.jsonl.gz: NVIDIA H200")
+    names = page.evaluate("[...document.querySelectorAll('.kernel span:nth-child(2)')].map(one => one.textContent)")
+    check("all kernels can be told apart", (len(names), len(set(names))), (40, 40))
+    times = page.evaluate("[...document.querySelectorAll('.kernel')].map((_, place) => timesOf(gridsmith.state.scene)"
+                          "[gridsmith.state.scene.functions.findIndex(one => one.name === document.querySelectorAll('.kernel span:nth-child(2)')[place].textContent)])")
+    check("the longest is first", times, sorted(times, reverse=True))
+    check("the strip is there", page.evaluate("document.getElementById('overview').hidden"), False)
+    page.evaluate("gridsmith.search('nvjet')")
+    page.evaluate("gridsmith.goToMatch(1)")
+    first = page.evaluate("gridsmith.state.match")
+    page.evaluate("gridsmith.goToMatch(1)")
+    check_in("the next match", "launch 2 of ", page.evaluate("document.getElementById('message').textContent"))
+    page.evaluate("gridsmith.goToMatch(-1)")
+    check("and back", page.evaluate("gridsmith.state.match"), first)
+    page.wait_for("location.hash.includes('find=nvjet')")
+    shown = page.evaluate("[gridsmith.state.from, gridsmith.state.step]")
+    page.evaluate("history.replaceState(null, '', location.hash); restoreView(new URLSearchParams(location.hash.slice(1)))")
+    again = page.evaluate("[gridsmith.state.from, gridsmith.state.step]")
+    check("the address keeps the part", [abs(one - other) < 1 for one, other in zip(shown, again)], [True, True])
+    no_problems(page, "explanation")
 
 
 def test_bound(page):

@@ -301,6 +301,43 @@ static bool may_share(const struct question *q, const gs_contender *c) {
            (c->state != GS_CONTENDER_RUNS || q->afresh || c->how == GS_DECIDE_CONFINED);
 }
 
+/* How the two can share SMs: as planned; as measured three times or more, with other workers than planned only if that
+   may be tried; and as it is to be tried. */
+static size_t find_ways(const struct question *q, const gs_profile *a, const gs_profile *b, gs_intra_sm_way *ways) {
+    const gs_planned *planned = q->options->planned;
+    const gs_pair *pair = q->of->store ? gs_profile_store_pair(q->of->store, a->key, b->key) : NULL;
+    bool tries = q->options->tries_intra_sm, is_in_plan = false, is_swapped = a->key > b->key;
+    size_t count = 0;
+    for (size_t i = 0; planned && i < planned->count; i++)
+        for (int at = 0; at < 2 && !is_in_plan; at++) {
+            const gs_planned_pair *one_pair = &planned->data[i];
+            if (strcmp(one_pair->names[at], a->name) != 0 || strcmp(one_pair->names[!at], b->name) != 0)
+                continue;
+            is_in_plan = true;
+            ways[count] = (gs_intra_sm_way){.workers = {one_pair->workers[at], one_pair->workers[!at]},
+                                            .shares = {one_pair->shares[at], one_pair->shares[!at]}};
+            count += one_pair->workers[0] != 0;
+        }
+    size_t of_plan = count;
+    for (size_t i = 0; pair && i < GS_PAIR_WAYS; i++) {
+        const gs_pair_way *way = &pair->ways[i];
+        int32_t first = way->workers[is_swapped], second = way->workers[!is_swapped];
+        if (way->shares[0].count < 3)
+            continue;
+        bool is_planned = of_plan && ways[0].workers[0] == first && ways[0].workers[1] == second;
+        if (is_planned || tries)
+            ways[is_planned ? 0 : count++] = (gs_intra_sm_way){
+                .workers = {first, second},
+                .shares = {gs_samples_median(&way->shares[is_swapped]), gs_samples_median(&way->shares[!is_swapped])}};
+    }
+    if (tries && !is_in_plan && pair && pair->next_workers[0] && pair->otherwise > 0 &&
+        pair->lost_ns + (double)q->options->trial_ns * 0.5 <= pair->competed_ns * q->options->trial_part)
+        ways[count++] = (gs_intra_sm_way){.workers = {pair->next_workers[is_swapped], pair->next_workers[!is_swapped]},
+                                          .shares = {1, 1},
+                                          .is_trial = true};
+    return count;
+}
+
 /* `now`: only as the two already do. */
 static bool suits(const struct question *q, const struct team *two, const gs_intra_sm_way *way, bool now) {
     bool suits = true;
@@ -317,7 +354,7 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
 static void share_all(const struct question *q, struct team *two, bool now) {
     const gs_contender *a = one(q, two->who[0]), *b = one(q, two->who[1]);
     gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
-    size_t count = gs_intra_sm_ways(q->options, q->of->store, a->profile, b->profile, ways);
+    size_t count = find_ways(q, a->profile, b->profile, ways);
     two->throughput = NOTHING;
     if (q->free < q->all || a->priority != b->priority)
         return;

@@ -508,6 +508,52 @@ static void a_trial_waits_until_it_can_be_paid(void **state) {
         }
 }
 
+/* Without a part of the time for trials, one is paid for by what measured pairs have earned: launches of 100 and 60 us
+   that took 100 us together have earned the 60 us that a trial of two launches of 30 us may take longer. */
+static void what_pairs_earn_pays_for_trials(void **state) {
+    (void)state;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        static const gs_pair_rates rates = {0.9, 0.9, 1, 1};
+        static const double alone_us[] = {100, 60, 30, 30};
+        gs_queue_options options = gs_queue_defaults();
+        gs_queue_start starts[GS_QUEUE_TOGETHER];
+        double now = 0;
+        options.trial_part = 0;
+        gs_queue *queue = gs_queue_new(&options, GS_COUNT(alone_us));
+        gs_queue_pair(queue, 0, 1, &rates, 0, 1, 1);
+        gs_queue_pair_fits(queue, 2, 3, 1, 1);
+        for (int32_t first = 0; first < 4; first += 2) {
+            for (int32_t kind = first; kind < first + 2; kind++)
+                assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = alone_us[kind]}, 1, now));
+            assert_int_equal(gs_queue_next(queue, now, starts), first == 0 || !is_late ? 2 : 1);
+            now += 100 + is_late;
+            for (int i = 0; i < 2 && first == 0; i++)
+                gs_queue_end(queue, starts[i].launch, now);
+        }
+        gs_queue_free(queue);
+    }
+}
+
+/* Of each queue the first 64 launches are looked at: a pair behind 63 others is found, and one behind 64 is not. */
+static void a_pair_far_behind_is_not_found(void **state) {
+    (void)state;
+    for (int ahead = 63; ahead <= 64; ahead++)
+        for (int32_t side = 0; side < 2; side++) {
+            static const gs_pair_rates rates = {0.9, 0.9, 1, 1};
+            gs_queue_options options = gs_queue_defaults();
+            gs_queue_start starts[GS_QUEUE_TOGETHER];
+            gs_queue *queue = gs_queue_new(&options, 4);
+            gs_queue_pair(queue, 0, 2, &rates, 0, 1, 1);
+            gs_queue_pair(queue, 1, 3, &rates, 0, 1, 1);
+            for (int i = 0; i < ahead; i++)
+                assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 1 + 2 * side, .alone_us = 1}, 1, 0));
+            for (int32_t kind = 0; kind < 4; kind += 2)
+                assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = 1}, 1, 0));
+            assert_int_equal(gs_queue_next(queue, 0, starts), ahead < 64 ? 2 : 1);
+            gs_queue_free(queue);
+        }
+}
+
 static bool always_fits(void *user, const int32_t *kinds, const int32_t *workers, size_t count) {
     (void)user;
     for (size_t i = 0; i < count; i++)
@@ -656,6 +702,8 @@ int main(void) {
         cmocka_unit_test(trials_that_lose_are_paid_for),
         cmocka_unit_test(a_pair_learns_a_quarter),
         cmocka_unit_test(a_trial_waits_until_it_can_be_paid),
+        cmocka_unit_test(what_pairs_earn_pays_for_trials),
+        cmocka_unit_test(a_pair_far_behind_is_not_found),
         cmocka_unit_test(a_third_launch_changes_no_workers),
         cmocka_unit_test(patience_begins_after_what_runs),
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),

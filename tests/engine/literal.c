@@ -510,13 +510,14 @@ static int64_t gap_of(const struct play *play, size_t operation, bool is_after_c
     return gs_is_in_graph(play->run, operation) ? play->pace.gaps.graph_ns : play->pace.gaps.stream_ns;
 }
 
-/* Whether an operation may start before the one before it in its stream has ended. */
-static bool is_early(const struct play *play, size_t operation, size_t before) {
+/* Whether an operation says when it may start after the one before it in its stream; `early`: before the end of that
+   one. */
+static bool has_entry(const struct play *play, size_t operation, size_t before, bool early) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (edge->when == GS_AT_START && !edge->is_copy && edge_to(play, edge) == before &&
-            is_last_before(play, before, operation))
+        bool is_early = edge->when == GS_AT_START && !edge->is_copy;
+        if ((is_early || !early) && edge_to(play, edge) == before && is_last_before(play, before, operation))
             return true;
     }
     return false;
@@ -563,15 +564,19 @@ static int64_t due_time(const struct play *play, size_t operation) {
     int64_t gone = INT64_MIN, arrived = play->operations[operation].arrived;
     bool is_after_copy = false;
     bool replaces_order = false; /* an early start replaces the order of the stream */
-    for (size_t i = 0; i < operation_count(play); i++)
-        replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
+    bool names_last = false;     /* it waits only for the one right before it in its stream, not for all */
+    for (size_t i = 0; i < operation_count(play); i++) {
+        replaces_order = replaces_order || has_entry(play, operation, i, true);
+        names_last = names_last || has_entry(play, operation, i, false);
+    }
     if (place_in_chain(play, operation) >= CHAIN)
         return INT64_MAX;
     if (play->operations[operation].connection >= 0 &&
         waits_in(play, play->operations[operation].connection, play->operations[operation].order))
         return INT64_MAX;
     for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
-        if (is_last_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
+        if ((names_last ? is_last_before(play, i, operation) : is_before(play, i, operation)) &&
+            !is_gone(play, i, true, &gone, &is_after_copy))
             return INT64_MAX;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
@@ -827,6 +832,12 @@ static void open_all(struct play *play) {
     memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
 }
 
+/* SMs that are idle do not keep their configuration for another kernel than the one that was first in the queue when
+   they became idle. */
+static void cool_all(struct play *play) {
+    memset(play->warm, 0, (size_t)play->gpu->sms * sizeof *play->warm);
+}
+
 /* A waiting kernel closes the SMs that it could use: with clusters of three or more not those of the first groups, in a
    green context those of the context. */
 static void close_for(struct play *play, size_t launch) {
@@ -857,10 +868,14 @@ static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
     open_all(play);
     while (launch != SIZE_MAX) {
+        bool is_first = launch == next_waiting(play, SIZE_MAX);
         if (start_some(play, launch)) {
+            bool is_last = !waits(play, launch);
+            if (is_first && is_last)
+                cool_all(play);
             note_started(play, launch);
             open_all(play);
-            if (!waits(play, launch))
+            if (is_last)
                 pass_clusters(play);
             launch = next_waiting(play, SIZE_MAX);
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
@@ -873,7 +888,8 @@ static void serve(struct play *play) {
         }
     }
     number_fresh(play);
-    memset(play->warm, 0, (size_t)play->gpu->sms * sizeof *play->warm);
+    if (next_waiting(play, SIZE_MAX) == SIZE_MAX)
+        cool_all(play);
 }
 
 /* The block that ends next; block_count: none ends by itself. */
@@ -1045,48 +1061,63 @@ static bool is_plain_child(const struct play *play, size_t node, size_t child) {
     return is_parent(play, node, child) && takes_sms(play, child) && !is_join(play, child);
 }
 
-/* How many children of a node that are not joins come after this one in the order of the graph. */
-static int children_behind(const struct play *play, size_t node, size_t child) {
-    int count = 0;
+/* The child that comes before all others in the order of the graph, from this place on; SIZE_MAX: none. */
+static size_t child_from(const struct play *play, size_t node, size_t place) {
+    size_t first = SIZE_MAX;
     for (size_t i = 0; i < operation_count(play); i++)
-        count += place_of(play, i) > place_of(play, child) && is_plain_child(play, node, i);
+        if (is_parent(play, node, i) && takes_sms(play, i) && place_of(play, i) >= place &&
+            (first == SIZE_MAX || place_of(play, i) < place_of(play, first)))
+            first = i;
+    return first;
+}
+
+/* Lists the children that are not joins: the last of the list takes the place of each join, beginning with the last
+   join. Returns their number. */
+static size_t list_children(const struct play *play, size_t node, size_t *list) {
+    size_t count = 0;
+    for (size_t child, place = 0; (child = child_from(play, node, place)) != SIZE_MAX;
+         place = place_of(play, child) + 1)
+        list[count++] = child;
+    for (size_t i = count; i > 0; i--)
+        if (is_join(play, list[i - 1])) {
+            list[i - 1] = list[count - 1];
+            count--;
+        }
     return count;
 }
 
-static bool has_signaled_before(const struct play *play, size_t node, size_t child) {
+/* Whether the node has so many children that its end is signaled to all. */
+static bool has_many(const struct play *play, size_t node) {
+    int count = has_signaled(play, node);
     for (size_t i = 0; i < operation_count(play); i++)
-        if (place_of(play, i) < place_of(play, child) && is_parent(play, node, i) && takes_sms(play, i) &&
-            is_signaled(play, i))
-            return true;
-    return false;
+        count += is_plain_child(play, node, i);
+    return play->gpu->join.most_children && count > play->gpu->join.most_children;
 }
 
-/* The child with this number of children after it; SIZE_MAX: none. */
-static size_t child_before(const struct play *play, size_t node, int behind) {
-    for (size_t i = 0; i < operation_count(play); i++)
-        if (is_plain_child(play, node, i) && children_behind(play, node, i) == behind)
-            return i;
-    return SIZE_MAX;
-}
-
-/* Of the last two children of a node with signaled joins, the one that comes before the block of the signal: the last
-   one, if a signaled join is before both. SIZE_MAX: fewer than two. */
-static size_t partner_of(const struct play *play, size_t node) {
-    size_t last = child_before(play, node, 0), other = child_before(play, node, 1);
-    if (other == SIZE_MAX || !has_signaled(play, node))
-        return SIZE_MAX;
-    return has_signaled_before(play, node, other) ? last : other;
+/* How many of the children that are not joins come before this one. `*behind`: how many after it. */
+static size_t rank_of(const struct play *play, size_t node, size_t child, size_t *behind) {
+    size_t *list = allocate(operation_count(play), sizeof *list), rank = 0;
+    size_t count = list_children(play, node, list);
+    while (rank < count && list[rank] != child)
+        rank++;
+    *behind = count - rank - (rank < count);
+    free(list);
+    return rank;
 }
 
 /* 0: before the block, 1: behind it, or the last two of a node without joins, 2: when the block has ended. */
 static int phase_of(const struct play *play, size_t node, size_t child) {
+    size_t behind;
     if (is_elsewhere(play, node, child))
         return 1;
-    if (!is_parent(play, node, child))
-        return is_join(play, child) ? 2 : 0;
     if (is_join(play, child))
         return 2;
-    return child != partner_of(play, node) && children_behind(play, node, child) < 2;
+    if (!is_parent(play, node, child))
+        return 0;
+    if (has_many(play, node))
+        return 2;
+    rank_of(play, node, child, &behind);
+    return behind < (has_signaled(play, node) ? 1 : 2);
 }
 
 static int urgency(const struct play *play, size_t operation) {
@@ -1099,7 +1130,10 @@ static bool comes_first(const struct play *play, size_t node, int phase, size_t 
         return is_elsewhere(play, node, other);
     if (phase && here != there)
         return here > there;
-    return (place_of(play, one) < place_of(play, other)) == (phase != 2);
+    if (phase == 2)
+        return place_of(play, one) > place_of(play, other);
+    size_t behind, rank = rank_of(play, node, one, &behind), other_rank = rank_of(play, node, other, &behind);
+    return rank != other_rank ? rank < other_rank : place_of(play, one) < place_of(play, other);
 }
 
 /* The blocks of a kernel of the driver take SMs, of a green context if one is given, as far as they fit. */
@@ -1207,7 +1241,7 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
 /* Starts the block that signals the end of a node, if there is room for it. */
 static void signal_end(struct play *play, size_t node) {
     gs_shape shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, GS_BARE);
-    if (has_signaled(play, node) && next_waiting(play, SIZE_MAX) == SIZE_MAX)
+    if ((has_signaled(play, node) || has_many(play, node)) && next_waiting(play, SIZE_MAX) == SIZE_MAX)
         start_hidden(play, &shape, 1, copy_of(play, node) ? play->run->launches.count : node);
 }
 

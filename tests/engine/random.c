@@ -135,7 +135,7 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
             gpu->listed_order[at] = (int16_t)i;
         }
     }
-    gpu->join = gpu->sms % 2 ? (gs_join){8 * gpu->sms, 32} : (gs_join){0};
+    gpu->join = gpu->sms % 2 ? (gs_join){8 * gpu->sms, 32, gpu->sms % 5} : (gs_join){0};
     return gpu;
 }
 

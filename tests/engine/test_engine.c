@@ -198,7 +198,7 @@ static void nodes_of_graphs_come_as_they_do_literally(void **state) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, 0);
         if (!gpu->join.threads && i % 8)
-            gpu->join = (gs_join){32, 64};
+            gpu->join = (gs_join){32, 64, (int32_t)(i % 4)};
         if (i % 5) { /* kernels of the driver, of some blocks or more than fit */
             gpu->memory_kernels[GS_MEMORY_SET] = (gs_memory_kernel){64, 16, 512, 4096, 0, 0, i % 2 == 0};
             gpu->memory_kernels[GS_MEMORY_COPY] = (gs_memory_kernel){32, 24, 1, 1024, 65536, 100000, 0};

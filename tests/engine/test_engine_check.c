@@ -6,7 +6,7 @@
  */
 #include "test.h"
 
-#include "model/engine/engine_state.h"
+#include "model/engine/bulk.h"
 #include "random.h"
 
 #include <stdlib.h>
@@ -299,6 +299,52 @@ static void exclude_turns(gs_engine *engine) {
     engine->numbering.turns.count = 0;
 }
 
+/* A launch runs, and one that fills the rest of the GPU waits. */
+static struct midway play_bulk(void) {
+    struct midway midway = midway_new("h200");
+    add_launch(midway.run, 130, "1", 100);
+    add_launch(midway.run, 1000, "2", 100)->issue.at_ns = 1000;
+    for (size_t i = 0; i < 2; i++)
+        midway.run->launches.data[i].shape = gs_shape_of(768, 16, 0);
+    launch_all(&midway, &(gs_engine_hooks){0});
+    assert_non_null(midway.engine->bulk);
+    assert_int_equal(midway.engine->queue.first, 1);
+    return midway;
+}
+
+static void take_less(gs_engine *engine) {
+    engine->plays[1].kernel =
+        gs_dispatcher_kernel(engine->dispatcher, &(gs_shape){.threads = 32, .registers = 16}, NULL);
+}
+
+static void lose_cohort_block(gs_engine *engine) {
+    engine->bulk->lanes.data[0].cohorts.data[0].blocks--;
+}
+
+static void lose_lane(gs_engine *engine) {
+    engine->plays[0].lane = -1;
+}
+
+static void exchange_patterns(gs_engine *engine) {
+    for (int32_t i = 0; i < engine->bulk->sms; i++)
+        if (engine->bulk->of_sms[i] != engine->bulk->of_sms[0]) {
+            engine->bulk->of_sms[i] = engine->bulk->of_sms[0];
+            return;
+        }
+}
+
+static void end_cohort_later(gs_engine *engine) {
+    engine->bulk->lanes.data[1].cohorts.data[0].end_ns++;
+}
+
+static void count_residents_wrongly(gs_engine *engine) {
+    engine->bulk->residents++;
+}
+
+static void keep_warm(gs_engine *engine) {
+    engine->bulk->warm_count = 1;
+}
+
 static const struct damage {
     const char *invariant;
     struct midway (*play)(void);
@@ -346,6 +392,13 @@ static const struct damage {
     {"19: ", play_program, close_sm},
     {"19: ", play_program, use_closed_sms},
     {"20: ", play_numbered, exclude_turns},
+    {"18: ", play_bulk, take_less},
+    {"21: ", play_bulk, lose_cohort_block},
+    {"21: ", play_bulk, lose_lane},
+    {"21: ", play_bulk, exchange_patterns},
+    {"21: ", play_bulk, end_cohort_later},
+    {"21: ", play_bulk, count_residents_wrongly},
+    {"21: ", play_bulk, keep_warm},
 };
 
 static void damage_is_found(void **state) {

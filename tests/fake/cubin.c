@@ -70,13 +70,15 @@ static bool may_run(const gs_guard_parameter *guard, uint32_t b) {
     uint32_t claimed = own->word & ~GS_GUARD_CLOSED;
     if (own->word & GS_GUARD_CLOSED || (claimed > r && r & guard->mask))
         return claimed > r;
-    if (!__atomic_load_n((const uint32_t *)(uintptr_t)guard->stop, __ATOMIC_RELAXED)) {
-        own->word = (uint32_t)gs_max_u64(own->word, r + 2 * (uint64_t)guard->mask + 2);
+    uint64_t claim = (r | (uint64_t)guard->mask) + guard->mask + 2;
+    if (claimed >= claim)
         return true;
+    own->word = (uint32_t)claim;
+    if (__atomic_load_n((const uint32_t *)(uintptr_t)guard->stop, __ATOMIC_RELAXED)) {
+        own->word |= GS_GUARD_CLOSED;
+        fake.stops++;
     }
-    own->word |= GS_GUARD_CLOSED;
-    fake.stops++;
-    return claimed > r;
+    return true;
 }
 
 uint64_t fake_cubin_run(const fake_step *step) {

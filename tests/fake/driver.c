@@ -57,8 +57,10 @@ int cuInit(unsigned flags) {
     if (fake_has("init-fails"))
         return FAKE_NO_DEVICE;
     pthread_mutex_lock(&lock);
-    if (!fake.started)
+    if (!fake.started) {
         inject();
+        fake_offer_dumps();
+    }
     fake.started = true;
     pthread_mutex_unlock(&lock);
     set_slice();
@@ -294,9 +296,31 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
     return 0;
 }
 
+/* The memory of the host that was registered last. */
+static struct { _Atomic uintptr_t at, bytes; } registered[4];
+
 int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
     enum { KNOWN_FLAGS = 3 };
-    return memory && bytes && !(flags & ~(unsigned)KNOWN_FLAGS) ? FAKE_OK : FAKE_INVALID_VALUE;
+    static _Atomic unsigned count;
+    if (!memory || !bytes || flags & ~(unsigned)KNOWN_FLAGS)
+        return FAKE_INVALID_VALUE;
+    unsigned place = count++ % GS_COUNT(registered);
+    registered[place].at = (uintptr_t)memory;
+    registered[place].bytes = bytes;
+    return FAKE_OK;
+}
+
+/* All other memory counts as the device's. */
+FAKE_VISIBLE cuPointerGetAttribute(void *value, int attribute, cu_pointer pointer);
+int cuPointerGetAttribute(void *value, int attribute, cu_pointer pointer) {
+    enum { MEMORY_TYPE = 2, HOST = 1, DEVICE = 2 };
+    if (attribute != MEMORY_TYPE || !pointer)
+        return FAKE_INVALID_VALUE;
+    *(unsigned *)value = DEVICE;
+    for (size_t i = 0; i < GS_COUNT(registered); i++)
+        if (pointer - registered[i].at < registered[i].bytes)
+            *(unsigned *)value = HOST;
+    return FAKE_OK;
 }
 
 int cuMemHostUnregister(void *memory) {

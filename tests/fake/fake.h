@@ -13,13 +13,14 @@
  *   timed.c         the SMs of the GPU: timed kernels, cycle by cycle
  *   library.c       kernels of users: run on the CPU
  *   cubin.c         kernels of machine code: they take their time, and count their blocks
+ *   dump.c          dumps of the GPU on demand
  *   tell.c          tells CUPTI of calls and work
  *   cupti.c         libcupti.so.13: callbacks and records
  *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *
  * What a kernel does depends on where it comes from. Probe kernels and timed kernels run on the modeled GPU. Kernels of
- * other modules run on the CPU. A kernel without a module (NULL) is only a name: `kernel_500` takes 500 us, others no
- * time, and both do nothing; events tell their time, however busy the machine is.
+ * other modules run on the CPU. A kernel without a module (NULL) is only a name: one with `kernel_500` in it takes 500 us,
+ * others no time, and both do nothing; events tell their time, however busy the machine is.
  *
  * GRIDSMITH_FAKE is a list of words, separated by commas. The GPU is `small` (the default; small.json, which is not
  * built in) or `h200`. Its behavior:
@@ -36,6 +37,8 @@
  *   no-waits       streams cannot wait for a word       no-graph-waits graphs cannot
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
  *   subscribed     another profiler uses CUPTI
+ *
+ * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to CUDA_COREDUMP_PIPE.
  *
  * For tests alone the driver has the functions at the end of this file. GRIDSMITH_FAKE_QUESTIONS names a file to which
  * it adds how often it was asked for an attribute of a kernel.
@@ -202,6 +205,7 @@ typedef struct fake_step {
         FAKE_SET_WORDS,
         FAKE_WRITE,
         FAKE_WAIT,
+        FAKE_HOST,
         FAKE_RECORD
     } kind;
     const fake_library *library; /* of a kernel, else NULL */
@@ -215,6 +219,7 @@ typedef struct fake_step {
     uint32_t value;
     uint64_t number; /* of a record; of a nap, how many us */
     cu_event event;
+    void (*function)(void *); /* of the host; `to` is its argument */
     fake_blocks blocks;
 } fake_step;
 
@@ -327,6 +332,8 @@ static inline bool fake_is_context(cu_context context, const fake_gpu *gpu) {
     enum { MOST_PARTS = 64 };
     return gpu && (uintptr_t)context - (uintptr_t)gpu <= MOST_PARTS;
 }
+
+void fake_offer_dumps(void);
 
 /* Drops everything that runs or waits, before the memory that it writes to is freed. */
 void fake_gpu_forget(fake_gpu *gpu);

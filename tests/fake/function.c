@@ -123,11 +123,15 @@ int cuModuleUnload(cu_module module) {
 
 static cu_function make_named(const char *name) {
     cu_function made = calloc(1, sizeof *made);
+    enum { STUCK_US = 2000000000 };
     unsigned long long us = 0;
     *made = (struct cu_function){.kind = FAKE_NAMED, .registers = 40, .shared_bytes = 512};
     snprintf(made->name, sizeof made->name, "%s", name);
-    if (sscanf(name, "kernel_%llu", &us) == 1)
+    const char *timed = strstr(name, "kernel_");
+    if (timed && sscanf(timed, "kernel_%llu", &us) == 1)
         made->us = us;
+    if (fake_has("stuck"))
+        made->us = STUCK_US;
     made->local_bytes = strstr(name, "local") ? 96 : 0;
     made->carveout_percent = strstr(name, "carveout") ? 75 : GS_NO_CARVEOUT;
     return made;

@@ -155,10 +155,11 @@ int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **argumen
 }
 #endif
 
-/* Kernels that take time are always launched with 1 to 7: the last arguments come by the stack, and what jumps here
+/* Kernels called kernel_N are always launched with 1 to 7: the last arguments come by the stack, and what jumps here
    must leave them alone. */
 static bool is_untouched(cu_function function, const unsigned *numbers) {
-    for (unsigned i = 0; i < 7 && function->us && function->kind == FAKE_NAMED; i++)
+    bool is_checked = function->us && function->kind == FAKE_NAMED && strncmp(function->name, "kernel_", 7) == 0;
+    for (unsigned i = 0; i < 7 && is_checked; i++)
         if (numbers[i] != i + 1)
             return false;
     return true;

@@ -96,6 +96,20 @@ int fake_add_step(cu_stream stream, const fake_step *step) {
     return FAKE_OK;
 }
 
+FAKE_VISIBLE cuThreadExchangeStreamCaptureMode(int *mode);
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    static _Thread_local int now;
+    int before = now;
+    now = *mode;
+    *mode = before;
+    return FAKE_OK;
+}
+
+FAKE_VISIBLE cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data);
+int cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data) {
+    return fake_add_step(stream, &(fake_step){.kind = FAKE_HOST, .function = function, .to = data});
+}
+
 /* ---- words ---- */
 
 FAKE_VISIBLE cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags);

@@ -89,6 +89,9 @@ static uint64_t do_step(const struct step *step) {
     case FAKE_NAP:
         fake_sleep_us(request->number);
         return request->number;
+    case FAKE_HOST:
+        request->function(request->to);
+        break;
     case FAKE_BLOCKS:
         return fake_cubin_run(request);
     case FAKE_KERNEL:
@@ -165,7 +168,8 @@ void fake_queue_free(fake_queue *queue) {
     bool has_thread = queue->has_thread;
     queue->quits = true;
     queue->is_left =
-        queue->first && (queue->first->request.kind == FAKE_NAP || queue->first->request.kind == FAKE_WAIT);
+        queue->first && (queue->first->request.kind == FAKE_NAP || queue->first->request.kind == FAKE_WAIT ||
+                         queue->first->request.kind == FAKE_HOST);
     bool is_left = queue->is_left;
     if (is_left)
         pthread_detach(queue->thread);

@@ -94,6 +94,20 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "again: ld.volatile.global.u32 %found, [%next+4]; setp.ne.u32 %p1, %found, %mine; @%p1 bra again; "                \
     "add.u32 %more, %mine, 1; st.volatile.global.u32 [%next+4], %more; }"
 
+/* Each block tells that it is there, and waits for those before it, the nearest first; `address` makes %next of %w. */
+#define BACKWARD(address)                                                                                              \
+    "{ .reg .b64 %far, %away, %mine; .reg .b32 %x; mul.wide.u32 %away, %b, 4; add.u64 %mine, %flag, %away; "           \
+    "st.volatile.global.u32 [%mine], 1; mov.u32 %w, %b; more: setp.eq.u32 %p2, %w, 0; @%p2 bra end; "                  \
+    "sub.u32 %w, %w, 1; " address "again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; "                \
+    "@%p1 bra again; bra more; }"
+
+/* Each block waits for the one before the block %y of the first lane. */
+#define BEFORE(named)                                                                                                  \
+    "{ .reg .b64 %far, %away, %mine; .reg .b32 %x, %y; mul.wide.u32 %away, %b, 4; add.u64 %mine, %flag, %away; "       \
+    "setp.eq.u32 %p2, %b, 0; @%p2 bra tell; " named "shfl.sync.idx.b32 %x, %y, 0, 31, 0xffffffff; "                    \
+    "mul.wide.u32 %far, %x, 4; add.u64 %next, %flag, %far; again: ld.volatile.global.u32 %v, [%next+-4]; "             \
+    "setp.eq.u32 %p1, %v, 0; @%p1 bra again; tell: st.volatile.global.u32 [%mine], 1; }"
+
 static const struct {
     const char *what, *loop;
     enum writer writer;
@@ -114,6 +128,49 @@ static const struct {
     {"the same, and the number is too large",
      ".maxntid 256\n" TICKET("") "mov.u32 %x, 4; mul.lo.u32 %y, %x, %t; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
      NOBODY, true},
+    {"flags of all lower blocks, by a product", BACKWARD("mul.wide.u32 %far, %w, 4; add.u64 %next, %flag, %far; "),
+     NOBODY, false},
+    {"flags of all lower blocks, by a product with the number first",
+     BACKWARD("mul.lo.u32 %x, 4, %w; cvt.u64.u32 %far, %x; add.u64 %next, %flag, %far; "), NOBODY, false},
+    {"flags of all lower blocks, by a sum of a product", BACKWARD("mad.wide.u32 %next, %w, 4, %flag; "), NOBODY, false},
+    {"flags of all lower blocks, and a number in front of the pointer",
+     BACKWARD("mul.wide.u32 %far, %w, 4; .reg .b64 %from; add.u64 %from, 0, %flag; add.u64 %next, %from, %far; "),
+     NOBODY, false},
+    {"flags of all lower blocks, by a shift",
+     BACKWARD("shl.b32 %x, %w, 2; cvt.u64.u32 %far, %x; add.u64 %next, %far, %flag; "), NOBODY, false},
+    {"flags of blocks that a lane names, from another iteration perhaps",
+     BACKWARD("shfl.sync.idx.b32 %x, %w, 0, 31, 0xffffffff; mul.wide.u32 %far, %x, 4; add.u64 %next, %flag, %far; "),
+     NOBODY, true},
+    {"the block before the one that a lane names", BEFORE("mov.u32 %y, %b; "), NOBODY, false},
+    {"the block before a number that a lane names", BEFORE("add.u32 %y, %b, %t; "), NOBODY, true},
+    {"the block before a word that a lane names", BEFORE("ld.global.u32 %y, [%other]; "), NOBODY, true},
+    {"the block before a time that a lane names", BEFORE("mov.u32 %y, %clock; "), NOBODY, true},
+    {"words that differ in their low bits",
+     "{ .reg .b64 %far, %wide; cvt.u64.u32 %wide, %t; mul.lo.u64 %far, %wide, 8; add.u64 %next, %flag, %far; "
+     "st.volatile.global.u32 [%next+4], 1; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra "
+     "again; }",
+     NOBODY, false},
+    {"words that differ in their low bits, by a mask",
+     "{ .reg .b64 %far, %wide; cvt.u64.u32 %wide, %t; and.b64 %far, %wide, -8; add.u64 %next, %flag, %far; "
+     "st.volatile.global.u32 [%next+4], 1; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra "
+     "again; }",
+     NOBODY, false},
+    {"words that differ in their low bits, by a shift",
+     "{ .reg .b64 %far, %wide; cvt.u64.u32 %wide, %t; shl.b64 %far, %wide, 3; add.u64 %next, %flag, %far; "
+     "st.volatile.global.u32 [%next+4], 1; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra "
+     "again; }",
+     NOBODY, false},
+    {"odd words are read, and even ones are written",
+     "{ .reg .b64 %far, %wide, %twice, %odd, %even, %to; cvt.u64.u32 %wide, %t; shl.b64 %twice, %wide, 1; "
+     "add.u64 %odd, %twice, 1; mul.lo.u64 %far, %odd, 4; mul.lo.u64 %even, %twice, 4; add.u64 %next, %flag, %far; "
+     "add.u64 %to, %flag, %even; st.volatile.global.u32 [%to], 1; again: ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; }",
+     NOBODY, false},
+    {"words that do not differ in their low bits: the block before writes them",
+     "{ .reg .b64 %far, %wide; cvt.u64.u32 %wide, %b; mul.lo.u64 %far, %wide, 4; add.u64 %next, %flag, %far; "
+     "st.volatile.global.u32 [%next+4], 1; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra "
+     "again; }",
+     NOBODY, false},
     {"a ticket that is given back", ".maxntid 256\n" TICKET("") LOOK_BACK "atom.global.add.u32 %x, [%other], -1;",
      NOBODY, true},
     {"a ticket that is set", ".maxntid 256\n" TICKET("") LOOK_BACK "st.global.u32 [%other], 0;", NOBODY, true},

@@ -114,11 +114,14 @@ static const char *const others[][2] = {
     {"mul.wide.u32", "mul.wide.s32"},
     {"mad.lo", "mad.hi"},
     {"shl", "shr"},
+    {"mov.u32", "not.b32"},
+    {"min.u32", "max.u32"},
     {"and.b32", "or.b32"},
     {"or.b32", "and.b32"},
     {"rem.u32", "div.u32"},
     {"cvt.u64.u32", "cvt.s64.s32"},
     {".u32", ".u16"},
+    {".u32", ".u8"},
     {".u64", ".s64"},
     {".volatile", ""},
     {".volatile", ".relaxed.gpu"},
@@ -169,12 +172,13 @@ static char decide_with(const struct kernel *kernel, const char *at, size_t coun
     return decision;
 }
 
-/* Each number is one more, the largest, and no number but a register. */
+/* Each number is one more, 0, the largest, and no number but a register. */
 static void with_numbers(const struct kernel *kernel, const char *begin, const char *end, gs_text *decisions) {
     for (const char *at = find_number(begin + 1, end); at; at = find_number(at + 1, end)) {
         char by[32], *behind;
         snprintf(by, sizeof by, "%llu", strtoull(at, &behind, 0) + 1);
         put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), by));
+        put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), "0"));
         put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), "4294967295"));
         put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), kernel->scope->value));
     }
@@ -223,8 +227,9 @@ void variations_expect(const char *name, const char *text, const char *from, con
     static char line[1 << 16];
     const struct kernel kernel = {name, text, scope};
     bool is_tried = is_written() || opened.line % 8 == 0 || test_number("GRIDSMITH_RUNS", 100000) >= 10000;
-    size_t length = strlen(name), number = opened.line++;
+    size_t length = strlen(name), number = length;
     const char *wanted = line + length + 1, *begin = from, *end = from;
+    opened.line++;
     if (is_written())
         fprintf(opened.file, "%s\t", name);
     else if (!fgets(line, sizeof line, opened.file) || strncmp(line, name, length) != 0 || line[length] != '\t')

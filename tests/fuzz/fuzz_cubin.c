@@ -31,14 +31,35 @@ static void check_guarded(const gs_sass_image *image, const gs_guarded_list *lis
     }
 }
 
+/* What warps at any place wait for. */
+static void look_at_code(const gs_sass_image *image) {
+    enum { MOST = 4096 };
+    char *file = NULL;
+    uint32_t line;
+    size_t at;
+    for (size_t i = 0; i < image->sections.count; i++) {
+        const gs_text *code = &image->sections.data[i].bytes;
+        for (size_t place = 0; place < code->count && place < MOST; place += 16)
+            gs_sass_wait_at(code->data, code->count, gs_sass_architecture(image), place);
+        if (code->count)
+            gs_sass_waits_for_memory(code->data, code->count, gs_sass_architecture(image), &at);
+    }
+    gs_sass_line(image, 64, &file, &line);
+    free(file);
+}
+
 static void use_cubin(const char *bytes, size_t size) {
     gs_sass_image image, again = {0};
     gs_guarded_list list = {0};
     gs_text written = {0};
     gs_error error = {.code = GS_OK};
     if (gs_sass_read(&image, bytes, size, &error) == GS_OK) {
-        gs_code code = gs_sass_share_variables(&image, find_some, NULL, &error);
+        look_at_code(&image);
+        gs_code code = gs_sass_share_variables(&image, NULL, find_some, NULL, &error);
         check(code == GS_OK || error.message[0], "a refusal has words");
+        gs_sass_constants constants;
+        code = gs_sass_find_constants(&image, find_some, NULL, &constants, &error);
+        check(code != GS_OK || constants.begin <= constants.end, "constants lie in their bank");
         if (gs_sass_guard(&image, &list, &error) == GS_OK)
             check_guarded(&image, &list);
         if (gs_sass_write(&image, &written, &error) == GS_OK) {

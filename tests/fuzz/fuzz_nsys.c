@@ -1,10 +1,13 @@
 /*
- * fuzz_nsys.c: databases of Nsight Systems with any values, and with any of their tables and columns missing. What is
- * accepted becomes runs that can be written and read. SQLite itself is not fuzzed: it has its own tests.
+ * fuzz_nsys.c: databases of Nsight Systems with any values, with any of their tables and columns missing, with views,
+ * virtual tables and computed columns in place of tables, and with damaged pages. What is accepted becomes runs that
+ * can be written and read.
  *
- * The first bytes decide which columns there are; the others are values, table by table.
+ * The first bytes decide which columns there are; the others are values, table by table. The last are places in the
+ * file and what is written there.
  */
 #include "lab/import/collect.h"
+#include "sql_values.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -35,35 +38,6 @@ static const struct {
     {"TARGET_INFO_SESSION_START_TIME", "utcEpochNs"},
 };
 
-struct bytes {
-    const uint8_t *at, *end;
-};
-
-static unsigned take(struct bytes *bytes) {
-    return bytes->at < bytes->end ? *bytes->at++ : 0;
-}
-
-/* A value: most are small numbers, so that rows belong together. */
-static void put_value(gs_text *sql, struct bytes *bytes) {
-    unsigned kind = take(bytes);
-    if (kind < 200)
-        gs_text_add(sql, "%u", kind % 64);
-    else if (kind < 210)
-        gs_text_add(sql, "NULL");
-    else if (kind < 220)
-        gs_text_add(sql, "'x%u'", take(bytes));
-    else if (kind < 225)
-        gs_text_add(sql, "x'00ff%02x'", take(bytes));
-    else if (kind < 230)
-        gs_text_add(sql, "%u.5e%u", take(bytes), take(bytes) % 32);
-    else {
-        uint64_t value = 0;
-        for (int i = 0; i < 8; i++)
-            value = value << 8 | take(bytes);
-        gs_text_add(sql, "%lld", (long long)(value >> kind % 64));
-    }
-}
-
 static size_t put_columns(gs_text *sql, const char *columns, struct bytes *bytes, const char *name) {
     size_t kept = 0;
     gs_text_add(sql, "CREATE TABLE %s (", name);
@@ -76,9 +50,26 @@ static size_t put_columns(gs_text *sql, const char *columns, struct bytes *bytes
     return kept;
 }
 
+/* Something else with the name of a table. */
+static void put_impostor(gs_text *sql, const char *name, unsigned kind) {
+#define ENDLESS "WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n) "
+#define LONG    "GENERATED ALWAYS AS (printf('%%.*c', 1000000, 'x'))"
+    static const char *const forms[] = {
+        ("CREATE VIEW %s AS " ENDLESS "SELECT start, start + 1 AS end, start AS id, start AS correlationId FROM n;"),
+        "CREATE VIEW %s AS SELECT * FROM StringIds;", "CREATE VIRTUAL TABLE %s USING rtree(id, low, high);",
+        ("CREATE TABLE %s (start, end, id INTEGER, value TEXT " LONG ");"),
+        "CREATE TABLE %s (id PRIMARY KEY, value, start, end, correlationId) WITHOUT ROWID;"};
+    gs_text_add(sql, forms[kind % GS_COUNT(forms)], name);
+}
+
 static void put_table(gs_text *sql, size_t table, struct bytes *bytes) {
-    if (take(bytes) >= 250)
+    unsigned kind = take(bytes);
+    if (kind >= 250)
         return;
+    if (kind >= 240) {
+        put_impostor(sql, tables[table].name, kind);
+        return;
+    }
     size_t columns = put_columns(sql, tables[table].columns, bytes, tables[table].name);
     for (unsigned rows = take(bytes) % 6; columns && rows; rows--) {
         gs_text_add(sql, "INSERT INTO %s VALUES (", tables[table].name);
@@ -88,6 +79,20 @@ static void put_table(gs_text *sql, size_t table, struct bytes *bytes) {
         }
         gs_text_add(sql, ");");
     }
+}
+
+/* Writes the rest of the input into pages of the database: three bytes are a place, the next its value. */
+static void damage(sqlite3 *sqlite, struct bytes *bytes) {
+    sqlite3_int64 size = 0;
+    if (bytes->at >= bytes->end)
+        return;
+    unsigned char *image = sqlite3_serialize(sqlite, "main", &size, 0);
+    while (image && size && bytes->at < bytes->end) {
+        unsigned high = take(bytes), middle = take(bytes), low = take(bytes);
+        image[(high << 16 | middle << 8 | low) % size] = (unsigned char)take(bytes);
+    }
+    if (image)
+        sqlite3_deserialize(sqlite, "main", image, size, size, SQLITE_DESERIALIZE_FREEONCLOSE);
 }
 
 static void check_runs(gs_collection *collection) {
@@ -120,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
         put_table(&sql, i, &bytes);
     require(sqlite3_open(":memory:", &sqlite) == SQLITE_OK);
     if (!sql.data || sqlite3_exec(sqlite, sql.data, NULL, NULL, NULL) == SQLITE_OK) {
+        damage(sqlite, &bytes);
         if (gs_import_nsys_database(sqlite, "fuzz", &collection, &error) == GS_OK)
             check_runs(&collection);
         else

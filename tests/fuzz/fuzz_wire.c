@@ -24,6 +24,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What the worker is asked and the clients are told, as a number, and how many steps there were: test_random_clients.c
+   compares them. */
+extern uint64_t gs_wire_told, gs_wire_steps;
+uint64_t gs_wire_told, gs_wire_steps;
+
+static void tell(const void *bytes, size_t count) {
+    gs_wire_told = gs_hash(gs_wire_told, bytes, count);
+}
+#define TELL(...) tell((const uint64_t[]){__VA_ARGS__}, sizeof(const uint64_t[]){__VA_ARGS__})
+
 /* ---- a worker that keeps records ---- */
 
 enum { MOST = 4096 };
@@ -145,6 +155,7 @@ size_t gs_worker_backlog(const gs_worker *worker) {
 }
 
 gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uint64_t bytes) {
+    TELL(1, tag, memory, bytes);
     must(memory < MOST && (had_false_report || !worker->memories[memory].is_there) && bytes > 0);
     if (bytes > 1 << 20 && worker->next_code == GS_OK)
         worker->next_code = GS_E_FULL;
@@ -154,25 +165,28 @@ gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uin
 }
 
 void gs_worker_release(gs_worker *worker, uint32_t memory) {
+    TELL(2, memory);
     check(worker->memories, memory, 0, 0);
     worker->memories[memory].is_there = false;
 }
 
 gs_code gs_worker_share(gs_worker *worker, uint32_t region, int fd, uint64_t bytes) {
     (void)fd;
+    TELL(3, region, bytes);
     must(region < MOST && !worker->regions[region].is_there);
     worker->regions[region] = (struct resource){true, bytes};
     return GS_OK;
 }
 
 void gs_worker_unshare(gs_worker *worker, uint32_t region) {
+    TELL(4, region);
     check(worker->regions, region, 0, 0);
     worker->regions[region].is_there = false;
 }
 
 gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
                        uint32_t region, uint64_t region_at, uint64_t bytes) {
-    (void)in;
+    TELL(5, tag, queue, in, memory, at, region, region_at, bytes);
     must(queue != GS_WORKER_NO_QUEUE);
     check(worker->memories, memory, at, bytes);
     check(worker->regions, region, region_at, bytes);
@@ -182,7 +196,7 @@ gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in,
 
 gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
                        uint8_t value) {
-    (void)value;
+    TELL(6, tag, queue, memory, at, bytes, value);
     must(queue != GS_WORKER_NO_QUEUE);
     check(worker->memories, memory, at, bytes);
     add_report(worker, GS_REPORT_COPIED, tag, 0);
@@ -191,6 +205,7 @@ gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t
 
 gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
     (void)image;
+    TELL(7, tag, module);
     must(module < MOST && !worker->modules[module].is_there);
     worker->modules[module].is_there = worker->next_code == GS_OK;
     add_report(worker, GS_REPORT_LOADED, tag, 0);
@@ -198,6 +213,7 @@ gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const g
 }
 
 void gs_worker_unload(gs_worker *worker, uint32_t module) {
+    TELL(8, module);
     check(worker->modules, module, 0, 0);
     worker->modules[module].is_there = false;
 }
@@ -206,6 +222,8 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
     unsigned char copy[GS_CLIENT_VALUE_BYTES];
     gs_launch_argument_view argument;
     uint32_t at = 0, count = 0;
+    TELL(9, tag, launch->request.handle, launch->kernel, launch->form, launch->first_block, launch->argument_count);
+    tell(launch->grid, sizeof launch->grid);
     check(worker->modules, launch->request.handle, 0, 0);
     must(launch->kernel < 2 && launch->grid[0] && launch->grid[1] && launch->grid[2]);
     for (; gs_launch_next(launch, &at, &argument); count++) {
@@ -222,7 +240,8 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
 }
 
 void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
-    (void)worker, (void)tag, (void)mask;
+    (void)worker;
+    TELL(10, tag, mask[0]);
 }
 
 uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
@@ -400,7 +419,16 @@ static void come(struct client *client, gs_server *server, uint8_t kind) {
     gs_ring_attach_socket(&client->ring, client->session->page + 1, GS_WIRE_RING_BYTES, client->far);
 }
 
+/* What a client sees on its page. */
+static void tell_page(const gs_wire_page *page) {
+    tell(page->end_message, strnlen(page->end_message, sizeof page->end_message));
+    tell(page->streams, sizeof page->streams);
+    tell(page->replies, sizeof page->replies);
+    tell(page->events, sizeof page->events);
+}
+
 static void leave(struct client *client) {
+    tell_page(client->session->page);
     gs_session_close(client->session);
     close(client->near);
     close(client->far);
@@ -669,11 +697,26 @@ static void change_worker(gs_server *server, struct reader *reader) {
         server->options.limit_ns = 1;
 }
 
+/* The numbers of the status that depend on neither the machine nor the process. */
+static void tell_status(const char *json) {
+    static const char *const others[] = {"process\":", "user\":", "resident_bytes\":", "limit\":"};
+    for (const char *at = json; (at = strchr(at, ':')); at++) {
+        bool is_other = false;
+        for (size_t i = 0; i < GS_COUNT(others); i++) {
+            size_t length = strlen(others[i]);
+            is_other |= (size_t)(at + 1 - json) >= length && memcmp(at + 1 - length, others[i], length) == 0;
+        }
+        if (!is_other)
+            tell(at, strcspn(at, ",{}["));
+    }
+}
+
 static void ask(const gs_server *server) {
     gs_text json = {0}, metrics = {0};
     gs_status_json(server, &json);
     gs_metrics_text(server, &metrics);
     must(json.count && metrics.count);
+    tell_status(json.data);
     gs_text_free(&json);
     gs_text_free(&metrics);
 }
@@ -682,6 +725,7 @@ static void ask(const gs_server *server) {
 
 static void step(gs_server *server, struct client *client, struct reader *reader, uint8_t how) {
     uint64_t most_ns;
+    gs_wire_steps++;
     switch (how >> 3) {
     case 0:
     case 1:
@@ -742,6 +786,11 @@ static void step(gs_server *server, struct client *client, struct reader *reader
 
 /* When all clients have left, and all actions are done, no resources are left. */
 static void nothing_is_left(const gs_server *server) {
+    gs_text json = {0};
+    gs_status_json(server, &json);
+    for (const char *at = json.data; (at = strstr(at, "\"used\":")); at++)
+        must(at[strlen("\"used\":")] == '0');
+    gs_text_free(&json);
     must(!gs_server_is_busy(server) && server->running == 0);
     for (size_t i = 0; i < server->sessions.count; i++)
         must(!server->sessions.data[i]);

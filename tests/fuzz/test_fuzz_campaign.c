@@ -278,8 +278,10 @@ static void random_runs_fit_and_fill_the_gpu(void **state) {
             print_message("%-8s %-9s %4.1f launches a run, %4.1f scored, %3.0f%% come to wait\n", gpus[g],
                           gs_class_name(i), launches, (double)manner.scored / (double)manner.runs, waiting);
             bool has_many = strcmp(gs_class_name(i), "streams") == 0;
+            bool is_timed = strcmp(gs_class_name(i), "timed") == 0 || strcmp(gs_class_name(i), "urgent") == 0 ||
+                            strcmp(gs_class_name(i), "waiting") == 0;
             assert_true(launches >= 12 && launches <= (has_many ? 80 : 28));
-            if (strcmp(gs_class_name(i), "timed") != 0 && strcmp(gs_class_name(i), "urgent") != 0)
+            if (!is_timed)
                 assert_true(waiting > 40);
         }
 }
@@ -342,7 +344,8 @@ static void seeds_of_reports_stay_valid(void **state) {
         {"graph", "d70c3950522d", "84c7bfd2e0f5"},       {"programmatic", "803f68e21d55", "3a13a910deca"},
         {"cooperative", "e5e2c09ffaf0", "fdcd9d7413d6"}, {"green", "17b135b694f9", "27f176a20d8e"},
         {"streams", "edb401f41edc", "13f8cbfa2973"},     {"memory", "f0199941edcb", "00d666ea38d2"},
-        {"confined", "0e183bb2eb4a", "0256070fe65b"},
+        {"confined", "0e183bb2eb4a", "0256070fe65b"},    {"mixed", "fb10451d74dd", "d86c37ddc936"},
+        {"waiting", "5fe87765da59", "599e7f2894fe"},
     };
     static const char *const gpus[] = {"model:rtx3090", "model:h200"};
     for (size_t g = 0; g < GS_COUNT(gpus); g++) {

@@ -56,6 +56,9 @@ static struct driver {
     int (*graph_destroy)(void *);
     int (*allocate)(pointer *, size_t);
     int (*deallocate)(pointer);
+    int (*pin)(void *, size_t, unsigned);
+    int (*copy_in)(pointer, const void *, size_t, void *);
+    int (*copy_out)(void *, pointer, size_t, void *);
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
     int (*stream_destroy)(void *);
@@ -118,6 +121,9 @@ static void open_driver(const char *name) {
     find(&cuda.set_enabled, "cuGraphNodeSetEnabled", "cuGraphNodeSetEnabled", 0);
     find(&cuda.allocate, "cuMemAlloc_v2", "cuMemAlloc", 0);
     find(&cuda.deallocate, "cuMemFree_v2", "cuMemFree", 0);
+    find(&cuda.pin, "cuMemHostRegister_v2", "cuMemHostRegister", 0);
+    find(&cuda.copy_in, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync", 0);
+    find(&cuda.copy_out, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync", 0);
     find(&cuda.memory_info, "cuMemGetInfo_v2", "cuMemGetInfo", 0);
     find(&cuda.total, "cuDeviceTotalMem_v2", "cuDeviceTotalMem", 0);
     find(&cuda.missing, "cuGraphAddNode", "cuGraphAddNode", 0);
@@ -307,6 +313,24 @@ static int allocate(size_t bytes) {
     return cuda.allocate(&allocations[allocation_count++ % 256], bytes);
 }
 
+/* Copies memory of the host to the device and back. -2: it is not the same. */
+static int copy_both_ways(size_t bytes, void *stream) {
+    unsigned char *given = malloc(bytes), *got = calloc(1, bytes);
+    pointer device = 0;
+    for (size_t i = 0; i < bytes; i++)
+        given[i] = (unsigned char)(i * 2654435761u >> 13);
+    int code = cuda.pin(given, bytes, 0);
+    code = code ? code : cuda.allocate(&device, bytes);
+    code = code ? code : cuda.copy_in(device, given, bytes, stream);
+    code = code ? code : cuda.pin(got, bytes, 0);
+    code = code ? code : cuda.copy_out(got, device, bytes, stream);
+    code = code ? code : cuda.synchronize(stream);
+    code = code ? code : memcmp(given, got, bytes) ? -2 : cuda.deallocate(device);
+    free(given);
+    free(got);
+    return code;
+}
+
 static int print_counts(void) {
     uint64_t counts[6] = {0};
     if (cuda.counts)
@@ -391,6 +415,7 @@ static int do_command(const char *line) {
            : strcmp(word, "threads") == 0     ? use_threads(a)
            : strcmp(word, "alloc") == 0       ? allocate(bytes)
            : strcmp(word, "free") == 0        ? cuda.deallocate(allocations[a % 256])
+           : strcmp(word, "copy") == 0        ? copy_both_ways(bytes, streams[1])
            : strcmp(word, "memory") == 0      ? print_memory()
            : strcmp(word, "counts") == 0      ? print_counts()
            : strcmp(word, "slice") == 0       ? print_slice()

@@ -528,7 +528,7 @@ static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
 
 /* The first word that is no option is the program: what follows is its own. */
 static void run_inside_another_replaces_it(void **state) {
-    static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
+    static const char *const gone[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
     struct program latency =
         PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
     char line[200];
@@ -537,6 +537,8 @@ static void run_inside_another_replaces_it(void **state) {
         read_variable(&latency, gone[i], line, sizeof line);
         assert_string_equal(line, "\n");
     }
+    read_variable(&latency, "GRIDSMITH_SLICE_US", line, sizeof line);
+    assert_string_equal(line, "20000\n"); /* that of latency programs */
     read_variable(&latency, "GRIDSMITH_MEMORY", line, sizeof line);
     assert_string_equal(line, "1073741824\n");
     assert_int_equal(ask(&latency, "start"), 0);
@@ -904,10 +906,11 @@ static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) 
         gs_chain_kernel kernel;
         uint32_t launches, mask;
     } cases[] = {
-        {{5000000, 10560, 1056, 256, rare}, 2, 7},    /* blocks of 500 us: 8 begin in 4 us */
-        {{5000000, 105600, 1056, 256, rare}, 2, 63},  /* of 50 us */
-        {{5000000, 10560, 1056, 256, often}, 5, 7},   /* half a request is expected: 2 + ceil(2.27) */
-        {{50000000, 105600, 1056, 256, often}, 8, 7}, /* five: as many as there can be */
+        {{5000000, 10560, 1056, 256, rare}, 2, 7},       /* blocks of 500 us: 8 begin in 4 us */
+        {{5000000, 105600, 1056, 256, rare}, 2, 63},     /* of 50 us */
+        {{5000000, 10560, 1056, 256, often}, 5, 7},      /* half a request is expected: 2 + ceil(2.27) */
+        {{50000000, 105600, 1056, 256, often}, 13, 7},   /* five: 2 + ceil(10.6) */
+        {{500000000, 1056000, 1056, 256, often}, 24, 7}, /* 50: as many as cost 3% */
         {{200000, 10560, 1056, 256, often}, 0, 0},   /* a launch that finds nothing left costs 11 us, too much of 200 */
         {{5000000, 1056, 1056, 256, rare}, 0, 0},    /* one wave */
         {{5000000, 2112, 1056, 256, rare}, 0, 0},    /* two: hardly sooner at its end */
@@ -1106,6 +1109,22 @@ static void long_graphs_wait_in_their_midst(void **state) {
     stop_program(&training);
 }
 
+/* Pieces of 2.5 MB: as long as a copy from the host takes in 50 us. */
+static void big_copies_have_waits_in_them(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "copy 12000000"), 0);
+    assert_true(status_says("\"waits\":0,"));
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "copy 12000000"), 0);
+    assert_true(status_says("\"waits\":9,")); /* one before, and 4 in each direction */
+    assert_int_equal(ask(&training, "copy 2000001"), 0);
+    assert_true(status_says("\"waits\":9,"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
     (void)state;
     setenv("GRIDSMITH_FAKE", "no-graph-waits", 1);
@@ -1173,9 +1192,13 @@ static void time_slices_are_longer_beside_requests_of_many_launches(void **state
     wait_for_slice(&training, 5);
     stop_program(&graphs); /* nobody is left who needs them short */
     wait_for_slice(&training, 100);
-    do_requests(&eager, "launch 100 1 2", 30);
-    wait_for_slice(&training, 5);
     stop_program(&eager);
+    struct program tokens = PROGRAM("--latency");
+    assert_int_equal(ask(&tokens, "start"), 0);
+    wait_for_slice(&training, 5);
+    do_requests(&tokens, "launch 1000 1 2", 40); /* each at once after the last one: a stream */
+    wait_for_slice(&training, 100);
+    stop_program(&tokens);
     stop_program(&training);
 }
 
@@ -1949,7 +1972,7 @@ static void daemon_in_a_container_serves_programs_of_others(void **state) {
         assert_goes_on(&programs[i]);
         stop_program(&programs[i]);
     }
-    assert_false(errors_say("gridsmith run:"));
+    assert_false(errors_say("running without"));
     end_process(the_daemon, SIGKILL); /* unshare ignores SIGTERM; what it has started is killed with it, soon */
     the_daemon = 0;
     wait_for_lock();
@@ -2060,6 +2083,39 @@ static void read_mps_folder(char *path, size_t size) {
     free(json);
 }
 
+/* What was learned of a command decides how it is run the next time. */
+static void programs_with_long_kernels_get_time_slices(void **state) {
+    char mps[100], control[120];
+    (void)state;
+    snprintf(mps, sizeof mps, "%s/mps", folder);
+    snprintf(control, sizeof control, "%s/control", mps);
+    assert_true(mkdir(mps, 0700) == 0 && close(open(control, O_CREAT | O_WRONLY, 0600)) == 0);
+    end_daemon(NULL); /* it may know the command */
+    start_daemon(NULL);
+    setenv("CUDA_MPS_PIPE_DIRECTORY", mps, 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    do_requests(&training, "launch 1000 1 20", 20);
+    assert_true(status_says("\"sharing\":\"MPS\"") && !status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"why\":\"its machine code is not known\""));
+    stop_program(&training);
+    wait_for_status("\"late_percent\":85.00"); /* of 1 ms, a request would wait for more than 0.15 ms */
+    training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_true(errors_say("by time slices: 85% of its time"));
+    assert_true(status_says("\"sharing\":\"time slices\""));
+    stop_program(&training);
+    training = PROGRAM("--best-effort", "--mps");
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 10 && status_says("\"sharing\":\"time slices\""); i++)
+        wait_ms(10);
+    assert_false(status_says("\"sharing\":\"time slices\""));
+    stop_program(&training);
+    stop_program(&latency);
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
 /* MPS quits when the daemon ends or is killed. Programs learn its folder. */
 static void mps_begins_and_ends_with_the_daemon(void **state) {
     char path[300], before[1000], mps[120], busy[100], line[200];
@@ -2104,6 +2160,29 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
     assert_int_equal(gs_process_try(&(gs_process_options){.words = words, .output = "/dev/null"}, &the_daemon), 0);
     assert_int_equal(gs_process_exit_code(gs_process_wait(the_daemon)), 3);
     the_daemon = 0;
+    setenv("PATH", before, 1);
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    unlink(path);
+}
+
+/* Nobody answers at its pipe any more: programs work, and the daemon ends and leaves nothing. */
+static void mps_that_has_died_is_not_waited_for(void **state) {
+    char path[300], before[1000], mps[120];
+    (void)state;
+    end_daemon(NULL);
+    snprintf(before, sizeof before, "%s", getenv("PATH"));
+    snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
+    setenv("PATH", path, 1);
+    make_control("[ \"$1\" = -d ]");
+    start_daemon("--mps");
+    read_mps_folder(mps, sizeof mps);
+    assert_int_equal(access(mps, F_OK), 0);
+    check_waiting(NULL);
+    end_process(the_daemon, SIGTERM);
+    the_daemon = 0;
+    for (int wait = 0; wait < GIVE_UP_MS / 10 && access(mps, F_OK) == 0; wait++)
+        wait_ms(10);
+    assert_int_not_equal(access(mps, F_OK), 0);
     setenv("PATH", before, 1);
     snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
     unlink(path);
@@ -2307,6 +2386,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
+        DAEMON_TEST(big_copies_have_waits_in_them),
         DAEMON_TEST(time_slices_are_set_while_they_help),
         DAEMON_TEST(time_slices_are_longer_beside_requests_of_many_launches),
         DAEMON_TEST(threads_launch_beside_requests),
@@ -2331,6 +2411,8 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others),
         OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
+        OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
+        OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))

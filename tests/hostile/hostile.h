@@ -131,7 +131,7 @@ struct attack {
     X(program_pages, 0, "programs of gridsmith run that write all over the board and their pages")                     \
     /* attack_processes.c */                                                                                           \
     X(clients_of_children, 0, "children that open clients, hand their sockets over and end")                           \
-    X(clients_killed, 0, "200 processes that connect at once, and are killed meanwhile")                               \
+    X(clients_killed, ATTACK_DELAYS, "200 processes that connect at once, and are killed meanwhile")                   \
     X(clients_stopped, 0, "clients stopped (SIGSTOP) in the middle of their work, then killed")                        \
     X(loads_without_end, 0, "clients that come, load and leave: one always loads")                                     \
     X(programs_many, 0, "100 programs of gridsmith run, and the status that lists them")                               \

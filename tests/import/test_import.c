@@ -627,6 +627,20 @@ static void real_output_of_cuobjdump_is_read(void **state) {
 
 /* ---- data that the user supplies ---- */
 
+static void names_of_cublas_have_clusters(void **state) {
+    (void)state;
+    gs_import_options options = {.device = GS_NOT_GIVEN};
+    gs_imported imported =
+        import_text("[" KERNEL("nvjet_sm90_hsh_64x32_64x16_2x1_h_bz", "0", "7", "1", "1", "1") "," KERNEL(
+                        "nvjet_sm90_hsh_64x32_64x16_4x1_h_bz", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
+                    &options);
+    const gs_launch *launches = imported.data[0]->launches.data;
+    assert_int_equal(launches[0].blocks, 6);
+    assert_int_equal(launches[0].cluster, 2);
+    assert_int_equal(launches[1].cluster, 1); /* 4 does not divide the blocks */
+    gs_imported_free(&imported);
+}
+
 static void settings_supply_what_a_trace_lacks(void **state) {
     (void)state;
     static const char *const settings[] = {"at::gemm*:cluster=2,carveout_percent=100", "*:local_bytes=8",
@@ -1026,6 +1040,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_compilers_are_listed),
         cmocka_unit_test(real_output_of_cuobjdump_is_read),
         cmocka_unit_test(waits_that_name_nothing_are_counted),
+        cmocka_unit_test(names_of_cublas_have_clusters),
         cmocka_unit_test(settings_supply_what_a_trace_lacks),
         cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),
         cmocka_unit_test(a_field_that_is_missing_is_named),

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import zipfile
 
 SOURCE, LIBRARY, PROGRAM = sys.argv[1:4]
@@ -49,8 +50,9 @@ class Scenarios(unittest.TestCase):
 
     def test_documents_equal_those_of_the_program(self):
         for form in ("csv", "svg", "html", "trace", "json"):
-            wanted = subprocess.run([PROGRAM, "predict", "--" + form, source("scenarios/case-1.1.json")], capture_output=True,
-                                    text=True, check=True).stdout
+            with open(source("scenarios/case-1.1.json")) as file:  # the title of a page has the name of a file
+                wanted = subprocess.run([PROGRAM, "predict", "--" + form, "-"], stdin=file, capture_output=True, text=True,
+                                        check=True).stdout
             self.assertEqual(gridsmith.Gpu("rtx3090").show(source("scenarios/case-1.1.json"), form), wanted, form)
 
     def test_a_recorded_program_is_played_and_compared(self):
@@ -230,6 +232,36 @@ class Answers(unittest.TestCase):
         self.assertRaisesRegex(gridsmith.Error, "nowhere.json", gridsmith.import_trace, "/nowhere.json")
 
 
+class Programs(unittest.TestCase):
+    def test_a_recorded_program_is_explained(self):
+        path = source("corpus/h200-program-eager.jsonl.gz")
+        found = gridsmith.explain(path)
+        self.assertEqual(repr(found), "<gridsmith.Explanation: 3 steps of 5962.8 us, busy 7.0%>")
+        self.assertAlmostEqual(found.busy + sum(found.idle.values()), 1)
+        self.assertEqual(found.document["advice"][0]["change"], "graph")
+        self.assertEqual(len(found.kernels), len(found.document["kernels"]))
+        asked = gridsmith.explain(path, ["graph", "host=2x"], range="steps=1-2", step_us=5000)
+        self.assertEqual([row["change"] for row in asked.document["what_if"]], ["graph", "host=2x"])
+        self.assertEqual((asked.document["advice"], asked.step_us, asked.document["part"]["steps"]), ([], 5000, 2))
+        self.assertRaisesRegex(gridsmith.Error, "unknown change", gridsmith.explain, path, "grap")
+        self.assertRaisesRegex(gridsmith.Error, "nowhere.jsonl", gridsmith.explain, "/nowhere.jsonl")
+
+    def test_rows_are_a_frame_or_dicts(self):
+        rows = [{"kernel": "a", "us": 1}, {"kernel": "b", "us": 2}]
+        for name in ("pandas", "polars"):
+            with unittest.mock.patch.dict(sys.modules, {"pandas": None, "polars": None, name: unittest.mock.Mock()}):
+                self.assertIs(gridsmith.frame(rows), sys.modules[name].DataFrame.return_value)
+                sys.modules[name].DataFrame.assert_called_once_with(rows)
+        with unittest.mock.patch.dict(sys.modules, {"pandas": None, "polars": None}):
+            self.assertEqual(gridsmith.frame(rows), rows)
+            run = gridsmith.Run()
+            run.launch("k", blocks=3, threads=64, registers=32)
+            self.assertEqual(gridsmith.Gpu("h200").predict(run).frame(), [{"kernel": "k", "blocks": 3, "waiting": 0, "why": None}])
+
+    def test_all_public_names_exist(self):
+        self.assertEqual([name for name in gridsmith.__all__ if not hasattr(gridsmith, name)], [])
+
+
 class Mistakes(unittest.TestCase):
     def test_errors_have_a_place(self):
         with self.assertRaises(gridsmith.Error) as caught:
@@ -309,8 +341,18 @@ class Package(unittest.TestCase):
             environment["PYTHONPATH"] = os.path.join(folder, "site")
             said = subprocess.run([sys.executable, "-c", "import gridsmith; print(gridsmith.Gpu('h200').sms, "
                                    "gridsmith._library._name)"], env=environment, cwd=folder, capture_output=True, text=True)
-            self.assertEqual(said.stdout.split(), ["132", os.path.join(folder, "site", "gridsmith", "libgridsmith.so.0")],
-                             said.stderr)
+            package = os.path.join(folder, "site", "gridsmith")
+            self.assertEqual(said.stdout.split(), ["132", os.path.join(package, "libgridsmith.so.0")], said.stderr)
+            self.assertTrue(os.path.exists(os.path.join(package, "py.typed")))
+            # pip keeps the permissions of files; zipfile does not.
+            os.chmod(os.path.join(package, "gridsmith"), 0o755)
+            environment.pop("GRIDSMITH_PROGRAM")
+            environment["PATH"] = "/nowhere"
+            trace = source("corpus/h200-program-eager.jsonl.gz")
+            said = subprocess.run([sys.executable, "-c", f"import gridsmith; print(gridsmith.explain({trace!r}))"],
+                                  env=environment, cwd=folder, capture_output=True, text=True)
+            self.assertIn("busy 7.0%", said.stdout, said.stderr)
+            self.assertTrue(os.path.exists(os.path.join(package, "libgridsmith-trace.so")))
 
 
 if __name__ == "__main__":

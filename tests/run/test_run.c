@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #define LAUNCH(rest)                                                                                                   \
     "{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":2,\"threads\":32,\"registers\":16,\"shared_bytes\":0" rest "}"
@@ -467,6 +469,53 @@ static void launches_are_put_in_the_order_of_the_host(void **state) {
         RUN(WITH_ID("1", ",\"at_us\":1") ",{\"op\":\"copy\",\"id\":\"c\",\"bytes\":1,\"at_us\":2}," WITH_ID(
             "3", ",\"at_us\":5,\"after\":[1,\"c\"]") "," WITH_ID("4", ",\"at_us\":5") ",{\"op\":\"memset\",\"bytes\":1,"
                                                                                       "\"at_us\":9,\"after\":[4]}"));
+    assert_same_run(HEAD "{\"op\":\"copy\",\"bytes\":1,\"at_us\":9}\n{\"op\":\"copy\",\"bytes\":2,\"at_us\":2}\n",
+                    RUN("{\"op\":\"copy\",\"bytes\":2,\"at_us\":2},{\"op\":\"copy\",\"bytes\":1,\"at_us\":9}"));
+}
+
+static void expect_no_runs(gs_runs *runs) {
+    gs_error error = {.code = GS_OK};
+    assert_non_null(runs);
+    assert_null(gs_runs_next(runs, &error));
+    assert_int_equal(error.code, GS_OK);
+    gs_runs_close(runs);
+}
+
+/* A small file of many blanks is not read to its end. */
+static void blanks_do_not_take_for_ever(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20, COUNT = 24 };
+    static char blanks[MIB];
+    char path[] = "/tmp/gridsmith-run-XXXXXX";
+    gs_error error = {.code = GS_OK};
+    gzFile file = gzdopen(mkstemp(path), "wb1");
+    assert_non_null(file);
+    memset(blanks, ' ', sizeof blanks);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(gzwrite(file, blanks, MIB), MIB);
+    assert_int_equal(gzclose(file), Z_OK);
+    gs_runs *runs = gs_runs_open(path, &error);
+    assert_non_null(runs);
+    assert_null(gs_runs_next(runs, &error));
+    assert_int_equal(error.code, GS_E_FORMAT);
+    assert_non_null(strstr(error.message, "more than 500 times as long as its compressed bytes"));
+    gs_runs_close(runs);
+    unlink(path);
+}
+
+static void empty_files_have_no_runs(void **state) {
+    (void)state;
+    char path[] = "/tmp/gridsmith-run-XXXXXX";
+    gs_error error;
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    expect_no_runs(gs_runs_open(path, &error));
+    gzFile file = gzdopen(descriptor, "wb");
+    assert_non_null(file);
+    assert_int_equal(gzclose(file), Z_OK); /* the header of a compressed file, and nothing */
+    expect_no_runs(gs_runs_open(path, &error));
+    expect_no_runs(gs_runs_memory("nothing", NULL, 0, &error));
+    unlink(path);
 }
 
 /* Names, streams and facts are stored once, however many launches have them. */
@@ -652,6 +701,8 @@ int main(void) {
         cmocka_unit_test(the_next_run_ends_the_events_of_the_one_before),
         cmocka_unit_test(a_recording_that_was_cut_off_is_read),
         cmocka_unit_test(launches_are_put_in_the_order_of_the_host),
+        cmocka_unit_test(empty_files_have_no_runs),
+        cmocka_unit_test(blanks_do_not_take_for_ever),
         cmocka_unit_test(launches_share_what_is_equal),
         cmocka_unit_test(a_launch_that_never_fits_is_refused_with_its_line),
         cmocka_unit_test(a_prediction_keeps_what_was_recorded),

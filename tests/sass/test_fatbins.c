@@ -298,7 +298,7 @@ static void expect_shared(const char *bytes, size_t size, const char *names, siz
     count_table(&image, names, &count, &numbers);
     assert_int_equal(count, left + shared);
     assert_int_equal(numbers, 0);
-    if (gs_sass_share_variables(&image, find_in_names, (void *)names, &error) != GS_OK)
+    if (gs_sass_share_variables(&image, NULL, find_in_names, (void *)names, &error) != GS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
     assert_int_equal(gs_sass_write(&image, &written, &error), GS_OK);
@@ -316,7 +316,7 @@ static void expect_refusal(const char *bytes, size_t size, const char *names, co
     gs_sass_image image;
     gs_error error = {.code = GS_OK};
     assert_int_equal(gs_sass_read(&image, bytes, size, &error), GS_OK);
-    assert_int_equal(gs_sass_share_variables(&image, find_in_names, (void *)names, &error), GS_E_REFUSED);
+    assert_int_equal(gs_sass_share_variables(&image, NULL, find_in_names, (void *)names, &error), GS_E_REFUSED);
     assert_string_equal(error.message, words);
     gs_sass_free(&image);
 }
@@ -393,12 +393,61 @@ static void modules_with_other_memory_are_refused(void **state) {
                       "a value has the address of another variable: __unnamed_1");
         share_module(a, ".global .align 4 .u32 counter; .global .align 8 .u64 pointer[1] = {generic(counter)};",
                      "ld.global.u64 %d2, [pointer]; ld.u32 %r2, [%d2];", " pointer counter ", 0, 2);
-        refuse_module(a, ".const .align 4 .u32 constant;", "ld.const.u32 %r2, [constant];", " constant ",
-                      "it has constants that the program may write");
         refuse_module(a, ".global .texref picture;", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [picture, {%r1}];",
                       " picture ", "a symbol is neither variable nor function: picture");
         refuse_module(a, ".global .align 4 .b8 counter[16777220];", add_counter, " counter ",
                       "its variables have more than 16 MiB");
+    }
+}
+
+struct bank {
+    const gs_sass_image *image;
+    const char *known;    /* constants that are found */
+    uint64_t apart_bytes; /* how much farther those of 8 bytes are than they should be */
+};
+
+static bool find_in_bank(void *context, const char *name, uint64_t size, uint64_t *address) {
+    const struct bank *bank = context;
+    for (size_t i = 0; i < bank->image->symbols.count; i++) {
+        const gs_sass_symbol *symbol = &bank->image->symbols.data[i];
+        if (strcmp(gs_sass_symbol_name(bank->image, symbol), name) == 0)
+            *address = 0x7000 + symbol->value + (size == 8 ? bank->apart_bytes : 0);
+    }
+    return strstr(bank->known, name);
+}
+
+static void constants_of_a_module_are_found(void **state) {
+    static const struct {
+        const char *known, *words;
+        uint64_t apart_bytes;
+    } cases[] = {{"small wide", NULL, 0},
+                 {"wide", "a constant is not found: small", 0},
+                 {"small wide", "a constant is not where the others are: ", 256}};
+    (void)state;
+    char path[1000];
+    if (!has_ptxas(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures) * GS_COUNT(cases); i++) {
+        int architecture = architectures[i / GS_COUNT(cases)];
+        const char *words = cases[i % GS_COUNT(cases)].words;
+        gs_text text = module_text(
+            architecture, ".visible .const .align 4 .u32 small = 7; .visible .const .align 8 .u64 wide;",
+            "ld.const.u32 %r2, [small]; ld.const.u64 %d2, [wide]; cvt.u32.u64 %r3, %d2; add.u32 %r2, %r2, %r3;");
+        gs_cubin cubin = assemble(&text, architecture, "k");
+        gs_sass_image image;
+        gs_sass_constants constants;
+        gs_error error = {.code = GS_OK};
+        assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+        struct bank bank = {&image, cases[i % GS_COUNT(cases)].known, cases[i % GS_COUNT(cases)].apart_bytes};
+        assert_int_equal(gs_sass_find_constants(&image, find_in_bank, &bank, &constants, &error),
+                         words ? GS_E_REFUSED : GS_OK);
+        if (words)
+            assert_memory_equal(error.message, words, strlen(words));
+        else
+            assert_true(constants.address == 0x7000 && constants.end - constants.begin == 16 && constants.name);
+        gs_sass_free(&image);
+        gs_cubin_free(&cubin);
+        gs_text_free(&text);
     }
 }
 
@@ -451,11 +500,18 @@ static void addresses_in_linked_code_are_refused(void **state) {
         refuse_linked(path, a, counter, add_counter, "its code has the address of a variable or function: counter");
         refuse_linked(path, a, function, "mov.u64 %d2, f; st.global.u64 [%d1+8], %d2;",
                       "its code has the address of a variable or function: f");
-        struct file file = make_module(path, a, true, function, call);
+        struct file file = make_module(path, a, true, counter, add_counter);
         gs_sass_image image;
+        gs_error refusal = {.code = GS_OK};
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &refusal), GS_OK);
+        assert_int_equal(gs_sass_share_variables(&image, "k", find_in_names, " counter ", &refusal), GS_E_REFUSED);
+        assert_int_equal(gs_sass_share_variables(&image, "other", find_in_names, " counter ", &refusal), GS_OK);
+        gs_sass_free(&image);
+        free(file.bytes);
+        file = make_module(path, a, true, function, call);
         gs_error error = {.code = GS_OK};
         assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
-        if (gs_sass_share_variables(&image, find_in_names, " ", &error) != GS_OK)
+        if (gs_sass_share_variables(&image, NULL, find_in_names, " ", &error) != GS_OK)
             fail_msg("sm_%d: %s", a, error.message);
         gs_sass_free(&image);
         free(file.bytes);
@@ -493,7 +549,7 @@ static void use_image(const char *bytes, size_t size) {
     gs_guarded_list list = {0};
     if (gs_fatbin_find_cubin(bytes, size, 90, "count", ZSTD_decompress, &cubin, NULL) == GS_OK &&
         gs_sass_read(&image, cubin.data, cubin.count, NULL) == GS_OK) {
-        gs_sass_share_variables(&image, find_in_names, " counter sums pointer ", NULL);
+        gs_sass_share_variables(&image, NULL, find_in_names, " counter sums pointer ", NULL);
         if (gs_sass_guard(&image, &list, NULL) == GS_OK)
             assert_int_equal(gs_sass_write(&image, &written, NULL), GS_OK);
     }
@@ -535,6 +591,7 @@ int main(void) {
         cmocka_unit_test(memory_without_values_takes_no_space),
         cmocka_unit_test(a_copy_uses_the_variables_of_the_first),
         cmocka_unit_test(modules_with_other_memory_are_refused),
+        cmocka_unit_test(constants_of_a_module_are_found),
         cmocka_unit_test(addresses_in_linked_code_are_refused),
         cmocka_unit_test(line_numbers_do_not_hinder_a_guard),
         cmocka_unit_test(damaged_images_do_no_harm),

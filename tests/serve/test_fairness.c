@@ -668,6 +668,9 @@ static struct result play(struct client *clients, size_t count) {
     struct result result = difference(clients, count, &before);
     for (size_t i = 0; i < count; i++)
         leave(&clients[i]);
+    play_until(server, clients, 0, clock_ns + (int64_t)WARM_UP_MS * 1000000);
+    assert_int_equal(server->transfers.held, 0); /* nothing is left of them */
+    assert_int_equal(server->transfers.moving, 0);
     gs_server_close(server);
     return result;
 }

@@ -151,6 +151,12 @@ static void write_process(int process, int parent, unsigned user, const char *co
     fclose(file);
 }
 
+/* Nothing is known before. */
+static int64_t family_of(int32_t process, uint32_t user) {
+    gs_families families = {0};
+    return gs_family_of(&families, proc, process, user);
+}
+
 /* A login of user 7: sshd (100, of root), its shell (101), what that started (102), its children (103, 104). Another
    login (201, 202). Processes whose parents have ended (301, 302), and one of another login (303). */
 static void families_are_what_descends_from_one_process(void **state) {
@@ -169,16 +175,25 @@ static void families_are_what_descends_from_one_process(void **state) {
     write_process(303, 1, 7, "two");
     write_process(401, 402, 7, "circle");
     write_process(402, 401, 7, "circle");
-    assert_int_equal(gs_family_of(proc, 103, 7), 101);
-    assert_int_equal(gs_family_of(proc, 104, 7), 101);
-    assert_int_equal(gs_family_of(proc, 101, 7), 101);
-    assert_int_equal(gs_family_of(proc, 202, 7), 201);
-    assert_true(gs_family_of(proc, 301, 7) < 0);
-    assert_int_equal(gs_family_of(proc, 302, 7), gs_family_of(proc, 301, 7));
-    assert_int_not_equal(gs_family_of(proc, 303, 7), gs_family_of(proc, 301, 7));
-    assert_int_equal(gs_family_of(proc, 999, 7), 0); /* it has ended */
-    assert_int_equal(gs_family_of(proc, 0, 7), 0);   /* of another PID namespace */
-    assert_true(gs_family_of(proc, 401, 7) < 0);
+    assert_int_equal(family_of(103, 7), 101);
+    assert_int_equal(family_of(104, 7), 101);
+    assert_int_equal(family_of(101, 7), 101);
+    assert_int_equal(family_of(202, 7), 201);
+    assert_true(family_of(301, 7) < 0);
+    assert_int_equal(family_of(302, 7), family_of(301, 7));
+    assert_int_not_equal(family_of(303, 7), family_of(301, 7));
+    assert_int_equal(family_of(999, 7), 0); /* it has ended */
+    assert_int_equal(family_of(0, 7), 0);   /* of another PID namespace */
+    assert_true(family_of(401, 7) < 0);
+    gs_families families = {0}; /* what is known does not change an answer */
+    for (int times = 0; times < 2; times++) {
+        assert_int_equal(gs_family_of(&families, proc, 101, 7), 101);
+        assert_int_equal(gs_family_of(&families, proc, 201, 7), 201); /* of the same parent, which is not of the user */
+        assert_int_equal(gs_family_of(&families, proc, 103, 7), 101);
+        assert_int_equal(gs_family_of(&families, proc, 104, 7), 101);
+        assert_int_equal(gs_family_of(&families, proc, 303, 7), family_of(303, 7));
+        assert_int_equal(gs_family_of(&families, proc, 301, 7), family_of(301, 7));
+    }
     gs_folder_remove(proc);
     free(proc);
 }

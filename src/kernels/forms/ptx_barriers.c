@@ -50,8 +50,10 @@ gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_stateme
     if (statement->count <= at)
         return gs_ptx_refuse(kernel, statement, error, "this barrier has no number");
     const gs_ptx_operand *id = &kernel->module->operands.data[statement->operands + at];
-    bool has_number = id->kind == GS_PTX_INTEGER && id->bits<16, has_count = statement->count> extra;
+    bool has_number = id->kind == GS_PTX_INTEGER, has_count = statement->count > extra;
     bool is_apart = scope != GS_PTX_SAME_BLOCK;
+    if (has_number && id->bits >= GS_PTX_BARRIERS)
+        return gs_ptx_refuse(kernel, statement, error, "barriers have numbers from 0 to %d", GS_PTX_BARRIERS - 1);
     if (gs_ptx_row(statement)->waits == GS_PTX_WAITS_NOT) {
         barriers->arrivals |= named_barriers(kernel, statement, id);
         barriers->arriving = statement;

@@ -757,19 +757,6 @@ static int find_goals(const gs_ptx_poll *poll, struct goal *goals) {
     return count;
 }
 
-/* Whether a write is of a number, or behind a read of the same word: all others need no look at what the loop waits
-   for. */
-static bool has_known_value(const struct release *release) {
-    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
-    gs_linear value = number_of(kernel, value_written(kernel, release->write));
-    return gs_linear_is_number(&value);
-}
-
-static bool has_tests(const struct release *release) {
-    gs_ptx_given given[MOST_GIVEN];
-    return find_tests(release->poll->loop, release->write, (gs_ptx_fact){GS_FACT_ANY, 0}, given) > 0;
-}
-
 static bool writes_whole_word(const struct release *release) {
     const gs_ptx_kernel *kernel = release->poll->loop->kernel;
     return gs_ptx_bytes_of(kernel, release->write) == gs_ptx_bytes_of(kernel, release->poll->read);
@@ -781,7 +768,7 @@ static bool all_are_excused(gs_ptx_poll *poll) {
     uint32_t at = GS_PTX_NONE;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
         bool is_excused = is_of_lower_block(&release);
-        if (!is_excused && ((!has_known_value(&release) && !has_tests(&release)) || !writes_whole_word(&release)))
+        if (!is_excused && !writes_whole_word(&release))
             return false;
         if (!is_excused && release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);

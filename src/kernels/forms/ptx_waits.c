@@ -305,7 +305,7 @@ static bool is_at_one_place(const gs_ptx_loop *loop, const gs_ptx_statement *rea
             const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
             bool is_given = statement->opcode == GS_PTX_STORE && read->opcode == GS_PTX_CALL &&
                             gs_ptx_access_of(loop, statement)->writes & GS_PTX_IN_PARAM;
-            for (uint32_t k = 0; is_given && k < statement->count; k++)
+            for (uint32_t k = 1; is_given && k < statement->count; k++) /* behind the parameter */
                 if (!gs_ptx_is_steady(loop, gs_ptx_operand_at(loop->kernel, statement, k)))
                     return false;
         }

@@ -3,7 +3,8 @@
  *
  * It exports every function of the driver as a jump through a table. Most entries are the driver's own functions. A
  * library that uses this room replaces some entries by its own functions, the hooks. `gridsmith run` uses it
- * (src/sharing/gate), and `gridsmith trace` where there is no CUPTI (src/lab/record).
+ * (src/sharing/gate), `gridsmith trace` where there is no CUPTI (src/lab/record), and `gridsmith watch`
+ * (src/lab/watch).
  *
  *   driver_symbols.txt the exports of the driver; front.cmake makes the jumps from them
  *   front_driver.c finds and opens the real driver
@@ -28,8 +29,8 @@ enum {
     GS_CUDA_NOT_READY = 600
 };
 
-/* `gridsmith run` and `gridsmith trace` look for the driver as the system does, before this library is in front, and
-   put its path here. */
+/* `gridsmith run`, `gridsmith trace` and `gridsmith watch` look for the driver as the system does, before this library
+   is in front, and put its path here. */
 #define GS_FRONT_DRIVER "GRIDSMITH_DRIVER"
 
 /* ---- front_driver.c ---- */

@@ -7,6 +7,8 @@
  *   the guard   instructions that let a kernel stop at a block boundary and continue later (sass_guard.c)
  *   guards      these instructions for each architecture, as ptxas made them of guard.ptx (sass_guards.c)
  *   variables   a second copy of a module that uses the variables of the first (sass_variables.c)
+ *   waits       what an instruction waits for: a barrier, or memory that a loop reads (sass_waits.c)
+ *   lines       the source line of an address (sass_lines.c)
  *
  * The format of cubins is ELF; what is special to NVIDIA in it is not documented. This describes what ptxas of
  * CUDA 13.0 writes. What is not known is refused, kernel by kernel.
@@ -177,11 +179,12 @@ bool gs_sass_records_move(gs_sass_records *records, uint32_t bytes);
  *
  *   it was done before     the block exits
  *   open, claimed > r      it runs
- *   open, claimed <= r     it looks at the stop word. If that is 0, it claims blocks up to r + 2 * ahead, and runs;
- * else it closes the control closed                 it runs if claimed > r, else it exits
+ *   open, claimed <= r     it claims blocks up to the end of the next group of `ahead` blocks, and runs
+ *   closed                 it runs if claimed > r, else it exits
  *
- * Every block whose r is a multiple of `ahead` also looks at the stop word, and claims or closes, so that others need
- * not: the stop word may be in the memory of the host, which is slow.
+ * The first block of each group also claims, so that others need not. Only the one warp whose claim is the first of its
+ * kind looks at the stop word, once for each group; if that is not 0, it closes the control. The stop word may be in
+ * the memory of the host, where an H200 reads one address about a million times a second, however many warps ask.
  *
  * Once closed, `claimed` never changes. So all warps of a block, and all blocks of a cluster, decide alike, without
  * waiting for each other. No block is left out below one that runs. When a launch has ended and its control is open,
@@ -251,8 +254,60 @@ enum { GS_SASS_MOST_VARIABLES = 16 << 20 };
 
 /* Lets a copy of a module use the variables of the first one, which must be loaded: their addresses become numbers.
    Strings and tables of the compiler, which no code writes, stay its own where `find` does not find them.
-   GS_E_REFUSED: a variable cannot be shared; the error is "reason", or "reason: name". Then the image must not be
-   used. */
-gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error);
+   Only this kernel of the copy is to be launched; NULL: any. GS_E_REFUSED: a variable cannot be shared; the error is
+   "reason", or "reason: name". Then the image must not be used. */
+gs_code gs_sass_share_variables(gs_sass_image *image, const char *kernel, gs_sass_address *find, void *context,
+                                gs_error *error);
+
+/* Constants that a program can write (`__constant__`): code reads them by their place in a bank, so a copy of the
+   module has its own. What the program wrote must be copied before each launch. */
+typedef struct gs_sass_constants {
+    const char *name;    /* one of them, which is at `at` in the bank; NULL: there are none. It points into the image */
+    uint64_t at;         /* all are in the bytes from `begin` to `end` */
+    uint64_t begin, end; /* of the bank */
+    uint64_t address;    /* of the first copy's bank */
+} gs_sass_constants;
+
+/* GS_E_REFUSED: one of them is not found, or their addresses do not belong to one bank. */
+gs_code gs_sass_find_constants(const gs_sass_image *image, gs_sass_address *find, void *context,
+                               gs_sass_constants *constants, gs_error *error);
+
+/* ---- waits ---- */
+
+typedef enum gs_sass_wait_kind {
+    GS_SASS_RUNS,          /* nothing that is known to wait */
+    GS_SASS_AT_BARRIER,    /* of the block, or of some of its warps */
+    GS_SASS_AT_CLUSTER,    /* a barrier of the cluster */
+    GS_SASS_AT_DEPENDENCY, /* for the kernel before it (programmatic launch) */
+    GS_SASS_AT_MBARRIER,   /* a barrier in shared memory */
+    GS_SASS_POLLS,         /* a loop that reads memory until it has changed, and does nothing else */
+    GS_SASS_ENDLESS        /* a loop that nothing leads out of */
+} gs_sass_wait_kind;
+
+typedef struct gs_sass_wait {
+    gs_sass_wait_kind kind;
+    int barrier;        /* its number; -1: not known */
+    size_t read;        /* the offset of the instruction that waits or reads */
+    size_t first, last; /* offsets of the loop's first and last instruction */
+    bool is_global;     /* it reads global memory: the address is in `base` and the register after it, */
+    bool calls;         /* or what it calls decides */
+    uint8_t base;       /* 255: not known */
+    int32_t offset;     /* from there */
+} gs_sass_wait;
+
+/* What a warp waits for whose next instruction is at `at` of this code of a function. */
+gs_sass_wait gs_sass_wait_at(const void *code, size_t size, int architecture, size_t at);
+/* Whether the code has a loop that reads global memory until it has changed, and where. */
+bool gs_sass_waits_for_memory(const void *code, size_t size, int architecture, size_t *at);
+
+/* What the code of a kernel does. */
+typedef enum gs_sass_code { GS_SASS_CODE_UNKNOWN, GS_SASS_CODE_RUNS, GS_SASS_CODE_WAITS } gs_sass_code;
+/* Whether a kernel of a fatbin or a cubin waits for memory; unknown if it is not there. */
+gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd);
+
+/* ---- lines ---- */
+
+/* The source line of an address of a loaded module. False: not known. The caller frees `*file`, which may be NULL. */
+bool gs_sass_line(const gs_sass_image *image, uint64_t address, char **file, uint32_t *line);
 
 #endif

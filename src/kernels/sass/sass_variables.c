@@ -7,10 +7,12 @@
  * copy leads to a variable: pointers in the initial values of variables lie in variables of the copy, which no code
  * uses any more.
  *
- * What could lead to one is refused: addresses in code, as nvlink leaves them there; constants that a program writes
- * (.nv.constant3), which have no addresses; textures; memory and relocations of other kinds. So are addresses of
- * functions, by which a program could see that there are two of them. Pointers to functions in whole programs are
- * numbers of a table, and are the same in both copies.
+ * What could lead to one is refused: addresses in code, as nvlink leaves them there; textures; memory and relocations
+ * of other kinds. So are addresses of functions, by which a program could see that there are two of them. Pointers to
+ * functions in whole programs are numbers of a table, and are the same in both copies.
+ *
+ * Constants that a program writes (.nv.constant3) are not reached by addresses but by their places. The driver gives
+ * each bank one piece of memory, in which constants lie as their symbols say.
  */
 #include "sass.h"
 
@@ -23,6 +25,7 @@ static const char table_name[] = ".nv.constant4", constants_name[] = ".nv.consta
 
 struct sharing {
     gs_sass_image *image;
+    const char *kernel; /* the only one that is launched, or NULL */
     gs_sass_address *find;
     void *context;
     gs_error *error;
@@ -183,6 +186,26 @@ static bool changes_memory(const gs_sass_image *image, const gs_sass_section *se
            (section->info >= image->sections.count || image->sections.data[section->info].flags & GS_SASS_IN_MEMORY);
 }
 
+/* Whether relocations are for another kernel than the one that is launched, and so never matter. Functions that are no
+   kernels may be called. */
+static bool is_of_other_kernel(const struct sharing *sharing, const gs_sass_section *relocations) {
+    static const char *const prefixes[] = {".text.", ".nv.constant2."};
+    const gs_sass_image *image = sharing->image;
+    const char *name = section_name(image, relocations->info);
+    for (size_t i = 0; sharing->kernel && i < GS_COUNT(prefixes); i++) {
+        const char *owner = name + strlen(prefixes[i]);
+        if (!begins_with(name, prefixes[i]) || strcmp(owner, sharing->kernel) == 0)
+            continue;
+        for (size_t k = 0; k < image->symbols.count; k++) {
+            const gs_sass_symbol *symbol = &image->symbols.data[k];
+            if (gs_sass_type(symbol) == GS_SASS_FUNCTION && symbol->other & GS_SASS_ENTRY &&
+                strcmp(gs_sass_symbol_name(image, symbol), owner) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* ---- the module ---- */
 
 /* The memory of a module consists of sections with these names; names with a dot at the end are prefixes. The code that
@@ -204,8 +227,6 @@ static gs_code check_module(struct sharing *sharing) {
         const gs_sass_section *section = &image->sections.data[i];
         if (section->flags & GS_SASS_IN_MEMORY && section->size && !is_known(section->name))
             return gs_fail(sharing->error, GS_E_REFUSED, "a section is not known: %s", section->name);
-        if (strcmp(section->name, constants_name) == 0 && section->size)
-            return gs_fail(sharing->error, GS_E_REFUSED, "it has constants that the program may write");
         bool is_of_variables = strcmp(section->name, zeros_name) == 0 || strcmp(section->name, values_name) == 0;
         if (is_of_variables &&
             (section->size > GS_SASS_MOST_VARIABLES || (bytes += section->size) > GS_SASS_MOST_VARIABLES))
@@ -229,21 +250,57 @@ static gs_code share_all(struct sharing *sharing) {
     for (int is_check = 0; is_check <= 1; is_check++)
         for (size_t i = 0; i < image->sections.count && code == GS_OK; i++) {
             gs_sass_section *relocations = &image->sections.data[i];
-            if (!changes_memory(image, relocations) || is_check == (relocations->info == table))
+            if (!changes_memory(image, relocations) || is_check == (relocations->info == table) ||
+                is_of_other_kernel(sharing, relocations))
                 continue;
             if (relocations->link != image->symbol_table)
-                code = gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own: %s",
-                               relocations->name);
+                code = gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own, %s: %s",
+                               section_name(image, relocations->link), relocations->name);
             else
                 code = is_check ? check_relocations(sharing, relocations) : share_table(sharing, relocations);
         }
     return code;
 }
 
-gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error) {
-    struct sharing sharing = {.image = image, .find = find, .context = context, .error = error};
+gs_code gs_sass_share_variables(gs_sass_image *image, const char *kernel, gs_sass_address *find, void *context,
+                                gs_error *error) {
+    struct sharing sharing = {.image = image, .kernel = kernel, .find = find, .context = context, .error = error};
     sharing.is_kept = calloc(image->symbols.count + 1, sizeof *sharing.is_kept);
     gs_code code = sharing.is_kept ? share_all(&sharing) : gs_fail_memory(error);
     free(sharing.is_kept);
+    return code;
+}
+
+/* ---- constants ---- */
+
+static gs_code take_constant(const gs_sass_image *image, const gs_sass_symbol *symbol, gs_sass_address *find,
+                             void *context, gs_sass_constants *constants, gs_error *error) {
+    const char *name = gs_sass_symbol_name(image, symbol);
+    uint64_t address = 0;
+    if (!name[0] || has_other_of_name(image, symbol, name) || !find(context, name, symbol->size, &address))
+        return gs_fail(error, GS_E_REFUSED, "a constant is not found: %s", name);
+    if (constants->name && address - symbol->value != constants->address)
+        return gs_fail(error, GS_E_REFUSED, "a constant is not where the others are: %s", name);
+    constants->begin = constants->name ? gs_min_u64(constants->begin, symbol->value) : symbol->value;
+    constants->end = gs_max_u64(constants->end, symbol->value + symbol->size);
+    constants->address = address - symbol->value;
+    constants->name = name;
+    constants->at = symbol->value;
+    return GS_OK;
+}
+
+gs_code gs_sass_find_constants(const gs_sass_image *image, gs_sass_address *find, void *context,
+                               gs_sass_constants *constants, gs_error *error) {
+    const gs_sass_section *bank = gs_sass_find(image, constants_name, "");
+    gs_code code = GS_OK;
+    *constants = (gs_sass_constants){0};
+    for (size_t i = 0; bank && i < image->symbols.count && code == GS_OK; i++) {
+        const gs_sass_symbol *symbol = &image->symbols.data[i];
+        if (gs_sass_type(symbol) != GS_SASS_OBJECT || !is_in(image, symbol, constants_name) || !symbol->size)
+            continue;
+        code = symbol->value > bank->size || symbol->size > bank->size - symbol->value
+                   ? gs_fail(error, GS_E_REFUSED, "a constant is outside of its bank")
+                   : take_constant(image, symbol, find, context, constants, error);
+    }
     return code;
 }

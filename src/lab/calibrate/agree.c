@@ -7,6 +7,8 @@
  * settings, most of them wrong from the first blocks on. So the engine is driven directly, and play stops at the first
  * block on a wrong SM.
  *
+ * What a recording does not say (timeline/unsaid.c) is not tried here: launches come as they are listed.
+ *
  * By counts the numbering of blocks does not matter: a GPU agrees if it does with any numbering.
  *
  * Without durations blocks start when their kernel is launched, and a launch is known once it has been played. With

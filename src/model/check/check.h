@@ -7,6 +7,7 @@
  *                 fix_text.c puts changes into words)
  *   gs_assumed    for which other values of what was assumed is the answer the same? (assumed.c)
  *   gs_check_all  all four (check_all.c)
+ *   gs_concurrent which launches of a recorded program may run at the same time? (concurrent.c)
  */
 #ifndef GS_CHECK_H
 #define GS_CHECK_H
@@ -189,5 +190,18 @@ typedef struct gs_check_answer {
 gs_code gs_check_all(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_check_answer *answer,
                      gs_error *error);
 void gs_check_answer_clear(gs_check_answer *answer);
+
+/* ---- launches that may run at the same time ---- */
+
+typedef struct gs_concurrent {
+    gs_order *data; /* pairs of launches; of equal pairs one */
+    size_t count, capacity;
+    bool is_complete; /* there are no others */
+} gs_concurrent;
+
+/* Which of the marked launches of a recorded program may run at the same time. The caller clears the sets, also after
+   an error. GS_E_REFUSED: the recording is too large. */
+gs_code gs_concurrent_find(const gs_run *run, const bool *marked, gs_concurrent *sets, gs_error *error);
+void gs_concurrent_clear(gs_concurrent *sets);
 
 #endif

@@ -16,11 +16,12 @@
 #include <stdlib.h>
 
 enum {
-    RELEASE_NS = 350, /* from when a kernel arrives to its start, if it need not wait */
-    LATE_NS = 640,    /* from the end of a block to the start of one in its place, at most */
-    PLACED_NS = 100,  /* from when a block is placed to its start, at least */
-    PAUSE_NS = 1000,  /* from the last block of a kernel to the first block of the next, at most */
-    LAUNCH_NS = 10000 /* the longest time that a launch takes, on a host that does not wait */
+    RELEASE_NS = 350,  /* from when a kernel arrives to its start, if it need not wait */
+    LATE_NS = 640,     /* from the end of a block to the start of one in its place, at most */
+    PLACED_NS = 100,   /* from when a block is placed to its start, at least */
+    PAUSE_NS = 1000,   /* from the last block of a kernel to the first block of the next, at most */
+    LAUNCH_NS = 10000, /* the longest time that a launch takes, on a host that does not wait */
+    HOST_NS = 60000    /* the longest time from one launch to the next, on a host that waits between them */
 };
 
 static int64_t last_start(const gs_seen *seen) {
@@ -58,11 +59,8 @@ static int64_t latest_arrival(const gs_engine *engine, size_t launch, bool has_u
     int64_t started_ns = gs_follow_start(engine, launch);
     if (started_ns == INT64_MIN)
         return INT64_MAX;
-    if (!has_urgent) {
-        int64_t began_ns = gs_follow_start(engine, 0);
-        return gs_time_after(gs_min(started_ns, gs_time_after(began_ns, LAUNCH_NS * (int64_t)launch)), -RELEASE_NS);
-    }
-    return gs_min(gs_time_after(started_ns, -RELEASE_NS), end_before(engine, launch, started_ns));
+    int64_t released_ns = gs_time_after(started_ns, -RELEASE_NS);
+    return has_urgent ? gs_min(released_ns, end_before(engine, launch, started_ns)) : released_ns;
 }
 
 static int64_t earliest_arrival(const gs_engine *engine, size_t launch) {
@@ -79,26 +77,49 @@ static int64_t earliest_arrival(const gs_engine *engine, size_t launch) {
     return last_ns == INT64_MIN ? last_ns : gs_time_after(last_ns, -PLACED_NS);
 }
 
-static bool started_at_once(const gs_engine *engine, size_t launch) {
-    int64_t started_ns = gs_follow_start(engine, launch), began_ns = gs_follow_start(engine, 0);
-    if (started_ns == INT64_MIN || started_ns > gs_time_after(began_ns, LAUNCH_NS * ((int64_t)launch + 1)) ||
-        end_before(engine, launch, started_ns) != INT64_MAX)
-        return false;
+/* Whether another kernel had just got its last block. */
+static bool follows_another(const gs_engine *engine, int64_t started_ns) {
     for (size_t i = 0; i < engine->run->launches.count; i++) {
         int64_t last_ns = last_start(gs_follow(engine, i));
         if (last_ns < started_ns && last_ns >= gs_time_after(started_ns, -PAUSE_NS))
-            return false;
+            return true;
     }
-    return true;
+    return false;
 }
 
-/* Without, kernels are served in the order of their launches, and it is enough to know when those arrived that started
-   at once. */
+/* Whether a block had just ended, on any SM. */
+static bool follows_end(const gs_engine *engine, int64_t started_ns) {
+    for (size_t i = 0; i < engine->run->launches.count; i++) {
+        const gs_seen *seen = gs_follow(engine, i);
+        for (size_t block = 0; seen->has_end && block < seen->end_ns.count; block++)
+            if (seen->end_ns.data[block] < started_ns &&
+                seen->end_ns.data[block] >= gs_time_after(started_ns, -LATE_NS))
+                return true;
+    }
+    return false;
+}
+
+static bool started_at_once(const gs_engine *engine, size_t launch) {
+    int64_t started_ns = gs_follow_start(engine, launch), began_ns = gs_follow_start(engine, 0);
+    return started_ns != INT64_MIN && started_ns <= gs_time_after(began_ns, LAUNCH_NS * ((int64_t)launch + 1)) &&
+           end_before(engine, launch, started_ns) == INT64_MAX && !follows_another(engine, started_ns);
+}
+
 static bool has_urgent_launches(const gs_run *run) {
     for (size_t i = 1; i < run->launches.count; i++)
         if (run->launches.data[i].priority != run->launches.data[0].priority)
             return true;
     return false;
+}
+
+/* When a launch arrives that is as urgent as all others, after one that arrived at `last_ns`. If it started soon after
+   that, and nothing happened just before, it started at once. Otherwise it may have waited, and it is assumed that the
+   host did not. */
+static int64_t arrival_in_order(const gs_engine *engine, size_t launch, int64_t last_ns) {
+    int64_t started_ns = gs_follow_start(engine, launch);
+    bool is_soon = !launch || started_ns <= gs_time_after(last_ns, HOST_NS);
+    bool at_once = is_soon && !follows_end(engine, started_ns) && !follows_another(engine, started_ns);
+    return at_once ? gs_time_after(started_ns, -RELEASE_NS) : gs_time_after(last_ns, LAUNCH_NS);
 }
 
 void gs_follow_arrivals(gs_engine *engine) {
@@ -111,9 +132,14 @@ void gs_follow_arrivals(gs_engine *engine) {
     }
     for (size_t i = 0; i < launches; i++) {
         int64_t *at_ns = &engine->plays[i].recorded_ns;
-        bool at_once = !has_urgent || started_at_once(engine, i);
-        last_ns = gs_max(last_ns, at_once ? *at_ns : earliest_arrival(engine, i));
-        last_ns = gs_min(last_ns, *at_ns);
-        *at_ns = gs_follow_start(engine, i) == INT64_MIN ? INT64_MIN : last_ns;
+        if (gs_follow_start(engine, i) == INT64_MIN) {
+            *at_ns = INT64_MIN;
+            continue;
+        }
+        int64_t own_ns = !has_urgent                  ? arrival_in_order(engine, i, last_ns)
+                         : started_at_once(engine, i) ? *at_ns
+                                                      : earliest_arrival(engine, i);
+        last_ns = gs_min(gs_max(last_ns, own_ns), *at_ns);
+        *at_ns = last_ns;
     }
 }

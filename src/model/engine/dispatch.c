@@ -456,17 +456,20 @@ bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *rem
     return true;
 }
 
+void gs_dispatcher_warm(gs_dispatcher *dispatcher, int32_t group, int32_t config_bytes) {
+    gs_state_warm(&dispatcher->state, group, config_bytes);
+    list_warm(dispatcher, group);
+    note_changes(dispatcher, dispatcher->state.groups[group].first_sm, true);
+}
+
 void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves) {
     gs_dispatcher_settle(dispatcher);
     gs_state_move(&dispatcher->state, moves);
     gs_dispatcher_grow_local(dispatcher, dispatcher->kernels[kernel].need.shape.local_bytes);
     if (dispatcher->turns)
         dispatcher->turn = remembered->turn;
-    if (remembered->warm_group >= 0) {
-        gs_state_warm(&dispatcher->state, remembered->warm_group, remembered->warm_bytes);
-        list_warm(dispatcher, remembered->warm_group);
-        note_changes(dispatcher, dispatcher->state.groups[remembered->warm_group].first_sm, true);
-    }
+    if (remembered->warm_group >= 0)
+        gs_dispatcher_warm(dispatcher, remembered->warm_group, remembered->warm_bytes);
     if (dispatcher->state.resident_count)
         dispatcher->changes += JOURNAL + 1; /* pointers matter where blocks are: all tables are recomputed */
 }

@@ -86,7 +86,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     gs_launch_queue_init(&engine->queue);
     if (engine->dispatcher && engine->plays && init_sms(engine, gpu) && init_numbering(engine, gpu) &&
         init_blocks(engine, gpu) && init_solos(engine, gpu) && gs_ready_init(engine) && gs_join_init(engine) &&
-        gs_connections_init(engine))
+        gs_connections_init(engine) && gs_bulk_init(engine))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -101,6 +101,7 @@ void gs_engine_free(gs_engine *engine) {
     gs_dispatcher_free_sms(engine->trial);
     gs_ready_free(engine);
     free(engine->graph.nodes);
+    free(engine->graph.by_place);
     free(engine->graph.hidden.data);
     free(engine->connections.data);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
@@ -117,6 +118,7 @@ void gs_engine_free(gs_engine *engine) {
     gs_waves_free(engine);
     gs_replace_free(engine);
     gs_solos_free(engine->solos);
+    gs_bulk_free(engine->bulk);
     gs_numberer_free(engine->numbering.numberer);
     gs_clusters_free(engine->clusters);
     free(engine);
@@ -207,7 +209,7 @@ static void check_step(gs_engine *engine) {
 static bool play_step(gs_engine *engine) {
     size_t first = engine->queue.first;
     bool replaced = false, is_whole = first != NO_LAUNCH && gs_engine_is_cooperative(engine, first);
-    if (!is_whole && !engine->run->green_contexts.count && !gs_replace_pass(engine, &replaced))
+    if (!is_whole && !engine->run->green_contexts.count && !engine->bulk && !gs_replace_pass(engine, &replaced))
         return false;
     bool done = replaced ? !gs_waves_are_likely(engine, 0) || gs_waves_pass(engine)
                          : pass_time(engine) && gs_waves_pass(engine);
@@ -343,10 +345,9 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
 
 /* ---- joins of graphs ---- */
 
-/* Starts the block that signals the end of a node, on an SM of its green context, if there is one and no kernel waits.
- */
+/* Starts the block that signals the end of a node, on an SM of its green context, if no kernel waits. */
 static bool start_join(gs_engine *engine, size_t operation) {
-    if (engine->queue.first != NO_LAUNCH || !gs_join_is_due(engine, operation))
+    if (engine->queue.first != NO_LAUNCH)
         return true;
     return gs_hidden_start(engine, engine->graph.join_kernel, 1, gs_engine_context(engine, operation));
 }
@@ -367,11 +368,13 @@ static bool enter_nodes(gs_engine *engine, const struct ready_list *list, size_t
 /* What the end of a node of a graph has made ready comes one after the other (join.c). */
 static bool enter_in_order(gs_engine *engine, size_t ended) {
     struct ready_list list = engine->readiness.list;
-    size_t ends[GS_JOIN_PHASES];
+    gs_comers order;
+    const size_t *ends = order.ends;
     engine->readiness.list = (struct ready_list){0};
-    bool done = gs_join_sort(engine, &list, ended, ends) && enter_nodes(engine, &list, 0, ends[GS_JOIN_FIRST]) &&
-                start_join(engine, ended) && enter_nodes(engine, &list, ends[GS_JOIN_FIRST], ends[GS_JOIN_BESIDE]) &&
-                end_join(engine) && enter_nodes(engine, &list, ends[GS_JOIN_BESIDE], ends[GS_JOIN_AFTER]);
+    bool done = gs_join_sort(engine, &list, ended, &order) && enter_nodes(engine, &list, 0, ends[GS_JOIN_FIRST]) &&
+                (!order.is_signaled || start_join(engine, ended)) &&
+                enter_nodes(engine, &list, ends[GS_JOIN_FIRST], ends[GS_JOIN_BESIDE]) && end_join(engine) &&
+                enter_nodes(engine, &list, ends[GS_JOIN_BESIDE], ends[GS_JOIN_AFTER]);
     gs_hidden_end(engine);
     free(list.data);
     return done;
@@ -491,17 +494,22 @@ bool gs_engine_lacks_headroom(const gs_engine *engine) {
     return engine->queue.first != NO_LAUNCH;
 }
 
-/* Whether an operation waits for the end of the one before it in its stream. */
-static bool waits_in_stream(const gs_engine *engine, size_t operation) {
+/* The operation in its stream for whose end an operation waits: the one before it, or the first; NO_LAUNCH: none. */
+static size_t waits_in_stream_for(const gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
-    return play->status == IN_STREAM && !play->is_early && play->previous != NO_LAUNCH;
+    if (play->status != IN_STREAM || play->stream == NO_LAUNCH || play->is_early)
+        return NO_LAUNCH;
+    size_t head = engine->readiness.streams[play->stream].head;
+    if (play->previous != NO_LAUNCH || play->names_previous)
+        return play->previous;
+    return head == operation ? NO_LAUNCH : head;
 }
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     const struct play *play = &engine->plays[launch];
     *other = launch;
-    for (size_t i = 0; i < engine->launched && waits_in_stream(engine, *other); i++)
-        *other = engine->plays[*other].previous;
+    for (size_t next; (next = waits_in_stream_for(engine, *other)) != NO_LAUNCH;)
+        *other = next;
     if (play->status == HELD)
         return GS_HOLD_KERNELS;
     if (play->status == IN_STREAM && *other == launch && !play->pending && play->connection >= 0) {

@@ -48,6 +48,9 @@ typedef struct gs_remembered {
 /* Fills `*remembered`. False: more than one group has just become idle. */
 bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *remembered);
 
+/* An idle group of SMs still has a configuration. */
+void gs_dispatcher_warm(gs_dispatcher *dispatcher, int32_t group, int32_t config_bytes);
+
 /* Makes the GPU what a kernel leaves behind, whose blocks are not there and were not placed. */
 void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves);
 
@@ -227,6 +230,8 @@ typedef struct gs_engine_hooks {
     const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
     const int64_t *ready_ns; /* when each launch and copy is ready, instead of when its stream and what it depends on
                                 let it; NULL: then */
+    const bool *is_normal; /* by launch: it waits for all launches before it in its stream, whatever its entries; NULL:
+                              none does */
     gs_gaps gaps;
     int64_t latency_ns;        /* from when the host issues a launch or a copy to when it reaches the GPU */
     bool endless;              /* ignore durations: blocks stay until their exit */

@@ -294,6 +294,8 @@ static int64_t count_running(const gs_engine *engine, size_t launch) {
 
 static const char *check_running(gs_engine *engine) {
     int64_t all = 0;
+    if (engine->bulk)
+        return gs_bulk_check(engine);
     for (size_t i = 0; i < engine->run->launches.count; i++) {
         int64_t count = count_running(engine, i);
         if (count < 0)
@@ -329,6 +331,8 @@ static int64_t count_in_order(const gs_engine *engine, int32_t first) {
 /* After check_running. */
 static const char *check_endings(gs_engine *engine) {
     size_t wanted = 0, found = 0;
+    if (engine->bulk)
+        return NULL;
     for (size_t i = 0; i < engine->run->launches.count; i++) {
         int64_t timed = count_timed(engine, i);
         bool in_order = gs_end_in_order(engine, i);
@@ -375,7 +379,8 @@ static bool has_headroom(gs_engine *engine, size_t launch) {
 }
 
 static const char *check_conservation(gs_engine *engine) {
-    bool is_paused = engine->clock.resumes_ns || is_memoized(engine, engine->solo.launch);
+    bool is_bulk = engine->bulk && !gs_bulk_is_idle(engine->bulk); /* gs_bulk_check */
+    bool is_paused = is_bulk || engine->clock.resumes_ns || is_memoized(engine, engine->solo.launch);
     bool could_start = !is_paused && engine->queue.first != NO_LAUNCH && has_headroom(engine, engine->queue.first);
     return could_start ? "18: the first launch of the queue waits, and an SM has headroom" : NULL;
 }

@@ -34,6 +34,9 @@
  * A copy goes the same way as far as readiness.timers. Then it is QUEUED for its copy engine (copy_engines, linked by
  * `after`), or at once STARTED, and its end is in readiness.timers, or in readiness.untimed in a run without times.
  *
+ * In a run that is played in bulk (bulk.c), running blocks are in lanes instead, and the heap of endings has the first
+ * cohort of each.
+ *
  * A launch that has the scheduler to itself can be memoized (solo.c): it is STARTED, with no blocks on SMs and one
  * ending for all of them, until it ends (commit), or until something else would happen on the SMs (replay).
  *
@@ -85,11 +88,16 @@
  *   19  closed_count is the number of closed SMs; `usable` has the SMs that are not closed and in the green
  *       context of usable_by.
  *   20  At least one turn is possible, if blocks are numbered by grant.
+   Bulk
+   21  In a run that is played in bulk, the dispatcher has no blocks, 15 and 16 are about lanes, and 18 is about the
+       patterns of SMs. The lane of a launch has started - ended blocks, in cohorts of which none ends earlier than the
+       one before; the end of the first is in the heap. The pattern of an SM has as many blocks of each launch as are on
+       this SM in its lane. All together are `residents`. No idle SM keeps a configuration.
  */
 #ifndef GS_ENGINE_STATE_H
 #define GS_ENGINE_STATE_H
 
-#include "engine.h"
+#include "patterns.h"
 
 /* See above. In the order in which an operation has them. */
 enum status { NOT_LAUNCHED, IN_STREAM, COMING, HELD, QUEUED, STARTED, ENDED };
@@ -99,7 +107,7 @@ enum status { NOT_LAUNCHED, IN_STREAM, COMING, HELD, QUEUED, STARTED, ENDED };
 enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
 
 /* A launch or copy being played. Changed by ready.c until it is QUEUED and when it ends; in between by serve.c, and by
-   replace.c and waves.c, which move blocks on. */
+   replace.c, waves.c, bulk.c and bulk_waves.c, which move blocks on. */
 struct play {
     enum status status;     /* QUEUED: also launch_queue.c */
     bool was_alone;         /* it had its chance to be memoized */
@@ -107,6 +115,7 @@ struct play {
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
     int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
+    int32_t lane;           /* of its running blocks, if they are played in bulk (bulk.c); -1: none */
     size_t before, after; /* neighbors in the queue (launch_queue.c); `after` of a copy: in its copy engine (ready.c) */
     uint64_t ready_at;    /* clock.host_events when it was ready */
     size_t stream;        /* number of its stream, or NO_LAUNCH */
@@ -114,6 +123,7 @@ struct play {
     int32_t connection;    /* in which it waits; -1: none. Changed by connections.c only, and so is next_connected */
     size_t next_connected; /* the next launch in the same connection */
     size_t previous;       /* the one before it in its stream, if that has not ended; or NO_LAUNCH */
+    bool names_previous;   /* it says when it may start after that one; otherwise all in its stream must have ended */
     bool is_early;         /* it may start before that one has ended */
     uint32_t pending;      /* dependencies that are not met */
     bool is_awaited;       /* others depend on its start */
@@ -147,11 +157,13 @@ static inline struct play gs_play_new(void) {
                          .start_ns = GS_NO_TIME,
                          .end_ns = GS_NO_TIME,
                          .first_running = -1,
+                         .lane = -1,
                          .last_ending = -1};
 }
 
 struct stream {
     size_t head, tail;  /* the first launch or copy that has not ended, and the last issued */
+    size_t last_ended;  /* the one that ended last, if any did */
     int32_t connection; /* of its last launch; -1: none */
 };
 
@@ -210,6 +222,7 @@ struct handles {
 struct node {
     size_t place; /* in the order in which the host issues launches and copies */
     size_t tree;  /* the place of the node with which its tree begins */
+    size_t rank;  /* among the children of the parent that ended last; see gs_join_sort */
     bool is_join, is_signaled;
 };
 
@@ -230,7 +243,10 @@ struct readiness {
     int64_t untimed_ns;     /* the time, if each takes as long as usual */
 };
 
-enum { MEMOIZED = -1 }; /* instead of a handle: all blocks of a memoized launch */
+enum {
+    MEMOIZED = -1, /* instead of a handle: all blocks of a memoized launch */
+    IN_BULK = -2   /* the first cohort of a launch (bulk.c) */
+};
 
 static inline bool gs_ends_before(const struct ending *a, const struct ending *b) {
     if (a->at_ns != b->at_ns)
@@ -256,7 +272,8 @@ struct noted {
 /* The engine at a moment: where blocks are, and all that decides where later blocks go. */
 struct snapshot {
     int64_t now_ns;
-    gs_text image; /* see gs_state_image */
+    gs_text image;    /* see gs_state_image */
+    gs_text pointers; /* of all SMs, in bulk */
     struct {
         struct noted *data; /* the queue, then the running blocks by launch and number */
         size_t count, capacity;
@@ -283,11 +300,14 @@ struct solo {
     const gs_memo *memo; /* how it goes; NULL: that is not known, and it is played */
 };
 
+/* The blocks on the SMs, if they are played in bulk (bulk.c). */
+typedef struct gs_bulk gs_bulk;
+
 /* ---- the parts of the engine, each with the files that change it ---- */
 
-/* Changed by engine.c; replace.c and waves.c move the time on over the blocks that they play or skip, ready.c to a
-   timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in host_events, and sets
-   resumes_ns. */
+/* Changed by engine.c; replace.c, waves.c and bulk_waves.c move the time on over the blocks that they play or skip,
+   ready.c to a timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in
+   host_events, and sets resumes_ns. */
 struct clock {
     int64_t now_ns;
     int64_t horizon_ns;   /* nothing later may be played now */
@@ -317,8 +337,8 @@ struct open_sms {
     bool *contexts;   /* by green context and SM: it has the SM. Never changed */
 };
 
-/* Which of the placed blocks is block 0, 1, 2 ... Changed by serve.c; hidden.c, replace.c and solo.c move the turns on,
-   and use `order`. */
+/* Which of the placed blocks is block 0, 1, 2 ... Changed by serve.c; hidden.c, replace.c, bulk.c and solo.c move the
+   turns on, and use `order`. */
 struct numbering {
     gs_burst burst; /* blocks of `launch` that were placed and have no number yet */
     size_t launch;
@@ -330,6 +350,7 @@ struct numbering {
 /* What graphs add. Changed by join.c at the beginning, then only by hidden.c. */
 struct graph {
     struct node *nodes;    /* by operation; NULL: the run has no graphs */
+    size_t *by_place;      /* the operation at each place */
     bool has_joins;        /* nodes wait for others, and the GPU has blocks that signal their ends */
     int join_kernel;       /* such a block */
     struct handles hidden; /* blocks of hidden kernels that have not ended */
@@ -357,11 +378,12 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters: serve.c */
     struct numbering numbering;
     struct running *running; /* by handle. Changed by serve.c, replace.c and waves.c, and so are the endings */
-    struct endings endings;  /* a heap */
+    struct endings endings;  /* a heap. Changed by bulk.c and bulk_waves.c too */
     struct graph graph;
 
     struct solo solo; /* changed by serve.c; engine.c and replace.c end it */
     gs_solos *solos;  /* solo.c. NULL: every launch is played */
+    gs_bulk *bulk;    /* bulk.c. NULL: blocks are played one by one */
     struct waves waves;
     int32_t *steps;       /* two by SM: replace.c */
     gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
@@ -548,12 +570,14 @@ bool gs_join_init(gs_engine *engine);
 /* Whether what waits for this operation comes in the order of a graph. */
 bool gs_join_orders(const gs_engine *engine, size_t operation);
 
-/* Whether the end of this node is signaled by a block. */
-bool gs_join_is_due(const gs_engine *engine, size_t operation);
+/* The order in which operations come: where each phase ends in the list, and whether there is a block. */
+typedef struct gs_comers {
+    size_t ends[GS_JOIN_PHASES];
+    bool is_signaled;
+} gs_comers;
 
-/* Sorts the operations that the end of a node has made ready: as they come, phase after phase. `ends`: where each phase
-   ends in the list. False: out of memory. */
-bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, size_t ends[GS_JOIN_PHASES]);
+/* Sorts the operations that the end of a node has made ready: as they come, phase after phase. False: out of memory. */
+bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, gs_comers *order);
 
 /* ---- following a recording (follow.c) ---- */
 
@@ -601,6 +625,58 @@ void gs_waves_free(gs_engine *engine);
    any. False: out of memory. */
 bool gs_replace_pass(gs_engine *engine, bool *replaced);
 void gs_replace_free(gs_engine *engine);
+
+/* ---- many blocks in one step (bulk.c); false: out of memory ---- */
+
+/* Sets engine->bulk, if the run can be played in bulk. */
+bool gs_bulk_init(gs_engine *engine);
+void gs_bulk_free(gs_bulk *bulk);
+
+/* Whether no blocks are on the SMs: then the state of these is that of the dispatcher. */
+bool gs_bulk_is_idle(const gs_bulk *bulk);
+
+/* Places as many blocks of a launch as find headroom, in numbering.burst, and says whether that is cut. */
+bool gs_bulk_place(gs_engine *engine, size_t launch);
+
+/* The blocks of the burst, which are numbered, start. */
+bool gs_bulk_start_burst(gs_engine *engine, size_t launch);
+
+/* The queue was served: an SM that has just become idle loses its configuration. */
+bool gs_bulk_settle(gs_engine *engine);
+
+/* Blocks of the launch that is first in `endings` end: one; or many, and blocks of the first launch of the queue start
+   in their place. Then the queue must be served. */
+bool gs_bulk_end(gs_engine *engine);
+
+/* The shared-memory configuration of an SM. */
+int32_t gs_bulk_config(const gs_bulk *bulk, int32_t sm);
+
+/* Adds what waves.c must know: the first blocks of launches, and all else, as bytes, that decides what happens next. */
+bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot);
+
+/* Waves were skipped: the blocks of a launch end so much later; the pointers of SMs move `count` times as far as they
+   have moved from one snapshot to the other. */
+void gs_bulk_delay(gs_engine *engine, size_t launch, int64_t more_ns);
+void gs_bulk_move_pointers(gs_bulk *bulk, const struct snapshot *before, const struct snapshot *now, int64_t count);
+
+/* SMs with the same pattern. */
+struct alike {
+    uint32_t pattern;
+    int32_t sms;
+};
+
+/* Lists the patterns of the SMs, at most one for each SM. Returns how many there are. */
+int32_t gs_bulk_alike(const gs_bulk *bulk, struct alike *alike);
+gs_patterns *gs_bulk_patterns(const gs_bulk *bulk);
+
+/* Whether local memory must grow for a launch, and blocks are on the GPU. */
+bool gs_bulk_local_waits(const gs_engine *engine, size_t launch);
+
+/* The blocks on all SMs. */
+int64_t gs_bulk_residents(const gs_bulk *bulk);
+
+/* See gs_engine_check. */
+const char *gs_bulk_check(const gs_engine *engine);
 
 /* ---- launches that have the scheduler to themselves (solo.c) ---- */
 

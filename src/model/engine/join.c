@@ -8,10 +8,13 @@
  * for a moment. It is placed and numbered like the only block of a launch. Joins come when that block has ended, if
  * there is one, and after the other children.
  *
- * The other children of the node come one after the other, in the order of the graph: the last two at the same time, so
- * that the more urgent one is first. With a block there are three at the end: one of the last two children, its
- * partner, then the block, and then the other one. The partner is the last child, if a signaled join is before both in
- * the order of the graph, otherwise the last but one. A single child comes after the block.
+ * The other children of the node come one after the other. Their order is that of the graph after the joins were taken
+ * out of the list of all children, from the last join to the first: the last child of the list takes the place of each.
+ * The last two of the list come at the same time, so that the more urgent one is first. With a block, the last one
+ * comes after it.
+ *
+ * A node with many children (`most_children`, the block counts as one) does not release them itself: its end is
+ * signaled by a block, and when that has ended, they come like joins, in the opposite order of the graph.
  *
  * All this holds for nodes of one green context. A child in another context comes last, while the block is there, and
  * makes no tree and no join.
@@ -74,6 +77,8 @@ static void find_trees(gs_engine *engine) {
             place++;
         }
     }
+    for (size_t i = 0; i < launches + run->copies.count; i++)
+        engine->graph.by_place[engine->graph.nodes[i].place] = i;
 }
 
 /* Whether the parents of a node are in different trees. */
@@ -115,13 +120,15 @@ bool gs_join_init(gs_engine *engine) {
         return true;
     engine->graph.has_joins = join->threads && engine->run->edges.count;
     engine->graph.join_kernel = join->threads ? gs_dispatcher_kernel(engine->dispatcher, &shape, NULL) : 0;
-    engine->graph.nodes =
-        calloc(engine->run->launches.count + engine->run->copies.count + 1, sizeof *engine->graph.nodes);
-    if (engine->graph.nodes) {
+    size_t count = engine->run->launches.count + engine->run->copies.count + 1;
+    engine->graph.nodes = calloc(count, sizeof *engine->graph.nodes);
+    engine->graph.by_place = calloc(count, sizeof *engine->graph.by_place);
+    bool done = engine->graph.nodes && engine->graph.by_place;
+    if (done) {
         find_trees(engine);
         find_joins(engine);
     }
-    return engine->graph.nodes && engine->graph.join_kernel >= 0;
+    return done && engine->graph.join_kernel >= 0;
 }
 
 bool gs_join_orders(const gs_engine *engine, size_t operation) {
@@ -131,69 +138,75 @@ bool gs_join_orders(const gs_engine *engine, size_t operation) {
 
 /* ---- the children of a node that has ended ---- */
 
-/* The child that is the i-th dependent of all; NO_LAUNCH: that is not a child that takes SMs. */
-static size_t child_at(const gs_engine *engine, size_t operation, size_t i) {
-    const struct dependent *dependent = &engine->readiness.dependents[i];
-    bool is_child = dependent->at_end && are_near(engine, operation, dependent->operation) &&
-                    takes_sms(engine, dependent->operation);
-    return is_child ? dependent->operation : NO_LAUNCH;
-}
-
-bool gs_join_is_due(const gs_engine *engine, size_t operation) {
-    const size_t *first = engine->readiness.first;
-    for (size_t i = first[operation]; i < first[operation + 1]; i++) {
-        size_t child = child_at(engine, operation, i);
-        if (child != NO_LAUNCH && engine->graph.nodes[child].is_signaled)
-            return true;
-    }
-    return false;
-}
-
-/* The two children that come last; NO_LAUNCH: there is none. */
-struct last {
-    size_t children[2]; /* the first goes first, if the second is not more urgent */
-    size_t partner;     /* this one goes before the block */
+/* Those that take SMs and are no joins, as they come. */
+struct children {
+    size_t *data;
+    size_t count;
+    bool is_signaled; /* by a block */
+    bool are_many;    /* they come when the block has ended */
 };
 
-static bool is_before(const gs_engine *engine, size_t child, size_t other) {
-    return other != NO_LAUNCH && engine->graph.nodes[child].place < engine->graph.nodes[other].place;
+static int compare_sizes(const void *first, const void *second) {
+    size_t one = *(const size_t *)first, other = *(const size_t *)second;
+    return (one > other) - (one < other);
 }
 
-/* Keeps the two last children in the order of the graph. A node can be listed as a child several times. */
-static void keep_last(const gs_engine *engine, struct last *last, size_t child) {
-    if (child == last->children[0] || child == last->children[1] || is_before(engine, child, last->children[0]))
-        return;
-    bool is_latest = !is_before(engine, child, last->children[1]);
-    last->children[0] = is_latest ? last->children[1] : child;
-    last->children[1] = is_latest ? child : last->children[1];
-}
-
-static struct last find_last(const gs_engine *engine, size_t ended) {
+/* Lists the places of all children in the order of the graph. A node can be a child several times. */
+static void list_places(const gs_engine *engine, size_t ended, struct children *children) {
     const size_t *first = engine->readiness.first;
-    struct last last = {{NO_LAUNCH, NO_LAUNCH}, NO_LAUNCH};
-    size_t signaled = NO_LAUNCH; /* the first signaled join in the order of the graph */
+    size_t count = 0;
     for (size_t i = first[ended]; i < first[ended + 1]; i++) {
-        size_t child = child_at(engine, ended, i);
-        if (child == NO_LAUNCH)
-            continue;
-        if (!engine->graph.nodes[child].is_join)
-            keep_last(engine, &last, child);
-        else if (engine->graph.nodes[child].is_signaled &&
-                 (signaled == NO_LAUNCH || is_before(engine, child, signaled)))
-            signaled = child;
+        const struct dependent *dependent = &engine->readiness.dependents[i];
+        if (dependent->at_end && are_near(engine, ended, dependent->operation) &&
+            takes_sms(engine, dependent->operation))
+            children->data[count++] = engine->graph.nodes[dependent->operation].place;
     }
-    if (signaled != NO_LAUNCH && last.children[0] != NO_LAUNCH)
-        last.partner = last.children[is_before(engine, signaled, last.children[0]) ? 1 : 0];
-    return last;
+    qsort(children->data, count, sizeof *children->data, compare_sizes);
+    for (size_t i = 0; i < count; i++)
+        if (!i || children->data[i] != children->data[i - 1])
+            children->data[children->count++] = children->data[i];
 }
 
-static gs_join_phase phase_of(const gs_engine *engine, size_t operation, size_t ended, const struct last *last) {
+/* Finds the children, and notes the rank of each in its node. False: out of memory. */
+static bool find_children(const gs_engine *engine, size_t ended, struct children *children) {
+    const size_t *first = engine->readiness.first;
+    struct node *nodes = engine->graph.nodes;
+    *children = (struct children){.data = malloc((first[ended + 1] - first[ended] + 1) * sizeof *children->data)};
+    if (!children->data)
+        return false;
+    list_places(engine, ended, children);
+    for (size_t i = children->count; i-- > 0;) {
+        const struct node *child = &nodes[engine->graph.by_place[children->data[i]]];
+        children->is_signaled = children->is_signaled || child->is_signaled;
+        if (child->is_join)
+            children->data[i] = children->data[--children->count];
+    }
+    for (size_t i = 0; i < children->count; i++)
+        nodes[engine->graph.by_place[children->data[i]]].rank = i;
+    int32_t most = gs_dispatcher_state(engine->dispatcher)->gpu->join.most_children;
+    children->are_many = most && children->count + children->is_signaled > (size_t)most;
+    children->is_signaled = children->is_signaled || children->are_many;
+    return true;
+}
+
+/* Whether an operation is one of the children. */
+static bool is_child(const gs_engine *engine, const struct children *children, size_t operation) {
+    const struct node *node = &engine->graph.nodes[operation];
+    return node->rank < children->count && children->data[node->rank] == node->place;
+}
+
+static gs_join_phase phase_of(const gs_engine *engine, size_t operation, size_t ended,
+                              const struct children *children) {
     if (is_elsewhere(engine->run, operation, ended))
         return GS_JOIN_BESIDE;
     if (engine->graph.nodes[operation].is_join)
         return GS_JOIN_AFTER;
-    bool is_beside = operation == last->children[0] || operation == last->children[1];
-    return is_beside && operation != last->partner ? GS_JOIN_BESIDE : GS_JOIN_FIRST;
+    if (!is_child(engine, children, operation))
+        return GS_JOIN_FIRST;
+    if (children->are_many)
+        return GS_JOIN_AFTER;
+    size_t beside = children->is_signaled ? 1 : 2;
+    return engine->graph.nodes[operation].rank + beside < children->count ? GS_JOIN_FIRST : GS_JOIN_BESIDE;
 }
 
 /* ---- the order in which they come ---- */
@@ -203,7 +216,7 @@ struct comer {
     gs_join_phase phase;
     bool is_elsewhere; /* in another green context */
     int urgency;
-    size_t place, operation;
+    size_t rank, place, operation; /* rank: among the children; those that are none come after them */
 };
 
 static int urgency_of(const gs_run *run, size_t operation) {
@@ -219,27 +232,35 @@ static int compare_comers(const void *first, const void *second) {
         return other->is_elsewhere ? -1 : 1;
     if (one->phase != GS_JOIN_FIRST && one->urgency != other->urgency)
         return one->urgency > other->urgency ? -1 : 1;
-    bool is_earlier = one->place < other->place;
-    return is_earlier != (one->phase == GS_JOIN_AFTER) ? -1 : 1;
+    if (one->phase == GS_JOIN_AFTER)
+        return one->place > other->place ? -1 : 1;
+    if (one->rank != other->rank)
+        return one->rank < other->rank ? -1 : 1;
+    return one->place < other->place ? -1 : 1;
 }
 
-bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, size_t ends[GS_JOIN_PHASES]) {
-    struct last last = find_last(engine, ended);
+bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, gs_comers *order) {
+    struct children children;
     struct comer *comers = malloc((list->count + 1) * sizeof *comers);
-    bool done = comers;
-    memset(ends, 0, GS_JOIN_PHASES * sizeof *ends);
+    bool done = find_children(engine, ended, &children) && comers;
+    *order = (gs_comers){.is_signaled = done && children.is_signaled};
     for (size_t i = 0; done && i < list->count; i++) {
         size_t operation = list->data[i];
-        comers[i] =
-            (struct comer){phase_of(engine, operation, ended, &last), is_elsewhere(engine->run, operation, ended),
-                           urgency_of(engine->run, operation), engine->graph.nodes[operation].place, operation};
+        const struct node *node = &engine->graph.nodes[operation];
+        comers[i] = (struct comer){.phase = phase_of(engine, operation, ended, &children),
+                                   .is_elsewhere = is_elsewhere(engine->run, operation, ended),
+                                   .urgency = urgency_of(engine->run, operation),
+                                   .rank = is_child(engine, &children, operation) ? node->rank : SIZE_MAX,
+                                   .place = node->place,
+                                   .operation = operation};
         for (int phase = (int)comers[i].phase; phase < GS_JOIN_PHASES; phase++)
-            ends[phase]++;
+            order->ends[phase]++;
     }
     if (done && list->count)
         qsort(comers, list->count, sizeof *comers, compare_comers);
     for (size_t i = 0; done && i < list->count; i++)
         list->data[i] = comers[i].operation;
     free(comers);
+    free(children.data);
     return done;
 }

@@ -284,6 +284,8 @@ bool gs_ready_may_pass_stream(const gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
     if (play->stream == NO_LAUNCH)
         return true;
+    if (!play->names_previous)
+        return engine->readiness.streams[play->stream].head == operation;
     bool is_free = play->previous == NO_LAUNCH || (play->is_early && engine->plays[play->previous].status >= STARTED);
     return is_free && is_in_chain(engine, operation);
 }
@@ -325,14 +327,20 @@ static bool try_with_connection(gs_engine *engine, size_t operation) {
 
 /* ---- what happens to operations ---- */
 
-static bool is_early(const gs_engine *engine, size_t operation, size_t before) {
+/* Whether the operation says when it may start after the one before it in its stream, and then whether that is before
+   its end. */
+static void find_entry(const gs_engine *engine, size_t operation, size_t before) {
     const gs_issue *issue = gs_run_issue(engine->run, operation);
+    struct play *play = &engine->plays[operation];
+    if (engine->hooks.is_normal && !is_copy(engine, operation) && engine->hooks.is_normal[operation])
+        return;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &engine->run->edges.data[i];
-        if (!gs_ready_waits_for_end(edge) && gs_run_operation(engine->run, edge) == before)
-            return true;
+        if (gs_run_operation(engine->run, edge) != before)
+            continue;
+        play->names_previous = true;
+        play->is_early = play->is_early || !gs_ready_waits_for_end(edge);
     }
-    return false;
 }
 
 /* A launch takes a connection. */
@@ -357,7 +365,7 @@ static bool join_stream(gs_engine *engine, size_t operation) {
         return false;
     struct stream *stream = &engine->readiness.streams[play->stream];
     if (play->stream == fresh) {
-        *stream = (struct stream){operation, operation, -1};
+        *stream = (struct stream){operation, operation, operation, -1};
         take_connection(engine, operation, stream, true);
         return true;
     }
@@ -365,13 +373,14 @@ static bool join_stream(gs_engine *engine, size_t operation) {
     enum status last = engine->plays[stream->tail].status;
     bool has_ended = last == ENDED || last == NOT_LAUNCHED; /* the latter: it may be launched again */
     play->previous = has_ended ? NO_LAUNCH : stream->tail;
-    play->is_early = is_early(engine, operation, stream->tail);
+    find_entry(engine, operation, stream->tail);
+    size_t last_gone = play->names_previous ? stream->tail : stream->last_ended;
     if (stream->head == NO_LAUNCH)
         stream->head = operation;
     else
         engine->plays[stream->tail].next_in_stream = operation;
     if (has_ended && !play->is_early)
-        note_freed(engine, operation, stream->tail, engine->plays[stream->tail].end_ns, false);
+        note_freed(engine, operation, last_gone, engine->plays[last_gone].end_ns, false);
     stream->tail = operation;
     return true;
 }
@@ -429,13 +438,17 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
     if (play->stream == NO_LAUNCH)
         return true;
-    size_t *head = &engine->readiness.streams[play->stream].head, next = play->next_in_stream;
+    struct stream *stream = &engine->readiness.streams[play->stream];
+    size_t *head = &stream->head, next = play->next_in_stream;
+    stream->last_ended = operation;
     if (next != NO_LAUNCH && !engine->plays[next].is_early)
         note_freed(engine, next, operation, play->end_ns, false);
     if (next != NO_LAUNCH)
         engine->plays[next].previous = NO_LAUNCH;
-    while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
+    while (*head != NO_LAUNCH && (engine->plays[*head].status == ENDED || engine->plays[*head].status == NOT_LAUNCHED))
         *head = engine->plays[*head].next_in_stream;
+    if (*head != NO_LAUNCH && !engine->plays[*head].names_previous)
+        note_freed(engine, *head, operation, play->end_ns, false);
     bool done = true;
     next = *head;
     for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)

@@ -116,8 +116,8 @@ static bool start_burst(gs_engine *engine) {
         return true;
     if (engine->numbering.numberer)
         order_burst(engine, first);
-    bool done = true;
-    for (int64_t i = 0; i < count && done; i++)
+    bool done = !engine->bulk || gs_bulk_start_burst(engine, launch);
+    for (int64_t i = 0; i < count && done && !engine->bulk; i++)
         done =
             start_block(engine, launch, first + i,
                         &engine->numbering.burst.placed[engine->numbering.numberer ? engine->numbering.order[i] : i]);
@@ -191,17 +191,27 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
     return PLACED;
 }
 
+/* Nothing waits for the configurations of idle SMs. False: out of memory. */
+static bool settle(gs_engine *engine) {
+    if (engine->bulk)
+        return gs_bulk_settle(engine);
+    gs_dispatcher_settle(engine->dispatcher);
+    return true;
+}
+
 /* All blocks of a launch are placed. Its last round is cut if another SM has as much headroom as the last one had. */
 static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) {
     int32_t headroom = 0;
+    bool was_first = engine->queue.first == launch;
     gs_launch_queue_remove(engine, launch);
     engine->plays[launch].status = STARTED;
     bool told = gs_ready_started(engine, launch);
-    if (engine->numbering.numberer && cluster_of(engine, launch) == 1)
+    if (engine->numbering.numberer && cluster_of(engine, launch) == 1 && !engine->bulk)
         engine->numbering.burst.is_cut =
             choose_sm(engine, launch, open, &headroom) != GS_WAIT &&
             headroom == engine->numbering.burst.placed[engine->numbering.burst.count - 1].headroom;
-    return start_burst(engine) && told;
+    bool is_settled = !was_first || settle(engine);
+    return start_burst(engine) && told && is_settled;
 }
 
 /* Whether a launch that waits leaves SMs open to later ones. */
@@ -266,8 +276,8 @@ static size_t pass_over(gs_engine *engine, size_t launch) {
 static bool is_alone(const gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
     return engine->queue.last == launch && !play->started && !play->was_alone && !play->is_awaited &&
-           !gs_engine_is_cooperative(engine, launch) && !engine->run->green_contexts.count &&
-           gs_engine_duration(engine, launch);
+           (!engine->bulk || gs_bulk_is_idle(engine->bulk)) && !gs_engine_is_cooperative(engine, launch) &&
+           !engine->run->green_contexts.count && gs_engine_duration(engine, launch);
 }
 
 /* The only launch in the queue is memoized, if a memo of it is known. If not, it is watched, so that there is one for a
@@ -293,7 +303,9 @@ static void commit_memo(gs_engine *engine, size_t launch) {
     struct play *play = &engine->plays[launch];
     size_t like = gs_memo_commit(engine, launch, engine->solo.memo);
     play->started = play->ended = engine->run->launches.data[launch].blocks;
-    play->served_ns = play->start_ns = engine->solo.began_ns;
+    play->start_ns = engine->solo.began_ns;
+    if (play->served_ns == GS_NO_TIME)
+        play->served_ns = play->start_ns;
     play->config_bytes = engine->plays[like].config_bytes;
     engine->hooks.repeated(engine->hooks.user, launch, like, engine->solo.began_ns, engine->clock.now_ns);
     engine->solo.launch = NO_LAUNCH;
@@ -317,7 +329,8 @@ static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
         play->was_held = false;
         const gs_state *state = gs_dispatcher_state(engine->dispatcher);
         int32_t sm = engine->numbering.burst.placed[0].sm;
-        play->config_bytes = state->groups[state->sms[sm].group].config_bytes;
+        play->config_bytes =
+            engine->bulk ? gs_bulk_config(engine->bulk, sm) : state->groups[state->sms[sm].group].config_bytes;
     }
     if (waits && !play->was_held && engine->hooks.held) {
         play->was_held = true;
@@ -337,10 +350,25 @@ static enum outcome place_next(gs_engine *engine, size_t launch) {
     return complete_launch(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
 }
 
+/* The same as fill_sms for a run that is played in bulk. */
+static enum outcome fill_in_bulk(gs_engine *engine, size_t launch) {
+    if (launch != NO_LAUNCH && !gs_bulk_place(engine, launch))
+        return OUT_OF_MEMORY;
+    if (engine->numbering.burst.count)
+        note_service(engine, launch, false);
+    if (launch != NO_LAUNCH && engine->plays[launch].started == engine->run->launches.data[launch].blocks)
+        return complete_launch(engine, launch, NULL) ? COMPLETED : OUT_OF_MEMORY;
+    if (launch != NO_LAUNCH)
+        note_service(engine, launch, true);
+    return (launch != NO_LAUNCH || settle(engine)) && start_burst(engine) ? WAITS : OUT_OF_MEMORY;
+}
+
 /* Starts blocks until all of a launch have started (COMPLETED), or no more can (WAITS). Begins with `launch`, and after
    each block at the front of the queue: if kernels may overtake, a block of a later kernel can let an earlier one
    start, because it moves the pointer of an SM. */
 static enum outcome fill_sms(gs_engine *engine, size_t launch) {
+    if (engine->bulk)
+        return fill_in_bulk(engine, launch);
     open_all(engine);
     while (launch != NO_LAUNCH) {
         enum outcome outcome = place_next(engine, launch);
@@ -353,8 +381,8 @@ static enum outcome fill_sms(gs_engine *engine, size_t launch) {
         launch = engine->clock.resumes_ns ? NO_LAUNCH : engine->queue.first;
         open_all(engine);
     }
-    if (!engine->clock.resumes_ns)
-        gs_dispatcher_settle(engine->dispatcher);
+    if (!engine->clock.resumes_ns && engine->queue.first == NO_LAUNCH)
+        settle(engine);
     return start_burst(engine) ? WAITS : OUT_OF_MEMORY;
 }
 
@@ -382,21 +410,27 @@ static bool serve_past(gs_engine *engine) {
     return outcome == WAITS;
 }
 
+/* Takes an ending of blocks from the heap, and plays it. False: out of memory. */
+static bool end_blocks(gs_engine *engine, size_t at) {
+    return engine->bulk ? gs_bulk_end(engine) : gs_end_block(engine, take_ending(engine, at).handle);
+}
+
 /* Plays a memoized launch block by block after all, from its beginning to the present. False: out of memory. */
 static bool replay_memo(gs_engine *engine) {
     size_t launch = engine->solo.launch;
-    int64_t now_ns = engine->clock.now_ns;
+    int64_t now_ns = engine->clock.now_ns, horizon_ns = engine->clock.horizon_ns;
     engine->solo.launch = NO_LAUNCH;
     engine->clock.now_ns = engine->solo.began_ns;
+    engine->clock.horizon_ns = now_ns;
     take_ending(engine, 0);
     gs_launch_queue_add(engine, launch);
     bool done = serve_past(engine);
     while (done && engine->endings.count && engine->endings.data[0].at_ns <= now_ns) {
-        struct ending ending = take_ending(engine, 0);
-        engine->clock.now_ns = ending.at_ns;
-        done = gs_end_block(engine, ending.handle) && serve_past(engine);
+        engine->clock.now_ns = engine->endings.data[0].at_ns;
+        done = end_blocks(engine, 0) && serve_past(engine);
     }
     engine->clock.now_ns = now_ns;
+    engine->clock.horizon_ns = horizon_ns;
     return done;
 }
 
@@ -545,14 +579,16 @@ static bool serve_after(gs_engine *engine, size_t launch) {
 }
 
 bool gs_serve_ending(gs_engine *engine, size_t at) {
-    struct ending ending = take_ending(engine, at);
+    struct ending ending = engine->endings.data[at];
     engine->clock.now_ns = gs_max(engine->clock.now_ns, ending.at_ns);
     if (ending.launch != engine->solo.launch)
         engine->solo.launch = NO_LAUNCH;
-    if (ending.handle == MEMOIZED)
-        commit_memo(engine, ending.launch);
-    else if (!gs_end_block(engine, ending.handle))
+    if (ending.handle != MEMOIZED && !end_blocks(engine, at))
         return false;
+    if (ending.handle == MEMOIZED) {
+        take_ending(engine, at);
+        commit_memo(engine, ending.launch);
+    }
     return serve_after(engine, ending.launch);
 }
 

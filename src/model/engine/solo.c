@@ -10,14 +10,18 @@
  * The first such launch is played block by block, and a memo of what it did is kept. A later launch that begins in the
  * same way is memoized: it is one event, its end. Then the memo is committed: the GPU becomes what the launch leaves.
  * Until then the state of the GPU is that at its start, so that if another kernel has to start earlier, the engine can
- * replay the launch block by block from its beginning (serve.c).
+ * replay the launch block by block from its beginning (serve.c). When all that is kept takes much memory, it is
+ * forgotten, and launches are played again.
  */
 #include "engine_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_BUCKETS = 1024 };
+enum {
+    FEW_BUCKETS = 1024,
+    MOST_BYTES = 64 << 20 /* of memos and outlines */
+};
 
 /* How a launch begins: launches with equal keys go alike. Without padding. */
 struct solo_key {
@@ -52,9 +56,11 @@ struct gs_solos {
     gs_memo **memos;
     struct outline **outlines;
     size_t memo_buckets, memo_count, outline_buckets, outline_count;
-    gs_text text;        /* the outline of the present state */
-    struct solo_key key; /* of the launch that is being played */
-    gs_mark marks[];     /* by SM: at its start */
+    uint64_t last_outline; /* the number of the last outline that was added */
+    size_t bytes;          /* of memos and outlines */
+    gs_text text;          /* the outline of the present state */
+    struct solo_key key;   /* of the launch that is being played */
+    gs_mark marks[];       /* by SM: at its start */
 };
 
 gs_solos *gs_solos_new(const gs_gpu *gpu) {
@@ -70,19 +76,28 @@ gs_solos *gs_solos_new(const gs_gpu *gpu) {
     return NULL;
 }
 
-void gs_solos_free(gs_solos *solos) {
-    if (!solos)
-        return;
-    for (size_t i = 0; solos->memos && i < solos->memo_buckets; i++)
+static void forget_memos(gs_solos *solos) {
+    for (size_t i = 0; solos->memos && i < solos->memo_buckets; i++) {
         for (gs_memo *memo = solos->memos[i], *next; memo; memo = next) {
             next = memo->next;
             free(memo);
         }
-    for (size_t i = 0; solos->outlines && i < solos->outline_buckets; i++)
+        solos->memos[i] = NULL;
+    }
+    for (size_t i = 0; solos->outlines && i < solos->outline_buckets; i++) {
         for (struct outline *outline = solos->outlines[i], *next; outline; outline = next) {
             next = outline->next;
             free(outline);
         }
+        solos->outlines[i] = NULL;
+    }
+    solos->memo_count = solos->outline_count = solos->bytes = 0;
+}
+
+void gs_solos_free(gs_solos *solos) {
+    if (!solos)
+        return;
+    forget_memos(solos);
     free(solos->memos);
     free(solos->outlines);
     gs_text_free(&solos->text);
@@ -117,7 +132,9 @@ static uint64_t add_outline(gs_solos *solos, uint64_t hash) {
         return UINT64_MAX;
     }
     struct outline **bucket = &solos->outlines[hash & (solos->outline_buckets - 1)];
-    *outline = (struct outline){++solos->outline_count, hash, text->count, *bucket};
+    *outline = (struct outline){++solos->last_outline, hash, text->count, *bucket};
+    solos->outline_count++;
+    solos->bytes += sizeof *outline + text->count;
     memcpy(outline->bytes, text->data, text->count);
     *bucket = outline;
     return outline->number;
@@ -154,6 +171,8 @@ bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_me
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
     gs_solos *solos = engine->solos;
     struct solo_key *key = &solos->key;
+    if (solos->bytes > MOST_BYTES)
+        forget_memos(solos); /* no launch is memoized now */
     int64_t spread_ns = gs_engine_spread(engine, launch);
     *key = (struct solo_key){.blocks = which->blocks,
                              .duration_ns = spread_ns ? which->duration_ns : 0,
@@ -228,6 +247,7 @@ bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns) {
     memo->next = *bucket;
     *bucket = memo;
     solos->memo_count++;
+    solos->bytes += sizeof *memo + (size_t)state->gpu->sms * sizeof(gs_mark);
     return true;
 }
 

@@ -27,6 +27,8 @@ void gs_waves_free(gs_engine *engine) {
     struct waves *waves = &engine->waves;
     gs_text_free(&waves->before.image);
     gs_text_free(&waves->now.image);
+    gs_text_free(&waves->before.pointers);
+    gs_text_free(&waves->now.pointers);
     free(waves->before.noted.data);
     free(waves->now.noted.data);
     free(waves->handles);
@@ -69,6 +71,8 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
     bool noted = true;
     for (size_t i = engine->queue.first; i != NO_LAUNCH && noted; i = engine->plays[i].after)
         noted = GS_PUSH(&snapshot->noted, (struct noted){i, engine->plays[i].started, -1, GS_NO_TIME, -1});
+    if (engine->bulk)
+        return noted && gs_bulk_note(engine, snapshot);
     size_t first = snapshot->noted.count;
     for (int32_t handle = 0; handle < most_running(engine) && noted; handle++) {
         const struct running *running = &engine->running[handle];
@@ -92,12 +96,14 @@ static bool take_snapshot(gs_engine *engine, struct snapshot *snapshot) {
     snapshot->now_ns = engine->clock.now_ns;
     snapshot->noted.count = 0;
     gs_text_clear(&snapshot->image);
+    gs_text_clear(&snapshot->pointers);
     if (!note_all(engine, snapshot))
         return false;
     gs_text_put(&snapshot->image, (const char *)engine->numbering.turns.data,
                 (size_t)engine->numbering.turns.count * sizeof *engine->numbering.turns.data);
-    gs_dispatcher_image(engine->dispatcher, engine->waves.handles, engine->waves.names, &snapshot->image);
-    return !snapshot->image.failed;
+    if (!engine->bulk)
+        gs_dispatcher_image(engine->dispatcher, engine->waves.handles, engine->waves.names, &snapshot->image);
+    return !snapshot->image.failed && !snapshot->pointers.failed;
 }
 
 /* ---- does it repeat? ---- */
@@ -150,6 +156,15 @@ static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
 
 /* ---- skipping ---- */
 
+static void move_block(gs_engine *engine, const struct noted *noted, int64_t blocks, int64_t time_ns) {
+    if (engine->bulk) {
+        gs_bulk_delay(engine, noted->launch, time_ns);
+        return;
+    }
+    engine->running[noted->handle].block += blocks;
+    engine->running[noted->handle].end_ns += time_ns;
+}
+
 static void move_blocks(gs_engine *engine, int64_t count, int64_t wave_ns) {
     struct endings *endings = &engine->endings;
     const int64_t *shifts = engine->waves.shifts;
@@ -158,10 +173,9 @@ static void move_blocks(gs_engine *engine, int64_t count, int64_t wave_ns) {
         int64_t shift = shifts[noted->launch];
         if (noted->block < 0 || noted->at_ns == GS_NO_TIME || !shift)
             continue;
-        engine->running[noted->handle].block += count * shift;
-        engine->running[noted->handle].end_ns += count * wave_ns;
+        move_block(engine, noted, count * shift, count * wave_ns);
     }
-    for (size_t i = 0; i < endings->count; i++) {
+    for (size_t i = 0; i < endings->count && !engine->bulk; i++) {
         struct ending *ending = &endings->data[i];
         ending->block = engine->running[ending->handle].block;
         ending->at_ns = engine->running[ending->handle].end_ns;
@@ -175,6 +189,8 @@ static void skip_noted(gs_engine *engine, int64_t count, int64_t wave_ns) {
         waves->shifts[waves->now.noted.data[i].launch] =
             waves->now.noted.data[i].started - waves->before.noted.data[i].started;
     move_blocks(engine, count, wave_ns);
+    if (engine->bulk)
+        gs_bulk_move_pointers(engine->bulk, &waves->before, &waves->now, count);
     engine->clock.now_ns += count * wave_ns;
     for (size_t i = 0; i < waves->now.noted.count; i++) {
         size_t launch = waves->now.noted.data[i].launch;

@@ -51,6 +51,7 @@ static const gs_field limit_fields[] = {
 static const gs_field join_fields[] = {
     {"threads", GS_FIELD_INT32, true, offsetof(gs_join, threads), 1, 65536},
     {"registers", GS_FIELD_INT32, true, offsetof(gs_join, registers), 1, 65536},
+    {"most_children", GS_FIELD_INT32, false, offsetof(gs_join, most_children), 1, 65536},
 };
 
 static const gs_field memory_fields[] = {

@@ -114,6 +114,7 @@ typedef struct gs_grants {
    shared memory: GS_BARE. */
 typedef struct gs_join {
     int32_t threads, registers;
+    int32_t most_children; /* of a node that does not signal its end to all of them; 0: any number */
 } gs_join;
 
 /* Memsets, and copies within the GPU. */

@@ -9,6 +9,8 @@
  *   cooperative  some launches are cooperative       green     most kernels run in green contexts
  *   streams   up to 200 streams, and up to 32 connections, behind which launches wait for those of other streams
  *   memory    graphs with memsets and copies         confined  graphs with nodes in green contexts
+ *   mixed     all kinds of launches in one run, larger graphs of any shape
+ *   waiting   clusters and cooperative launches that end by themselves, and more wait than fit
  *
  * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
  * over all SMs. It deliberately knows nothing of the scheduler: otherwise it would only test what is known.
@@ -28,9 +30,11 @@ struct class {
     int local_percent, cluster_percent, priority_percent, carveout_percent;
     int graph_percent, programmatic_percent, cooperative_percent, green_percent;
     int memory_percent; /* the share of memsets and copies among the nodes of graphs */
+    int normal_percent; /* the share of launches in streams of programmatic launches that are not programmatic */
     bool timed;
-    bool goes_on;    /* with launches after the GPU is full */
-    bool in_streams; /* launches in many streams, with few connections */
+    bool goes_on;        /* with launches after the GPU is full */
+    bool in_streams;     /* launches in many streams, with few connections */
+    bool has_any_graphs; /* graphs are larger, and differ in how many nodes wait for how many */
 };
 
 static const struct class classes[] = {
@@ -80,6 +84,26 @@ static const struct class classes[] = {
      .exit_percent = 30,
      .graph_percent = 40,
      .green_percent = 75},
+    {.name = "mixed",
+     .shared_percent = 40,
+     .largest_percent = 10,
+     .exit_percent = 35,
+     .cluster_percent = 15,
+     .priority_percent = 15,
+     .carveout_percent = 15,
+     .graph_percent = 15,
+     .programmatic_percent = 40,
+     .cooperative_percent = 15,
+     .normal_percent = 30,
+     .has_any_graphs = true},
+    {.name = "waiting",
+     .shared_percent = 40,
+     .largest_percent = 60,
+     .cluster_percent = 40,
+     .carveout_percent = 15,
+     .cooperative_percent = 25,
+     .timed = true,
+     .goes_on = true},
 };
 
 const char *gs_class_name(size_t number) {
@@ -172,6 +196,12 @@ static int32_t draw_context(gs_random *random, const gs_bounds *bounds, const st
     return contexts->ends[facts->green_context] - (facts->green_context ? contexts->ends[facts->green_context - 1] : 0);
 }
 
+static void draw_cluster(gs_random *random, const gs_bounds *bounds, gs_launch *launch) {
+    while (launch->cluster < bounds->largest_cluster && gs_random_chance(random, 70))
+        launch->cluster *= 2;
+    launch->blocks = gs_divide_up(launch->blocks, launch->cluster) * launch->cluster;
+}
+
 static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                           gs_launch_facts *facts, double *demand, gs_error *error) {
     gs_launch launch = gs_launch_default();
@@ -183,11 +213,11 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     double share = share_of_sm(bounds, &launch.shape) / draw_context(random, bounds, class, facts);
     double wanted = class->largest_percent / 100.0 * (double)gs_random_from(random, 1, 1000) / 1000.0;
     launch.blocks = 1 + (int64_t)(wanted / share);
-    if (gs_random_chance(random, class->cluster_percent) && bounds->largest_cluster > 1) {
-        while (launch.cluster < bounds->largest_cluster && gs_random_chance(random, 70))
-            launch.cluster *= 2;
-        launch.blocks = gs_divide_up(launch.blocks, launch.cluster) * launch.cluster;
-    }
+    bool has_clusters = gs_random_chance(random, class->cluster_percent) && bounds->largest_cluster > 1;
+    if (facts->is_cooperative) /* it must fit as a whole */
+        launch.blocks = gs_min(launch.blocks, bounds->sms * (int64_t)(1 / share_of_sm(bounds, &launch.shape)));
+    else if (has_clusters)
+        draw_cluster(random, bounds, &launch);
     if (gs_random_chance(random, class->priority_percent))
         launch.priority = (int32_t)-gs_random_from(random, 1, 5);
     if (class->timed) {
@@ -209,8 +239,17 @@ static gs_code set_stream(gs_run *run, gs_launch *launch, int number, gs_error *
     return launch->stream ? GS_OK : gs_fail_memory(error);
 }
 
+/* The launch before it in its stream; SIZE_MAX: none. */
+static size_t before_in_stream(const gs_run *run, size_t number) {
+    const gs_launch *launches = run->launches.data;
+    for (size_t before = number; launches[number].stream && before-- > 0;)
+        if (launches[before].stream && strcmp(launches[before].stream, launches[number].stream) == 0)
+            return before;
+    return SIZE_MAX;
+}
+
 /* A launch in a stream of its own, or in one of a few streams, where it starts when the launch before it triggers
-   it. */
+   it, or has ended. */
 static gs_code add_single(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                           double *demand, gs_error *error) {
     enum { STREAMS = 4 };
@@ -218,36 +257,39 @@ static gs_code add_single(gs_random *random, const gs_bounds *bounds, const stru
     gs_code code = add_kernel(random, bounds, class, run, &facts, demand, error);
     if (code != GS_OK || !class->programmatic_percent || !gs_random_chance(random, class->programmatic_percent))
         return code;
-    size_t number = run->launches.count - 1, before = number;
+    size_t number = run->launches.count - 1, before;
     gs_launch *launch = &run->launches.data[number];
     code = set_stream(run, launch, (int)gs_random_from(random, 0, STREAMS - 1), error);
     if (code != GS_OK)
         return code;
-    while (before-- > 0)
-        if (run->launches.data[before].stream && strcmp(run->launches.data[before].stream, launch->stream) == 0)
-            return gs_run_add_edge(run, &launch->issue, (gs_edge){.number = (uint32_t)before, .when = GS_AT_START},
-                                   error);
-    return GS_OK;
+    bool is_normal = class->normal_percent && gs_random_chance(random, class->normal_percent);
+    before = before_in_stream(run, number);
+    return before == SIZE_MAX
+               ? GS_OK
+               : gs_run_add_edge(run, &launch->issue,
+                                 (gs_edge){.number = (uint32_t)before, .when = is_normal ? GS_AT_END : GS_AT_START},
+                                 error);
 }
 
 /* A graph that is being drawn: its first launch, and its first memset or copy. */
 struct drawn {
     size_t first, first_copy, nodes;
+    int root_percent, edge_percent;
 };
 
-/* The next node of a graph waits for some of those before it: a third of the nodes for none, so that there are
+/* The next node of a graph waits for some of those before it: often a third of the nodes for none, so that there are
    branches. */
 static gs_code add_node_edges(gs_random *random, gs_run *run, const struct drawn *graph, gs_issue *issue,
                               gs_error *error) {
     size_t launches = run->launches.count, copies = run->copies.count;
     gs_code code = GS_OK;
-    if (gs_random_chance(random, 33))
+    if (gs_random_chance(random, graph->root_percent))
         return GS_OK;
     for (size_t i = graph->first; i < launches && code == GS_OK; i++)
-        if (&run->launches.data[i].issue != issue && gs_random_chance(random, 40))
+        if (&run->launches.data[i].issue != issue && gs_random_chance(random, graph->edge_percent))
             code = gs_run_add_edge(run, issue, (gs_edge){.number = (uint32_t)i}, error);
     for (size_t i = graph->first_copy; i < copies && code == GS_OK; i++)
-        if (&run->copies.data[i].issue != issue && gs_random_chance(random, 40))
+        if (&run->copies.data[i].issue != issue && gs_random_chance(random, graph->edge_percent))
             code = gs_run_add_edge(run, issue, (gs_edge){.number = (uint32_t)i, .is_copy = true}, error);
     return code;
 }
@@ -284,13 +326,21 @@ static gs_code add_node(gs_random *random, const gs_bounds *bounds, const struct
 /* A graph begins with a kernel, because a run identifies it by its first launch. */
 static gs_code add_graph(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                          double *demand, gs_error *error) {
-    struct drawn graph = {run->launches.count, run->copies.count, 0};
-    struct class kernels = *class;
-    size_t nodes = (size_t)gs_random_from(random, 1, 6);
+    struct drawn graph = {run->launches.count, run->copies.count, 0, 33, 40};
+    struct class kernels, nodes_of = *class;
+    size_t nodes = (size_t)gs_random_from(random, 1, class->has_any_graphs ? 12 : 6);
     gs_code code = GS_OK;
+    if (class->has_any_graphs) {
+        graph.root_percent = (int)gs_random_from(random, 5, 70);
+        graph.edge_percent = (int)gs_random_from(random, 10, 60);
+    }
+    nodes_of.cluster_percent = nodes_of.cooperative_percent = 0; /* nodes are plain */
+    if (class->has_any_graphs)
+        nodes_of.priority_percent = 0;
+    kernels = nodes_of;
     kernels.memory_percent = 0;
     for (; graph.nodes < nodes && code == GS_OK; graph.nodes++)
-        code = add_node(random, bounds, graph.nodes ? class : &kernels, run, &graph, demand, error);
+        code = add_node(random, bounds, graph.nodes ? &nodes_of : &kernels, run, &graph, demand, error);
     return code;
 }
 
@@ -305,10 +355,27 @@ static bool is_freed(const gs_run *run, const gs_issue *issue) {
     return true;
 }
 
+/* Whether the launches before it in its stream let a kernel begin: all have exited, or it is programmatic and the last
+   one has begun. */
+static bool is_free_in_stream(const gs_run *run, size_t number) {
+    const gs_issue *issue = &run->launches.data[number].issue;
+    size_t before = before_in_stream(run, number);
+    bool is_programmatic = issue->after_count && run->edges.data[issue->after].when != GS_AT_END;
+    while (is_programmatic && before != SIZE_MAX && run->launches.data[before].exit == SIZE_MAX) {
+        issue = &run->launches.data[before].issue;
+        is_programmatic = issue->after_count && run->edges.data[issue->after].when != GS_AT_END;
+        before = before_in_stream(run, before);
+    }
+    for (; !is_programmatic && before != SIZE_MAX; before = before_in_stream(run, before))
+        if (run->launches.data[before].exit == SIZE_MAX)
+            return false;
+    return true;
+}
+
 /* Whether a kernel has not exited, and has begun unless the GPU is full. */
 static bool may_exit(const gs_run *run, size_t number) {
     const gs_launch *launch = &run->launches.data[number];
-    return launch->exit == SIZE_MAX && is_freed(run, &launch->issue);
+    return launch->exit == SIZE_MAX && is_freed(run, &launch->issue) && is_free_in_stream(run, number);
 }
 
 static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {

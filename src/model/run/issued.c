@@ -117,8 +117,10 @@ static gs_code apply_order(gs_run *run, struct order *order, gs_error *error) {
     qsort(order->data, order->count, sizeof *order->data, compare_issued);
     fill_sorted(&sorted, run, order);
     renumber_operations(run, &sorted);
-    memcpy(run->launches.data, sorted.launches, run->launches.count * sizeof *sorted.launches);
-    memcpy(run->events.data, sorted.events, run->launches.count * sizeof *sorted.events);
+    if (run->launches.count) {
+        memcpy(run->launches.data, sorted.launches, run->launches.count * sizeof *sorted.launches);
+        memcpy(run->events.data, sorted.events, run->launches.count * sizeof *sorted.events);
+    }
     if (run->copies.count)
         memcpy(run->copies.data, sorted.copies, run->copies.count * sizeof *sorted.copies);
     sorted_free(&sorted);

@@ -172,6 +172,29 @@ bool gs_run_find(const gs_run *run, const char *id, gs_edge *found) {
     return known != SIZE_MAX;
 }
 
+gs_code gs_run_shorten(gs_run *run, gs_short_names *names, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
+        code = gs_short_names_add(names, run->launches.data[i].kernel, error);
+    if (code == GS_OK)
+        code = gs_short_names_make(names, error);
+    gs_names_free(&run->ids);
+    for (size_t i = 0; i < run->launches.count && code == GS_OK; i++) {
+        gs_launch *launch = &run->launches.data[i];
+        const char *brief = gs_short_name(names, launch->kernel);
+        launch->kernel = gs_strings_add(&run->strings, brief, strlen(brief));
+        const char *id = launch->issue.id ? launch->issue.id : launch->kernel;
+        if (!launch->kernel || gs_names_add(&run->ids, id, id_number(i, false)) == SIZE_MAX)
+            code = gs_fail_memory(error);
+    }
+    for (size_t i = 0; i < run->copies.count && code == GS_OK; i++) {
+        const char *id = run->copies.data[i].issue.id;
+        if (id && gs_names_add(&run->ids, id, id_number(i, true)) == SIZE_MAX)
+            code = gs_fail_memory(error);
+    }
+    return code;
+}
+
 gs_code gs_run_copy_launch(gs_run *run, const gs_launch *from, gs_error *error) {
     gs_launch launch = *from;
     size_t number = run->launches.count;
@@ -338,6 +361,8 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     to->is_cut = from->is_cut;
     to->end_ns = from->end_ns;
     to->connections = from->connections;
+    to->has_pace = from->has_pace;
+    memcpy(to->pace_ns, from->pace_ns, sizeof to->pace_ns);
     to->lost = from->lost;
     if (!copy_string(&to->class_name, from->class_name) || !copy_origin(&to->origin, &from->origin) ||
         !gs_green_copy(&to->green_contexts, &from->green_contexts) || !GS_RESERVE(&to->edges, from->edges.count))

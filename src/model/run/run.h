@@ -223,6 +223,8 @@ struct gs_run {
     bool is_cut;        /* the file ends in the middle of an event, which is left out */
     int64_t end_ns;     /* the time of the "end", or GS_NO_TIME */
     int64_t lost;       /* events that the recorder lost, as the "end" says */
+    bool has_pace;      /* the run was made of a recording, whose pace this is: see gs_pace */
+    int64_t pace_ns[6]; /* latency; gaps of streams, of graphs, before copies, after copies; tail */
     gs_json source;     /* the text it was read from (without the values), for the places of later errors */
 };
 
@@ -338,10 +340,17 @@ bool gs_is_launch_word(const char *word);
    own: of each kernel and shape the launch with the most blocks, without streams, times and exits (select.c). The
    caller frees it. */
 gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
+bool gs_run_matches(const char *kernel, const char *patterns); /* one of them */
+/* These launches in a run of their own, without streams, times and exits. The caller frees it. */
+gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error);
 
 /* Gives all kernels different names: those that share one are called NAME#ID, or NAME#PLACE, counted from 1, if they
    have no id. */
 gs_code gs_run_name_apart(gs_run *run, gs_error *error);
+
+/* Gives all kernels short names for people, different if the kernels are. `names` is filled, and says which name was
+   which; the caller clears it. */
+gs_code gs_run_shorten(gs_run *run, gs_short_names *names, gs_error *error);
 
 /* Sets a number of a launch by its key in files: "cluster", "local_bytes". */
 gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_error *error);

@@ -61,26 +61,75 @@ static void list_copy(struct copy_list *list, uint32_t number) {
         list->data[list->count++] = number;
 }
 
-/* Whether one of the launches that it waits for has not exited before the event. Lists the copies that it waits for. */
+/* Whether a launch has not exited before the event. */
+static bool is_there(const gs_run *run, size_t launch, size_t event) {
+    size_t exit = run->launches.data[launch].exit;
+    return exit == SIZE_MAX || exit > event;
+}
+
+/* Whether one of the launches whose end it waits for has not exited before the event. Lists the copies that it waits
+   for. */
 static bool waits_for_launch(const gs_run *run, const gs_issue *issue, size_t event, struct copy_list *copies) {
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &run->edges.data[i];
-        if (edge->is_copy) {
+        if (edge->is_copy)
             list_copy(copies, edge->number);
-            continue;
-        }
-        size_t exit = run->launches.data[edge->number].exit;
-        if (edge->when == GS_AT_END && (exit == SIZE_MAX || exit > event))
+        else if (edge->when != GS_AT_START && is_there(run, edge->number, event))
             return true;
     }
     return false;
 }
 
-static bool is_held_at(const gs_run *run, size_t launch, size_t event) {
+/* The launch before this one in its stream; SIZE_MAX: none. */
+static size_t before_in_stream(const gs_run *run, size_t launch) {
+    const char *stream = run->launches.data[launch].stream;
+    for (size_t i = launch; stream && i-- > 0;)
+        if (run->launches.data[i].stream && strcmp(run->launches.data[i].stream, stream) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+/* The entry of a launch for another one; NULL: it has none. */
+static const gs_edge *entry_for(const gs_run *run, size_t launch, size_t other) {
+    const gs_issue *issue = &run->launches.data[launch].issue;
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (!run->edges.data[i].is_copy && run->edges.data[i].number == other)
+            return &run->edges.data[i];
+    return NULL;
+}
+
+/* Whether a launch may have to wait for older ones in its stream: it does, unless it is programmatic, and an entry for
+   the end of the one before it does not say that. `surely`: without such an entry. */
+static bool waits_in_stream(const gs_run *run, size_t launch, size_t event, bool surely) {
+    size_t before = before_in_stream(run, launch);
+    const gs_edge *entry = before == SIZE_MAX ? NULL : entry_for(run, launch, before);
+    if (entry && (surely || entry->when != GS_AT_END))
+        return false;
+    for (; before != SIZE_MAX; before = before_in_stream(run, before))
+        if (is_there(run, before, event))
+            return true;
+    return false;
+}
+
+/* The launch before it in its stream, if it waits for the start of that one. SIZE_MAX: it does not. */
+static size_t starts_after(const gs_run *run, size_t launch) {
+    size_t before = before_in_stream(run, launch);
+    const gs_edge *entry = before == SIZE_MAX ? NULL : entry_for(run, launch, before);
+    return entry && entry->when == GS_AT_START ? before : SIZE_MAX;
+}
+
+/* Whether a launch waits for others; `surely`: not if that depends on whether it is programmatic. A launch that waits
+   for the start of another one is held with it. */
+static bool is_held_at(const gs_run *run, size_t launch, size_t event, bool surely) {
     struct copy_list copies;
     copies.count = 0;
-    if (waits_for_launch(run, &run->launches.data[launch].issue, event, &copies))
-        return true;
+    for (; launch != SIZE_MAX; launch = starts_after(run, launch)) {
+        if (!is_there(run, launch, event))
+            return false;
+        if (waits_for_launch(run, &run->launches.data[launch].issue, event, &copies) ||
+            waits_in_stream(run, launch, event, surely))
+            return true;
+    }
     for (size_t i = 0; i < copies.count; i++)
         if (waits_for_launch(run, &run->copies.data[copies.data[i]].issue, event, &copies))
             return true;
@@ -88,7 +137,7 @@ static bool is_held_at(const gs_run *run, size_t launch, size_t event) {
 }
 
 bool gs_run_is_held(const gs_run *run, size_t launch) {
-    return is_held_at(run, launch, run->launches.data[launch].event);
+    return is_held_at(run, launch, run->launches.data[launch].event, false);
 }
 
 /* The observation of a launch after this many launches and exits; NULL: none. */
@@ -151,8 +200,10 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
     const gs_event *event = &scoring->recorded->events.data[number];
     size_t launch = event->launch;
     if (event->op == GS_LAUNCH) {
-        const gs_seen *two = scoring->predicted->events.data[scoring->predicted->launches.data[launch].event].seen;
-        bool may_be_held = is_held_in_connection(scoring, launch) || gs_run_is_held(scoring->recorded, launch);
+        const gs_event *other = &scoring->predicted->events.data[scoring->predicted->launches.data[launch].event];
+        const gs_seen *two = other->seen;
+        bool may_be_held = is_held_in_connection(scoring, launch) ||
+                           is_held_at(scoring->recorded, launch, number, other->lacks_headroom);
         scoring->is_held[launch] = !gs_seen_started(event->seen) && !gs_seen_started(two) && may_be_held;
         scoring->held += scoring->is_held[launch];
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
@@ -168,15 +219,18 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
     return score_launch(scoring, launch, event->seen, observed_after(scoring->predicted, steps, launch), error);
 }
 
-/* Called before a launch or an exit. Scores a launch that waits for room because its predecessors have ended. */
+/* Called before a launch or an exit. Scores a launch that waits for room because its predecessors have ended, or that
+   only the prediction has started. */
 static gs_code score_waiting(struct scoring *scoring, size_t event, size_t steps, gs_error *error) {
     static const gs_seen nothing = {.has_placed = true};
     const gs_run *run = scoring->recorded;
     if (!scoring->held || run->connections || !event)
         return GS_OK;
-    for (size_t i = 0; i < run->launches.count && run->launches.data[i].event < event; i++)
-        if (scoring->is_held[i] && !is_held_at(run, i, event - 1))
-            return score_launch(scoring, i, &nothing, observed_after(scoring->predicted, steps, i), error);
+    for (size_t i = 0; i < run->launches.count && run->launches.data[i].event < event; i++) {
+        const gs_seen *seen = scoring->is_held[i] ? observed_after(scoring->predicted, steps, i) : NULL;
+        if (scoring->is_held[i] && (seen || !is_held_at(run, i, event - 1, false)))
+            return score_launch(scoring, i, &nothing, seen, error);
+    }
     return GS_OK;
 }
 

@@ -135,6 +135,23 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
     return NULL;
 }
 
+gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error) {
+    gs_run *picked = gs_run_new(error);
+    gs_code code = picked ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK && run->gpu && !(picked->gpu = strdup(run->gpu)))
+        code = gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK; i++)
+        code = add_kept(picked, &run->launches.data[launches[i]], error);
+    if (code == GS_OK)
+        return picked;
+    gs_run_free(picked);
+    return NULL;
+}
+
+bool gs_run_matches(const char *kernel, const char *patterns) {
+    return name_matches(kernel, patterns);
+}
+
 /* ---- kernels that share a name ---- */
 
 /* A new name for a launch: one that no kernel has. NULL: out of memory. */

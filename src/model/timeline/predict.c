@@ -19,6 +19,7 @@ struct recorder {
     gs_engine *engine;
     gs_run *out;
     const gs_predict_options *options;
+    const gs_unsaid *unsaid; /* NULL: launches come as they are listed */
     bool timed;
     size_t most_runs; /* a brief prediction keeps so many runs of equal SMs of a launch; 0: it is not brief */
     gs_seen *seen;    /* by launch */
@@ -164,6 +165,8 @@ static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *er
     const gs_run *run = recorder->out;
     for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
         size_t node = recorder->gained[i];
+        if (node >= run->launches.count)
+            continue; /* it came before its turn, and is shown there */
         gs_event *out = &run->events.data[run->launches.data[node].event];
         bool is_node = node != launch && gs_issue_is_beside(gs_run_issue(run, node), gs_run_issue(run, launch));
         gs_seen *seen = is_node ? gs_event_see(out) : NULL;
@@ -178,7 +181,8 @@ static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *er
 
 static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_error *error) {
     gs_event *out = &recorder->out->events.data[recorder->out->launches.data[event->launch].event];
-    gs_code code = gs_engine_launch(recorder->engine, event->launch, error);
+    size_t came = recorder->unsaid ? recorder->unsaid->came[event->launch] : event->launch;
+    gs_code code = gs_engine_launch(recorder->engine, came, error);
     if (code == GS_OK && !recorder->timed)
         code = show_nodes(recorder, event->launch, error);
     forget_gained(recorder);
@@ -323,6 +327,8 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, const
                              .durations_ns = recorder->durations,
                              .gaps = pace.gaps,
                              .latency_ns = pace.latency_ns};
+    if (recorder->unsaid)
+        hooks.is_normal = recorder->unsaid->is_normal;
     if (recorder->options) {
         hooks.follow = recorder->options->follow;
         hooks.turn = recorder->options->turn;
@@ -397,6 +403,11 @@ static gs_run *predict_run(struct recorder *recorder, const gs_gpu *gpu, const g
 gs_run *gs_predict_on(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
                       const gs_predict_options *options, gs_error *error) {
     return predict_run(&(struct recorder){.run = run, .options = options}, gpu, recorded_on, error);
+}
+
+gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *recorded, const gs_unsaid *unsaid, gs_error *error) {
+    gs_predict_options options = {.follow = true};
+    return predict_run(&(struct recorder){.run = recorded, .options = &options, .unsaid = unsaid}, gpu, gpu, error);
 }
 
 /* A part of a list has no more runs than the GPU has SMs. */

@@ -30,18 +30,3 @@ gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_option
     gs_gpu_free(named);
     return prediction;
 }
-
-/* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
-   and the recording need not be followed. */
-gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
-    gs_predict_options options = {.follow = true};
-    gs_score score = {0};
-    if (gs_run_is_timed(recorded)) {
-        gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
-        if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
-            (score.runs_exact && score.blocks_exact == score.blocks))
-            return predicted;
-        gs_run_free(predicted);
-    }
-    return gs_predict_on(gpu, gpu, recorded, &options, error);
-}

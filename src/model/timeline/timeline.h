@@ -3,7 +3,8 @@
  * what was measured.
  *
  *   gs_predict (public)  opens the GPU that a run was recorded on, if it is another one, and predicts (recorded_on.c)
- *   gs_predict_on        plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
+ *   gs_predict_on        plays a run and records what happens (predict.c)
+ *   gs_predict_recorded  follows a recording (unsaid.c)
  *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its
  *                        recording what no model can know)
  *   gs_timeline_waits    what its launches waited for (waits.c)
@@ -31,8 +32,20 @@ gs_run *gs_predict_on(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run
 gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
                          const gs_predict_options *options, gs_error *error);
 
-/* What the model says of a recording that it follows: to be compared with it. */
+/* What the model says of a recording that it follows: to be compared with it. Of the predictions that differ in what
+   the recording does not say (unsaid.c), it is the one that agrees best. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);
+/* The same. `*changes`: how many things are not as without a recording; 0: all that is not said is as listed. */
+gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error);
+
+/* What a recording does not say, by launch. */
+typedef struct gs_unsaid {
+    size_t *came;    /* the launch that comes when this one is launched: itself, or another node of its graph */
+    bool *is_normal; /* it waits for all launches before it in its stream, also if it has an entry for the last one */
+} gs_unsaid;
+
+/* Follows a recording. */
+gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *recorded, const gs_unsaid *unsaid, gs_error *error);
 
 /* ---- timelines: when the launches and copies of a program run, and what they wait for ---- */
 
@@ -41,6 +54,25 @@ typedef struct gs_pace {
     int64_t latency_ns; /* see gs_engine_hooks */
     gs_gaps gaps;
 } gs_pace;
+
+/* The pace of a recording. What it does not show has a usual value. */
+gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error);
+
+/* When an operation was ready, and what it waited for last (see gs_course). */
+typedef struct gs_freed {
+    int64_t ready_ns, freed_ns;
+    size_t freed_by;
+    bool is_by_event;
+} gs_freed;
+
+/* By operation: when it was ready in the recording, by its pace. The caller frees it. NULL: out of memory. */
+gs_freed *gs_freed_times(const gs_run *run, const gs_pace *pace, gs_error *error);
+
+/* How long a launch or copy was measured to run; 0: it was not. */
+static inline int64_t gs_measured_ns(const gs_issue *issue) {
+    bool is_measured = issue->start_ns != GS_NO_TIME && issue->end_ns != GS_NO_TIME && issue->end_ns > issue->start_ns;
+    return is_measured ? issue->end_ns - issue->start_ns : 0;
+}
 
 /* A launch or a copy of a program. */
 typedef struct gs_operation {

@@ -12,9 +12,6 @@
    GPU on which the program was recorded. The pace of the timeline is known. */
 gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error);
 
-/* The pace of a recording. What it does not show has a usual value. */
-gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error);
-
 /* A timeline with an operation for each launch and copy, and all that is taken from the recording before it is played:
    the pace (that of the recording, if `pace` is NULL) and how long blocks run. */
 gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
@@ -30,16 +27,6 @@ void gs_timeline_hold(gs_timeline *timeline, const gs_engine *engine, size_t lau
 /* Keeps when each operation did what, after all was played. */
 void gs_timeline_keep(gs_timeline *timeline, const gs_engine *engine);
 
-/* When an operation was ready, and what it waited for last (see gs_course). */
-typedef struct gs_freed {
-    int64_t ready_ns, freed_ns;
-    size_t freed_by;
-    bool is_by_event;
-} gs_freed;
-
-/* By operation: when it was ready in the recording, by its pace. The caller frees it. NULL: out of memory. */
-gs_freed *gs_freed_times(const gs_run *run, const gs_pace *pace, gs_error *error);
-
 /* Fills in when each operation of a new timeline starts and ends by the null model (see gs_timeline_unscheduled). */
 gs_code gs_play_unscheduled(const gs_run *run, const gs_timeline *played, bool follows, gs_timeline *timeline,
                             gs_error *error);
@@ -50,11 +37,5 @@ gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *erro
 /* Counts the pairs of launches that could overlap. `launches`: by launch, what is noted of each; or NULL. */
 gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs,
                             gs_launch_compared *launches, gs_error *error);
-
-/* How long a launch or copy was measured to run; 0: it was not. */
-static inline int64_t gs_measured_ns(const gs_issue *issue) {
-    bool is_measured = issue->start_ns != GS_NO_TIME && issue->end_ns != GS_NO_TIME && issue->end_ns > issue->start_ns;
-    return is_measured ? issue->end_ns - issue->start_ns : 0;
-}
 
 #endif

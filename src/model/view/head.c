@@ -7,6 +7,8 @@
  */
 #include "html.h"
 
+#include <stdlib.h>
+
 enum { MOST_LETTERS = 400, MOST_SENTENCES = 4000 }; /* limits of a name, and of the sentences of an event */
 
 /* A string that is cut after `most` bytes, but not within a UTF-8 character. */
@@ -55,11 +57,22 @@ static void write_groups(gs_writer *writer, const gs_scene *scene) {
     gs_write_end(writer);
 }
 
+/* The whole name of a kernel, as its author wrote it. */
+static void write_full(gs_writer *writer, const char *name) {
+    char *readable = gs_demangle(name, 0);
+    write_cut(writer, "full", readable ? readable : name, MOST_LETTERS);
+    free(readable);
+}
+
 static void write_functions(gs_writer *writer, const gs_scene *scene) {
     gs_write_array(writer, "functions");
     for (size_t i = 0; i < scene->functions.count; i++) {
         gs_write_object(writer, NULL);
-        write_cut(writer, "name", scene->functions.data[i].name, MOST_LETTERS);
+        const char *name = scene->functions.data[i].name,
+                   *full = scene->names ? gs_long_name(scene->names, name) : name;
+        write_cut(writer, "name", name, MOST_LETTERS);
+        if (strcmp(name, full) != 0)
+            write_full(writer, full);
         gs_write_uint(writer, "color", scene->functions.data[i].color);
         gs_write_end(writer);
     }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /* The scripts, in the order in which they use each other. */
-const char *const gs_html_scripts[] = {"data.js",  "cells.js",  "rows.js", "draw.js", "hover.js",
-                                       "panel.js", "export.js", "main.js", NULL};
+const char *const gs_html_scripts[] = {"data.js",  "cells.js",    "rows.js",   "draw.js", "hover.js",
+                                       "panel.js", "overview.js", "export.js", "main.js", NULL};
 
 static void put_file(gs_text *text, const char *name) {
     const gs_embedded_file *file = gs_embedded_find(&gs_html_files, name);
@@ -77,13 +77,14 @@ void gs_html_add_json(gs_text *text, const char *title, const gs_text *json) {
     end_data(text, &pack);
 }
 
-void gs_html_add_report(gs_text *text, const char *summary, const gs_text *report) {
+void gs_html_add_report(gs_text *text, const char *summary, const gs_text *report, bool is_open) {
     gs_pack pack;
     gs_text json = {0};
     gs_writer writer = gs_writer_to(&json);
     gs_write_object(&writer, NULL);
     gs_write_string(&writer, "summary", summary);
     gs_write_string(&writer, "text", report->data ? report->data : "");
+    gs_write_bool(&writer, "open", is_open);
     gs_write_array(&writer, "arrays");
     gs_write_finish(&writer);
     begin_data(text, "gridsmith-report", summary, &json, &pack);
@@ -133,8 +134,11 @@ gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *titl
 
 /* ---- the format ---- */
 
-/* "NVIDIA H200, run 4, plain". */
+/* "app.jsonl: NVIDIA H200, run 4, plain". */
 static void put_title(gs_text *text, const gs_view *view, const gs_gpu *gpu, const gs_run *run) {
+    const char *slash = view->file ? strrchr(view->file, '/') : NULL;
+    if (view->file && strcmp(view->file, "-") != 0)
+        gs_text_add(text, "%.100s: ", slash ? slash + 1 : view->file);
     gs_text_add(text, "%.100s", gpu->title ? gpu->title : gpu->name);
     if (run->has_id)
         gs_text_add(text, ", run %lld", (long long)run->id);
@@ -150,11 +154,13 @@ static void put_title(gs_text *text, const gs_view *view, const gs_gpu *gpu, con
 
 static gs_code html_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
     gs_scene scene;
-    gs_scene_source source = {.gpu = gpu, .run = run, .measured = view->measured, .played = view->played};
+    gs_scene_source source = {
+        .gpu = gpu, .run = run, .measured = view->measured, .played = view->played, .names = view->names};
     gs_text title = {0};
     put_title(&title, view, gpu, run);
     if (view->report && view->report->count)
-        gs_html_add_report(&view->text, "report", view->report);
+        gs_html_add_report(&view->text, view->opens_report ? "what limits this program" : "report", view->report,
+                           view->opens_report);
     gs_code code = title.failed ? gs_fail_memory(error) : gs_scene_make(&scene, &source, error);
     if (code == GS_OK) {
         code = gs_html_add_scene(&view->text, &scene, title.data, error);
@@ -202,7 +208,7 @@ void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_
         gs_text_add(&words, ", and %zu more are left out", page->left_out);
     gs_text_add(&words, "\n");
     gs_html_begin(text, "page.html");
-    gs_html_add_report(text, "scores", &words);
+    gs_html_add_report(text, "scores", &words, false);
     gs_text_put(text, page->scenes.data ? page->scenes.data : "", page->scenes.count);
     gs_html_end(text, "page.html", gs_html_scripts);
     text->failed = text->failed || words.failed || page->scenes.failed;

@@ -82,7 +82,7 @@ void gs_html_end(gs_text *text, const char *page, const char *const *scripts); /
 void gs_html_add_json(gs_text *text, const char *title, const gs_text *json);
 
 /* A text for people, which the page shows when asked. */
-void gs_html_add_report(gs_text *text, const char *summary, const gs_text *report);
+void gs_html_add_report(gs_text *text, const char *summary, const gs_text *report, bool is_open);
 
 /* The data of a scene. `title`: in the list of scenes. */
 gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *title, gs_error *error);

@@ -145,6 +145,7 @@ gs_code gs_scene_make(gs_scene *scene, const gs_scene_source *source, gs_error *
     *scene = (gs_scene){.gpu = source->gpu,
                         .run = source->run,
                         .played = source->played,
+                        .names = source->names,
                         .row_word = source->row_word,
                         .time_word = source->time_word};
     if (source->played && source->played->timeline.operations)

@@ -70,6 +70,7 @@ typedef struct gs_scene {
     const gs_run *run;
     const gs_played *played;          /* NULL: not known */
     const gs_timeline *timeline;      /* NULL: not known */
+    const gs_short_names *names;      /* of kernels, or NULL */
     const char *row_word, *time_word; /* the name of rows, if not SMs; the unit of time, if not nanoseconds; or NULL */
     bool is_timed;
     bool keeps_clock;            /* times are those of the run; otherwise they count from the first block */
@@ -115,9 +116,10 @@ typedef struct gs_scene {
 /* The input of a scene. */
 typedef struct gs_scene_source {
     const gs_gpu *gpu;
-    const gs_run *run;       /* a prediction, or a recording */
-    const gs_run *measured;  /* what was measured of it, or NULL */
-    const gs_played *played; /* or NULL */
+    const gs_run *run;           /* a prediction, or a recording */
+    const gs_run *measured;      /* what was measured of it, or NULL */
+    const gs_played *played;     /* or NULL */
+    const gs_short_names *names; /* of its kernels, or NULL */
     const char *row_word, *time_word;
 } gs_scene_source;
 

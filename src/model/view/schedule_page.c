@@ -61,7 +61,7 @@ gs_code gs_put_schedule_html(gs_text *text, const gs_schedule *schedule, const g
         snprintf(title, sizeof title, "%lld warps, %lld cycles", (long long)schedule->warps,
                  (long long)schedule->cycles);
         gs_html_begin(text, "page.html");
-        gs_html_add_report(text, "bounds", report);
+        gs_html_add_report(text, "bounds", report, false);
         code = gs_html_add_scene(text, &scene, title, error);
         gs_html_end(text, "page.html", gs_html_scripts);
         gs_scene_clear(&scene);

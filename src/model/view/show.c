@@ -11,6 +11,7 @@
 struct shown {
     const gs_gpu *gpu, *recorded_on;
     const gs_run *run;
+    const gs_short_names *names; /* of its kernels, or NULL */
 };
 
 /* What shows one run. */
@@ -24,7 +25,7 @@ struct show {
 static gs_code put_prediction(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
     gs_predict_options options = {.explain = show->format != &gs_format_json};
     gs_played played = {0};
-    gs_view view = {.number = 1, .explain = true};
+    gs_view view = {.number = 1, .explain = true, .names = shown->names};
     gs_run *prediction = show->format->wants_played
                              ? gs_predict_played(shown->gpu, shown->recorded_on, shown->run, &options, &played, error)
                              : gs_predict_on(shown->gpu, shown->recorded_on, shown->run, &options, error);
@@ -42,6 +43,19 @@ static gs_code put_prediction(const struct show *show, gs_text *text, const stru
     gs_run_free(prediction);
     gs_played_clear(&played);
     *text = view.text;
+    return code;
+}
+
+/* The same with short names of kernels. */
+static gs_code put_shortened(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
+    gs_short_names names = {0};
+    gs_run *run = gs_run_copy(shown->run, error);
+    gs_code code = run ? gs_run_shorten(run, &names, error) : error->code;
+    struct shown shortened = {shown->gpu, shown->recorded_on, run, &names};
+    if (code == GS_OK)
+        code = put_prediction(show, text, &shortened, error);
+    gs_run_free(run);
+    gs_short_names_clear(&names);
     return code;
 }
 
@@ -102,8 +116,9 @@ char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *
         return NULL;
     }
     gs_gpu *named = gs_run_is_timed(run) || gs_run_is_program(run) ? gs_gpu_recorded_on(gpu, run) : NULL;
-    struct shown shown = {gpu, named ? named : gpu, run};
-    gs_code code = shows[i].put(&shows[i], &text, &shown, error);
+    struct shown shown = {.gpu = gpu, .recorded_on = named ? named : gpu, .run = run};
+    bool is_for_people = shows[i].format && shows[i].format != &gs_format_json;
+    gs_code code = (is_for_people ? put_shortened : shows[i].put)(&shows[i], &text, &shown, error);
     gs_gpu_free(named);
     return text_or_null(&text, code, bytes, error);
 }

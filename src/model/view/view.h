@@ -7,7 +7,8 @@
  *   table.c, data.c          runs as tables, JSON and CSV
  *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
  *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
- *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, heat_map.c   other answers
+ *   explain_view.c, versions_view.c   what limits one, and what changed from one version to another
+ *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other answers
  *   show.c                   all of them as text, for users of the library
  */
 #ifndef GS_VIEW_H
@@ -15,16 +16,20 @@
 
 #include "model/bound/bound.h"
 #include "model/check/check.h"
+#include "model/explain/explain.h"
 #include "model/timeline/timeline.h"
 
 typedef struct gs_view {
-    gs_text text;            /* is written to its sink as it grows */
-    size_t runs;             /* shown so far */
-    size_t number;           /* of the current run in its file, from 1 */
-    bool explain;            /* say why kernels wait */
-    const gs_run *measured;  /* the measurement of the current run, or NULL */
-    const gs_played *played; /* the details of the prediction, or NULL */
-    const gs_text *report;   /* a text that goes with the run, for pages, or NULL */
+    gs_text text;                /* is written to its sink as it grows */
+    size_t runs;                 /* shown so far */
+    size_t number;               /* of the current run in its file, from 1 */
+    bool explain;                /* say why kernels wait */
+    const gs_run *measured;      /* the measurement of the current run, or NULL */
+    const gs_played *played;     /* the details of the prediction, or NULL */
+    const gs_short_names *names; /* of the kernels of the run, or NULL */
+    const char *file;            /* where the run is from, or NULL */
+    bool opens_report;           /* a page shows it at once */
+    const gs_text *report;       /* a text that goes with the run, for pages, or NULL */
 } gs_view;
 
 typedef struct gs_format {
@@ -46,6 +51,34 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 
 /* Adds the classes of gridsmith.score/1 to a document that the caller begins and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
+
+/* ---- pairs of features (pairs.c) ---- */
+
+typedef enum gs_feature {
+    GS_HAS_GRAPH,
+    GS_HAS_TRIGGER,
+    GS_HAS_NORMAL,
+    GS_HAS_WHOLE,
+    GS_HAS_CLUSTER,
+    GS_HAS_GREEN,
+    GS_HAS_MEMORY,
+    GS_HAS_PRIORITY,
+    GS_HAS_CARVEOUT,
+    GS_HAS_SHARED,
+    GS_HAS_PART_WARP,
+    GS_HAS_EXIT,
+    GS_HAS_TIMES,
+    GS_HAS_WAIT,
+    GS_FEATURES
+} gs_feature;
+
+/* How many runs have two features; a feature twice: how many have it. */
+typedef struct gs_pairs {
+    int64_t runs[GS_FEATURES][GS_FEATURES];
+} gs_pairs;
+
+void gs_pairs_add(gs_pairs *pairs, const gs_run *run);
+void gs_put_pairs(gs_text *text, const gs_pairs *pairs);
 
 /* A page of the runs of a campaign. They are added one by one; those after the first `most` are left out. The caller
    frees `scenes`. */
@@ -100,6 +133,16 @@ gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *
 
 /* Why launches overlap only when measured (`is_measured`), or only in the prediction. */
 void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured);
+
+/* What limits a program, and what would help: one screen with the `top` kernels (0: all), and gridsmith.explain/1. */
+void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
+                      const gs_explain_options *options, int64_t top);
+void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained *explained,
+                           const gs_explain_options *options);
+
+/* What changed from one version of a program to another: a step, and the `top` kernels that changed most (0: all). */
+gs_code gs_put_versions(gs_text *text, const gs_explained *before, const gs_explained *after, int64_t top,
+                        gs_error *error);
 
 /* ---- bounds ---- */
 

@@ -25,8 +25,10 @@
 enum {
     GS_BOARD_SLOTS = 32, /* programs of each class at a time; a latency program has one bit of the flags */
     GS_TENANT_TIMES = 208,
+    GS_TENANT_LATE_NS = 150000, /* without MPS a request waits about so long for the GPU */
     GS_TENANT_KERNELS = 4,
-    GS_TENANT_NAME = 512
+    GS_TENANT_NAME = 512,
+    GS_TENANT_REASON = 128
 };
 
 /* Only the latency program of this slot should write it. */
@@ -50,7 +52,8 @@ typedef struct gs_board {
 } gs_board;
 
 typedef struct gs_notice {
-    _Atomic uint32_t latency, best_effort;    /* connected programs */
+    _Atomic uint32_t latency, best_effort;    /* connected programs, */
+    _Atomic uint32_t sliced;                  /* and those of the latter that do not use MPS */
     _Atomic uint32_t weights, is_weighted;    /* best effort: their sum, and whether they differ */
     _Atomic uint32_t slots, shares;           /* those of the board that belong to connected programs: a bit each */
     _Atomic uint64_t hold_ns[GS_BOARD_SLOTS]; /* the longest that a request of each slot may hold others */
@@ -58,8 +61,9 @@ typedef struct gs_notice {
 
 /* A kernel of a best-effort program that takes longer than the allowed work between two waits. */
 typedef struct gs_tenant_kernel {
-    _Atomic uint64_t ns;       /* 0: none */
-    char name[GS_TENANT_NAME]; /* written while `ns` is 0; may be cut off */
+    _Atomic uint64_t ns;           /* 0: none */
+    char name[GS_TENANT_NAME];     /* written while `ns` is 0; may be cut off */
+    char reason[GS_TENANT_REASON]; /* why it cannot be stopped, or "" */
 } gs_tenant_kernel;
 
 typedef struct gs_tenant_page {
@@ -67,6 +71,7 @@ typedef struct gs_tenant_page {
     alignas(64) _Atomic uint64_t launches, graphs, copies;
     _Atomic uint64_t waits;        /* that a best-effort program put into its streams */
     _Atomic uint64_t work_ns;      /* duration of its launches, as far as it is known */
+    _Atomic uint64_t late_ns;      /* the part of it in which a request would wait for longer than GS_TENANT_LATE_NS */
     _Atomic uint64_t memory_bytes; /* allocated, if there is a limit */
     _Atomic uint64_t memory_limit; /* 0: none */
     _Atomic uint64_t is_ungated;   /* it does not wait, because its streams cannot */

@@ -13,6 +13,7 @@
  *   gate_share.c         best effort: which program may launch, if weights differ or its share is capped
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_cut.c           best effort: at which nodes a graph can be cut
+ *   gate_copy.c          best effort: big copies in pieces
  *   gate_names.c         best effort: the names of kernels that take too long
  *   gate_twin.c          best effort: long kernels once more, with a guard that can stop them
  *   gate_chain.c         best effort: which kernels are worth it, and how often they can be stopped
@@ -155,6 +156,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
     X(cuStreamWriteValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                          \
     X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
+    X(cuPointerGetAttribute, (void *, int, gs_gate_pointer))                                                           \
     X(cuMemHostGetDevicePointer_v2, (gs_gate_pointer *, void *, unsigned))                                             \
     X(cuMemAlloc_v2, (gs_gate_pointer *, size_t))                                                                      \
     X(cuMemAllocPitch_v2, (gs_gate_pointer *, size_t *, size_t, size_t, unsigned))                                     \
@@ -185,6 +187,8 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuLibraryGetModule, (void **, void *))                                                                           \
     X(cuLibraryGetGlobal, (gs_gate_pointer *, size_t *, void *, const char *))                                         \
     X(cuKernelGetFunction, (void **, void *))                                                                          \
+    X(cuKernelGetLibrary, (void **, void *))                                                                           \
+    X(cuFuncGetModule, (void **, void *))                                                                              \
     X(cuFuncGetAttribute, (int *, int, void *))                                                                        \
     X(cuFuncSetAttribute, (void *, int, int))                                                                          \
     X(cuFuncGetParamInfo, (void *, size_t, size_t *, size_t *))                                                        \
@@ -229,8 +233,9 @@ typedef struct gs_gate_link {
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;
+    uint64_t command; /* names what the program executes; 0: not known */
+    bool has_mps;
     bool has_guards; /* long kernels can be stopped */
-    bool holds_gaps; /* between the requests of a stream */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
@@ -241,6 +246,8 @@ void gs_gate_link_configure(void);
 void gs_gate_link_open(int64_t (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
+/* Whether the GPU works for some best-effort program and this one in turn. */
+bool gs_gate_is_sliced(void);
 /* Prints a line for people. */
 void gs_gate_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t gs_gate_now_ns(void);
@@ -251,8 +258,9 @@ static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
 
 /* ---- gate_names.c: best effort ---- */
 
-/* Notes a function or a graph that takes longer than the allowed work between two waits. Called before its launch. */
-void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
+/* Notes a function or a graph that takes longer than the allowed work between two waits, and why it cannot be stopped.
+   Called before its launch. */
+void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const char *reason);
 
 /* ---- gate_graph.c: best effort ---- */
 
@@ -274,11 +282,20 @@ void gs_gate_mark_wait(void *stream);
 /* ---- gate_guard.c: best effort ---- */
 
 /* A launch of a long kernel that can be stopped. */
+/* Constants that the program can write: the twin has its own. */
+typedef struct gs_gate_constants {
+    gs_gate_pointer from, to;
+    size_t bytes; /* 0: none */
+} gs_gate_constants;
+
 typedef struct gs_gate_guard {
     void *twin; /* function; NULL: none */
     uint32_t parameter, offset;
     uint32_t launches, first, mask;
+    int64_t stop_ns; /* how long it takes to stop it, at most */
+    gs_gate_constants constants;
     struct gs_gate_lane *lane;
+    char reason[GS_TENANT_REASON]; /* why there is no twin */
 } gs_gate_guard;
 
 typedef struct gs_gate_item gs_gate_item;
@@ -305,6 +322,7 @@ struct gs_gate_item {
     const gs_gate_config *launch;
     bool is_cooperative;
     uint64_t bytes;
+    uint64_t to, from; /* addresses of a copy; 0: it is left whole */
 };
 
 typedef struct gs_gate_sample gs_gate_sample;
@@ -315,6 +333,7 @@ typedef struct gs_gate_around {
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
     gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
+    size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
 } gs_gate_around;
 
@@ -325,6 +344,11 @@ void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 
 /* Repairs what others may have written over this program's share. Returns after how many ns to call it again. */
 int64_t gs_gate_wait_look(void);
+
+/* ---- gate_copy.c: best effort ---- */
+
+/* The bytes of a piece; 0: the copy is not divided. */
+size_t gs_gate_copy_piece(uint64_t to, uint64_t from, size_t bytes);
 
 /* ---- gate_work.c: latency ---- */
 

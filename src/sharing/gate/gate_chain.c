@@ -36,16 +36,15 @@ static uint32_t mask_of(const gs_chain_kernel *kernel, double block_ns) {
 }
 
 gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
-    const gs_chain_plan without = {0};
     if (!kernel->resident || kernel->blocks < LEAST_WAVES * kernel->resident || kernel->blocks > MOST_BLOCKS ||
         kernel->expected_ns <= 0)
-        return without;
+        return (gs_chain_plan){.reason = "it has fewer than two waves of blocks"};
     double waves = ceil((double)kernel->blocks / (double)kernel->resident);
     double block_ns = (double)kernel->expected_ns / waves, pass = pass_ns(kernel), stop_ns = block_ns + pass;
     double most = MOST_COST * (double)kernel->expected_ns / (LAUNCH_NS + pass);
     uint32_t launches = count_launches(kernel);
     if (most < 1 || 2 * stop_ns > (double)kernel->expected_ns)
-        return without;
+        return (gs_chain_plan){.reason = "its blocks are too short, or too few"};
     launches = launches - 1 > most ? (uint32_t)most + 1 : launches;
     return (gs_chain_plan){.launches = launches,
                            .first = (uint32_t)kernel->resident,

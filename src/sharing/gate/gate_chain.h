@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { GS_CHAIN_LAUNCHES = 8 }; /* at most */
+enum { GS_CHAIN_LAUNCHES = 32 }; /* at most */
 
 typedef struct gs_chain_kernel {
     int64_t expected_ns;
@@ -23,10 +23,11 @@ typedef struct gs_chain_kernel {
 } gs_chain_kernel;
 
 typedef struct gs_chain_plan {
-    uint32_t launches; /* 0: the kernel is launched without a guard */
-    uint32_t first;    /* blocks that each launch starts at once */
-    uint32_t mask;     /* of gs_guard_parameter */
-    int64_t stop_ns;   /* how long it takes to stop it, at most */
+    uint32_t launches;  /* 0: the kernel is launched without a guard */
+    uint32_t first;     /* blocks that each launch starts at once */
+    uint32_t mask;      /* of gs_guard_parameter */
+    int64_t stop_ns;    /* how long it takes to stop it, at most */
+    const char *reason; /* why it is launched without a guard */
 } gs_chain_plan;
 
 gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel);

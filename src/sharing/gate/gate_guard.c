@@ -16,6 +16,7 @@
 #include "kernels/sass/sass.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,14 +203,21 @@ static void copy_attributes(const gs_gate_twin *twin) {
     }
 }
 
+static gs_gate_guard refuse(gs_gate_guard *guard, const char *reason) {
+    snprintf(guard->reason, sizeof guard->reason, "%s", reason);
+    return *guard;
+}
+
 gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) {
     const gs_gate_config *launch = item->launch;
     unsigned cluster = 1;
     gs_gate_twin twin;
     gs_gate_guard guard = {0};
-    if (item->is_cooperative || !is_plain(launch, &cluster) || !gs_gate_real.cuLaunchKernelEx ||
-        !gs_gate_twin_find(item->what, &twin))
-        return guard;
+    twin.reason[0] = '\0';
+    if (item->is_cooperative || !is_plain(launch, &cluster) || !gs_gate_real.cuLaunchKernelEx)
+        return refuse(&guard, "its launch is cooperative, or tied to other launches");
+    if (!gs_gate_twin_find(item->what, &twin))
+        return refuse(&guard, twin.reason);
     pthread_mutex_lock(&guards.lock);
     gs_chain_kernel kernel = {.expected_ns = expected_ns,
                               .blocks = product(launch->shape) / cluster,
@@ -220,7 +228,7 @@ gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) 
     guard.lane = plan.launches ? find_lane(item->stream) : NULL;
     pthread_mutex_unlock(&guards.lock);
     if (!guard.lane)
-        return guard;
+        return refuse(&guard, plan.reason ? plan.reason : "there are too many streams");
     copy_attributes(&twin);
     guard.twin = twin.function;
     guard.parameter = twin.parameter;
@@ -228,6 +236,8 @@ gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) 
     guard.launches = plan.launches;
     guard.first = plan.first;
     guard.mask = plan.mask;
+    guard.stop_ns = plan.stop_ns;
+    guard.constants = twin.constants;
     return guard;
 }
 
@@ -280,8 +290,11 @@ static bool extend_values(struct values *made, const gs_gate_guard *guard, void 
 static int launch_chain(const gs_gate_guard *guard, const gs_gate_config *launch, struct values *values,
                         gs_guard_parameter *own) {
     enum { WORDS = sizeof(gs_guard_control) / sizeof(uint32_t), CONTROL = sizeof(gs_guard_control) };
+    const gs_gate_constants *constants = &guard->constants;
     gs_gate_pointer controls = guard->lane->controls;
     int code = gs_gate_real.cuMemsetD32Async(controls + CONTROL, guard->first, WORDS * guard->launches, launch->stream);
+    if (constants->bytes && code == GS_CUDA_OK)
+        code = gs_gate_real.cuMemcpyDtoDAsync_v2(constants->to, constants->from, constants->bytes, launch->stream);
     for (uint32_t i = 0; i < guard->launches && code == GS_CUDA_OK; i++) {
         bool is_last = i + 1 == guard->launches;
         *own = (gs_guard_parameter){.control = controls + CONTROL * i, .mask = guard->mask};

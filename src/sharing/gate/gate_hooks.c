@@ -86,14 +86,32 @@ WORKS(cuLaunchCooperativeKernel,
       .is_cooperative = true)
 WORKS(cuGraphLaunch, (void *graph, void *stream), (around.graph ? around.graph : graph, stream), stream, .what = graph)
 
-WORKS(cuMemcpyHtoDAsync_v2, (gs_gate_pointer to, const void *from, size_t bytes, void *stream),
-      (to, from, bytes, stream), stream, .bytes = bytes)
-WORKS(cuMemcpyDtoHAsync_v2, (void *to, gs_gate_pointer from, size_t bytes, void *stream), (to, from, bytes, stream),
-      stream, .bytes = bytes)
-WORKS(cuMemcpyDtoDAsync_v2, (gs_gate_pointer to, gs_gate_pointer from, size_t bytes, void *stream),
-      (to, from, bytes, stream), stream, .bytes = bytes)
-WORKS(cuMemcpyAsync, (gs_gate_pointer to, gs_gate_pointer from, size_t bytes, void *stream), (to, from, bytes, stream),
-      stream, .bytes = bytes)
+/* Copies, some of which are made in pieces. */
+#define COPY(name, to_type, from_type, on)                                                                             \
+    static int pieces_##name(const gs_gate_around *around, to_type to, from_type from, size_t bytes, void *stream) {   \
+        size_t done = 0, now;                                                                                          \
+        int result;                                                                                                    \
+        do {                                                                                                           \
+            now = around->piece && bytes - done > around->piece ? around->piece : bytes - done;                        \
+            if (done)                                                                                                  \
+                gs_gate_mark_wait(around->stream);                                                                     \
+            result =                                                                                                   \
+                gs_gate_real.name((to_type)((uintptr_t)to + done), (from_type)((uintptr_t)from + done), now, stream);  \
+            done += now;                                                                                               \
+        } while (result == GS_CUDA_OK && done < bytes);                                                                \
+        return result;                                                                                                 \
+    }                                                                                                                  \
+    WORK(name, (to_type to, from_type from, size_t bytes, void *stream),                                               \
+         pieces_##name(&around, to, from, bytes, stream), .stream = on(stream), .bytes = bytes, .to = (uintptr_t)to,   \
+         .from = (uintptr_t)from)
+#define COPIES(name, to_type, from_type)                                                                               \
+    COPY(name, to_type, from_type, stream_of)                                                                          \
+    COPY(name##_ptsz, to_type, from_type, stream_of_ptsz)
+COPIES(cuMemcpyHtoDAsync_v2, gs_gate_pointer, const void *)
+COPIES(cuMemcpyDtoHAsync_v2, void *, gs_gate_pointer)
+COPIES(cuMemcpyDtoDAsync_v2, gs_gate_pointer, gs_gate_pointer)
+COPIES(cuMemcpyAsync, gs_gate_pointer, gs_gate_pointer)
+
 WORKS(cuMemsetD8Async, (gs_gate_pointer to, unsigned char value, size_t count, void *stream),
       (to, value, count, stream), stream, .bytes = count)
 WORKS(cuMemsetD16Async, (gs_gate_pointer to, unsigned short value, size_t count, void *stream),

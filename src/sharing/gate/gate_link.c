@@ -61,6 +61,10 @@ bool gs_gate_is_linked(void) {
     return atomic_load(&is_linked);
 }
 
+bool gs_gate_is_sliced(void) {
+    return !gs_gate_state.has_mps || atomic_load_explicit(&gs_gate_state.notice->sliced, memory_order_relaxed);
+}
+
 /* ---- the environment ---- */
 
 /* What `gridsmith run` also checks; a container can be given these variables without it. */
@@ -78,6 +82,14 @@ static uint64_t number_of(const char *variable, uint64_t least, uint64_t most, u
     return otherwise;
 }
 
+/* Whether MPS serves programs that are started with this environment. */
+static bool finds_mps(void) {
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char path[1024];
+    snprintf(path, sizeof path, "%s/control", folder && folder[0] ? folder : "/tmp/nvidia-mps");
+    return access(path, F_OK) == 0;
+}
+
 void gs_gate_link_configure(void) {
     enum { MOST_US = 1000000 };
     const char *class = getenv("GRIDSMITH_CLASS");
@@ -93,8 +105,10 @@ void gs_gate_link_configure(void) {
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 1, 10000, 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 1, MOST_US, 0);
     gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 1, MOST_US, 0);
-    gs_gate_state.has_guards = number_of("GRIDSMITH_GUARD", 1, 1, 0) && gs_gate_state.class == GS_GATE_BEST_EFFORT;
-    gs_gate_state.holds_gaps = number_of("GRIDSMITH_GAPS", 1, 1, 0);
+    gs_gate_state.command = number_of("GRIDSMITH_COMMAND", 1, UINT64_MAX, 0);
+    gs_gate_state.has_mps = finds_mps();
+    gs_gate_state.has_guards =
+        number_of("GRIDSMITH_GUARD", 0, 1, gs_gate_state.has_mps) && gs_gate_state.class == GS_GATE_BEST_EFFORT;
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 1, MOST_US, 50) * 1000;
 }
 
@@ -254,7 +268,9 @@ static void connect_once(void) {
                            .kind = gs_gate_state.class == GS_GATE_LATENCY ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT,
                            .weight = gs_gate_state.weight,
                            .hold_ms = (uint32_t)(gs_gate_state.hold_ns / 1000000),
-                           .most_percent = gs_gate_state.most_percent};
+                           .most_percent = gs_gate_state.most_percent,
+                           .has_mps = gs_gate_state.has_mps,
+                           .command = gs_gate_state.command};
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
     link_socket = gs_wire_connect(NULL, &hello);
     if (link_socket < 0) {

@@ -36,13 +36,14 @@ static gs_tenant_kernel *find_entry(gs_tenant_kernel *kernels, const char *name)
     return shortest;
 }
 
-void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns) {
+void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const char *reason) {
     const char *name = name_of(what, is_function);
     pthread_mutex_lock(&lock);
     gs_tenant_kernel *entry = find_entry(gs_gate_state.page->kernels, name);
     if (ns > atomic_load(&entry->ns)) {
         atomic_store(&entry->ns, 0);
         snprintf(entry->name, sizeof entry->name, "%s", name);
+        snprintf(entry->reason, sizeof entry->reason, "%s", reason);
         atomic_store(&entry->ns, ns);
     }
     pthread_mutex_unlock(&lock);

@@ -6,6 +6,8 @@
  * uses the variables of the original. A kernel whose code is not found, or of which something is not understood, has no
  * twin.
  *
+ * Constants that the program can write are copied before each launch of a twin (gate_guard.c).
+ *
  * Images inside of libraries stay where they are; others are copied, because programs free them. The code that the
  * driver makes of PTX is not known.
  */
@@ -16,6 +18,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +143,18 @@ static const struct image *image_of(const void *what) {
     return NULL;
 }
 
+/* There are more ways to a function than the hooks know: the driver may say where it comes from. */
+static const struct image *image_of_twin(const gs_gate_twin *twin) {
+    const struct image *image = image_of(twin->what);
+    void *kernel = (void *)(uintptr_t)twin->what, *owner = NULL;
+    if (!image && gs_gate_real.cuKernelGetLibrary && twin->what != twin->original &&
+        gs_gate_real.cuKernelGetLibrary(&owner, kernel) == GS_CUDA_OK)
+        image = image_of(owner);
+    if (!image && gs_gate_real.cuFuncGetModule && gs_gate_real.cuFuncGetModule(&owner, twin->original) == GS_CUDA_OK)
+        image = image_of(owner);
+    return image;
+}
+
 /* The bytes of an image that is a file. The caller frees them. */
 static char *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
@@ -185,14 +200,14 @@ static const char *name_of(const gs_gate_twin *twin) {
 }
 
 /* The machine code of a kernel, in the module that has it. */
-static bool find_code(const struct image *image, const char *name, gs_text *code) {
+static gs_code find_code(const struct image *image, const char *name, gs_text *code, gs_error *error) {
     size_t size = image->size;
     char *file = image->path ? read_file(image->path, &size) : NULL;
     const void *bytes = file ? file : image->bytes;
-    bool is_found =
-        bytes && gs_fatbin_find_cubin(bytes, size, architecture_here(), name, expand_zstd, code, NULL) == GS_OK;
+    gs_code result = bytes ? gs_fatbin_find_cubin(bytes, size, architecture_here(), name, expand_zstd, code, error)
+                           : gs_fail(error, GS_E_REFUSED, "its file cannot be read");
     free(file);
-    return is_found;
+    return result;
 }
 
 /* The address of a variable of the original. */
@@ -208,27 +223,46 @@ static bool find_variable(void *context, const char *name, uint64_t size, uint64
     return true;
 }
 
-/* Puts the guard in front of all kernels of the module; `twin` gets what is special to the one named. */
-static bool guard_code(const struct image *from, gs_text *code, const char *name, gs_gate_twin *twin) {
+/* `constants` is of the original; that of the twin is found when it is loaded. */
+static gs_code keep_constants(gs_gate_twin *twin, const gs_sass_constants *constants, char **name, gs_error *error) {
+    twin->constants.bytes = constants->end - constants->begin;
+    twin->constants.from = constants->address + constants->begin;
+    twin->constants.to = constants->begin - constants->at; /* from the one that is named */
+    *name = constants->name ? strdup(constants->name) : NULL;
+    return constants->name && !*name ? gs_fail_memory(error) : GS_OK;
+}
+
+/* Puts the guard in front of all kernels of the module; `twin` gets what is special to the one named. The caller frees
+   `constant`. */
+static gs_code guard_code(const struct image *from, gs_text *code, const char *name, gs_gate_twin *twin,
+                          char **constant, gs_error *error) {
+    gs_sass_constants constants;
     gs_sass_image image;
     gs_guarded_list list = {0};
     gs_text made = {0};
-    bool is_guarded = false;
-    if (gs_sass_read(&image, code->data, code->count, NULL) == GS_OK &&
-        gs_sass_share_variables(&image, find_variable, (void *)(uintptr_t)from, NULL) == GS_OK &&
-        gs_sass_guard(&image, &list, NULL) == GS_OK)
-        for (size_t i = 0; i < list.count; i++)
-            if (strcmp(list.data[i].kernel, name) == 0 && !list.data[i].refused) {
-                is_guarded = true;
-                twin->parameter = list.data[i].parameter;
-                twin->offset = list.data[i].offset;
-            }
-    is_guarded = is_guarded && gs_sass_write(&image, &made, NULL) == GS_OK;
+    const char *refused = "it is not a kernel of its module";
+    gs_code result = gs_sass_read(&image, code->data, code->count, error);
+    if (result == GS_OK)
+        result = gs_sass_share_variables(&image, name, find_variable, (void *)(uintptr_t)from, error);
+    if (result == GS_OK)
+        result = gs_sass_find_constants(&image, find_variable, (void *)(uintptr_t)from, &constants, error);
+    if (result == GS_OK)
+        result = keep_constants(twin, &constants, constant, error);
+    if (result == GS_OK)
+        result = gs_sass_guard(&image, &list, error);
+    for (size_t i = 0; i < list.count && result == GS_OK; i++)
+        if (strcmp(list.data[i].kernel, name) == 0) {
+            refused = list.data[i].refused;
+            twin->parameter = list.data[i].parameter;
+            twin->offset = list.data[i].offset;
+        }
+    if (result == GS_OK)
+        result = refused ? gs_fail(error, GS_E_REFUSED, "%s", refused) : gs_sass_write(&image, &made, error);
     gs_sass_free(&image);
     free(list.data);
     gs_text_free(code);
     *code = made;
-    return is_guarded;
+    return result;
 }
 
 /* Whether the driver runs the code that has the guard: newer GPUs have it twice. */
@@ -239,17 +273,43 @@ static bool takes_guard(const gs_gate_twin *twin) {
            offset == twin->offset && size == sizeof(gs_guard_parameter);
 }
 
+/* Where the twin has its constants. */
+static bool find_constants(gs_gate_twin *twin, const char *constant) {
+    gs_gate_pointer address = 0;
+    size_t bytes = 0;
+    if (constant && (!gs_gate_real.cuModuleGetGlobal_v2 || !gs_gate_real.cuMemcpyDtoDAsync_v2 ||
+                     gs_gate_real.cuModuleGetGlobal_v2(&address, &bytes, twin->module, constant) != GS_CUDA_OK))
+        return false;
+    twin->constants.to += address;
+    return true;
+}
+
+static gs_code load_twin(gs_gate_twin *twin, const char *name, const char *constant, const gs_text *code,
+                         gs_error *error) {
+    int failed = gs_gate_real.cuModuleLoadData(&twin->module, code->data);
+    if (failed)
+        return gs_fail(error, GS_E_REFUSED, "the driver refuses it: CUDA error %d", failed);
+    if (gs_gate_real.cuModuleGetFunction(&twin->function, twin->module, name) == GS_CUDA_OK && takes_guard(twin) &&
+        find_constants(twin, constant))
+        return GS_OK;
+    gs_gate_real.cuModuleUnload(twin->module);
+    twin->module = twin->function = NULL;
+    return gs_fail(error, GS_E_REFUSED, "the driver runs other code of it");
+}
+
 static void make_twin(gs_gate_twin *twin) {
-    const struct image *image = image_of(twin->what);
+    const struct image *image = image_of_twin(twin);
     const char *name = name_of(twin);
+    char *constant = NULL;
+    gs_error error = {.message = "its machine code is not known"};
     gs_text code = {0};
-    if (image && name && find_code(image, name, &code) && guard_code(image, &code, name, twin) &&
-        gs_gate_real.cuModuleLoadData(&twin->module, code.data) == GS_CUDA_OK &&
-        (gs_gate_real.cuModuleGetFunction(&twin->function, twin->module, name) != GS_CUDA_OK || !takes_guard(twin))) {
-        gs_gate_real.cuModuleUnload(twin->module);
-        twin->module = twin->function = NULL;
-    }
+    if (image && name && find_code(image, name, &code, &error) == GS_OK &&
+        guard_code(image, &code, name, twin, &constant, &error) == GS_OK &&
+        load_twin(twin, name, constant, &code, &error) == GS_OK)
+        error.message[0] = '\0';
+    snprintf(twin->reason, sizeof twin->reason, "%s", error.message);
     gs_text_free(&code);
+    free(constant);
 }
 
 /* ---- finding twins ---- */

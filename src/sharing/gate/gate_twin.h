@@ -28,9 +28,12 @@ typedef struct gs_gate_twin {
     void *function;             /* NULL: it has no twin */
     void *original;             /* the function of `what` */
     uint32_t parameter, offset; /* the number and the place of the guard's parameter */
+    gs_gate_constants constants;
+    char reason[GS_TENANT_REASON]; /* why it has no twin */
 } gs_gate_twin;
 
-/* Finds the twin of a kernel in the current context, and makes it if need be. False: it has none. */
+/* Finds the twin of a kernel in the current context, and makes it if need be. False: it has none; `twin` has the
+   reason. */
 bool gs_gate_twin_find(const void *what, gs_gate_twin *twin);
 
 #endif

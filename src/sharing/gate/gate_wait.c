@@ -219,6 +219,14 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
         mark_divided(step, around);
 }
 
+/* A request that comes while the work runs waits for at most `stop_ns`. */
+static void count_late(const gs_pace_step *step, const gs_gate_around *around) {
+    double stop_ns = (double)(around->guard.twin ? around->guard.stop_ns : step->expected_ns);
+    if (!around->graph && !around->piece && stop_ns > GS_TENANT_LATE_NS)
+        gs_gate_count(&gs_gate_state.page->late_ns,
+                      (uint64_t)((1 - GS_TENANT_LATE_NS / stop_ns) * (double)step->expected_ns));
+}
+
 /* Decides what the launch needs. */
 static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
@@ -247,8 +255,12 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
     if (can_wait && is_calm)
         divide_work(item, &step, &around);
+    if (can_wait && item->to && item->from)
+        around.piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
+    if (can_wait && item->what)
+        count_late(&step, &around);
     if (step.is_long && !around.graph && !around.guard.twin)
-        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns);
+        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around.guard.reason);
     if (shares)
         wait_for_share();
     if (can_wait && step.must_wait)

@@ -81,9 +81,10 @@ static void set_flag(uint64_t now, uint64_t most_ns) {
         gs_board_lower(board, gs_gate_state.bit);
 }
 
+/* A stream of requests counts as one of many launches: the program has moments without work, too. */
 static void average_launches(void) {
-    enum { REQUESTS = 8 };
-    double more = (double)work.launches - work.launches_on_average;
+    enum { REQUESTS = 8, MANY = 100 };
+    double launches = work.gap.chance >= 0.5 ? MANY : (double)work.launches, more = launches - work.launches_on_average;
     work.launches_on_average += work.requests ? more / REQUESTS : more;
     atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
 }
@@ -123,7 +124,7 @@ static void end_gap(void) {
 static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
-    uint64_t hold = is_known && gs_gate_state.holds_gaps ? gs_gap_end(&work.gap, now, ns) : 0;
+    uint64_t hold = is_known && gs_gate_is_sliced() ? gs_gap_end(&work.gap, now, ns) : 0;
     if (hold)
         hold_gap(now, hold);
     else
@@ -194,7 +195,7 @@ int64_t gs_gate_work_look(void) {
     uint64_t now = gs_gate_now_ns();
     if (now - work.begun_ns > ANNOUNCED_NS)
         end_announcement();
-    int64_t gap_ns = gs_gate_state.holds_gaps && work.gap.chance >= 0.5 ? look_at_gap(now) : INT64_MAX;
+    int64_t gap_ns = gs_gate_is_sliced() && work.gap.chance >= 0.5 ? look_at_gap(now) : INT64_MAX;
     bool looks = is_silent();
     for (size_t i = work.request.count; looks && i-- > 0 && !has_ended;) {
         const gs_request_stream *left = &work.request.streams[i];

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PLACES = 1 << 16 /* files, and paths without one */, MOST_MACRO_NAMES = 1 << 14 };
+enum { MOST_PLACES = 1 << 16 /* files, and paths without one */, MOST_MACRO_NAMES = 1 << 14, MOST_MACRO_BYTES = 4096 };
 static const int64_t settled_ns = 2000000000; /* a file changed less than this long ago may change unnoticed */
 
 static int64_t in_ns(struct timespec time) {
@@ -238,10 +238,9 @@ static void look_for(struct including *from, const gs_include *include) {
     }
 }
 
-static void note_macro_name(struct including *from, const gs_include *include) {
-    struct gs_macro_names *names = &from->all->macro_names;
-    char *name =
-        names->count < MOST_MACRO_NAMES && GS_RESERVE(names, 1) ? strndup(include->name, include->length) : NULL;
+static void note_text(gs_include_names *names, const gs_include *include) {
+    bool may_add = names->count < MOST_MACRO_NAMES && include->length < MOST_MACRO_BYTES && GS_RESERVE(names, 1);
+    char *name = may_add ? strndup(include->name, include->length) : NULL;
     if (name)
         names->data[names->count++] = name;
 }
@@ -250,11 +249,16 @@ static void name_found(void *context, const gs_include *include) {
     struct including *from = context;
     if (from->code != GS_OK)
         return;
+    gs_dependencies *all = from->all;
     if (include->kind == GS_INCLUDE_COMPUTED || (include->kind == GS_INCLUDE_QUESTION && !from->is_system))
-        from->all->is_incomplete = true;
+        all->is_incomplete = true;
+    if (include->kind == GS_INCLUDE_COMPUTED)
+        note_text(&all->computed, include);
     else if (include->kind == GS_INCLUDE_MACRO)
-        note_macro_name(from, include);
-    else if (include->kind != GS_INCLUDE_QUESTION && include->length)
+        note_text(&all->macro_names, include);
+    else if (include->kind == GS_INCLUDE_DEFINE && !from->is_system)
+        note_text(&all->definitions, include);
+    else if (include->kind <= GS_INCLUDE_NEXT && include->length)
         look_for(from, include);
 }
 
@@ -309,6 +313,25 @@ static gs_code read_all_found(gs_dependencies *all, size_t from, gs_error *error
     return code;
 }
 
+/* Includes whose name macros put together. */
+static gs_code find_computed(gs_dependencies *all, const char *file, const char *folder, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < all->computed.count && code == GS_OK; i++) {
+        struct including from = {.all = all, .file = file, .folder = folder, .error = error};
+        gs_text name = {0};
+        gs_include include = {.kind = GS_INCLUDE_PLAIN};
+        size_t before = all->count;
+        if (gs_include_expand(&all->definitions, all->computed.data[i], &name, &include.is_quoted) && name.count) {
+            include.name = name.data;
+            include.length = name.count;
+            look_for(&from, &include);
+            code = from.code == GS_OK ? read_all_found(all, before, error) : from.code;
+        }
+        gs_text_free(&name);
+    }
+    return code;
+}
+
 /* Includes whose name is a macro: it may be any string of any macro. Reading those files may add macros. */
 static gs_code find_macro_names(gs_dependencies *all, const char *file, const char *folder, gs_error *error) {
     gs_code code = GS_OK;
@@ -335,6 +358,8 @@ gs_code gs_dependencies_add_text(gs_dependencies *all, const char *name, const c
     gs_code code = scan_text(all, name, false, text, size, folder, error);
     if (code == GS_OK)
         code = read_all_found(all, before, error);
+    if (code == GS_OK)
+        code = find_computed(all, name, folder, error);
     return code == GS_OK ? find_macro_names(all, name, folder, error) : code;
 }
 

@@ -4,7 +4,7 @@
 #ifndef GS_DEPENDENCIES_H
 #define GS_DEPENDENCIES_H
 
-#include "base/base.h"
+#include "include_macro.h"
 
 enum gs_dependency_kind {
     GS_DEPENDENCY_FILE,   /* a file with these contents */
@@ -50,10 +50,9 @@ typedef struct gs_dependencies {
     bool is_incomplete; /* a dependency cannot be found by reading: the image must not be kept */
     const char *own;    /* folder */
     gs_include_search search;
-    struct gs_macro_names { /* strings in macros: possible meanings of `#include MACRO` */
-        char **data;
-        size_t count, capacity;
-    } macro_names;
+    gs_include_names macro_names; /* strings in macros: possible meanings of `#include MACRO` */
+    gs_include_names definitions; /* macros, */
+    gs_include_names computed;    /* and what follows `#include` where that is not a name */
 } gs_dependencies;
 
 /* Adds all files that a text includes, directly or indirectly. `folder`: of the text, where "quoted" names are searched

@@ -9,6 +9,7 @@
  *   image_source.c    a source as clients send it
  *   image_file.c      the file of an image
  *   include_scan.c    the names that a text includes
+ *   include_macro.c   names that macros put together
  *   dependencies.c    the files that a source depends on
  *   include_search.c  the include folders of a compiler
  *   sandbox.c         restrictions of a compiler: limits, files, system calls

@@ -161,7 +161,7 @@ static void take_name(struct scan *scan, enum gs_include_kind kind, enum gs_incl
     const char *data = scan->joined->data, open = data[at];
     if (open != '"' && open != '<') {
         if (is_word_char(open)) /* otherwise it is not a directive: text in a comment, or an error */
-            report_include(scan, nameless, at, 0, false);
+            report_include(scan, nameless, at, strcspn(data + at, "\n"), false);
         return;
     }
     size_t length = strcspn(data + at + 1, open == '"' ? "\"\n" : ">\n");
@@ -210,8 +210,10 @@ static void take_directive(struct scan *scan, size_t at) {
             take_name(scan, GS_INCLUDE_PLAIN, GS_INCLUDE_COMPUTED, rest);
     if (is_word(data + at, length, "include_next"))
         take_name(scan, GS_INCLUDE_NEXT, GS_INCLUDE_COMPUTED, rest);
-    else if (is_word(data + at, length, "define"))
+    else if (is_word(data + at, length, "define")) {
+        report_include(scan, GS_INCLUDE_DEFINE, rest, strcspn(data + rest, "\n"), false);
         take_macro(scan, rest);
+    }
 }
 
 /* Whether the line around `at` is a #define. */

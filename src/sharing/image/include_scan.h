@@ -11,8 +11,9 @@ enum gs_include_kind {
     GS_INCLUDE_PLAIN,    /* #include, #import, #embed, __has_include */
     GS_INCLUDE_NEXT,     /* #include_next, __has_include_next: also in folders after that of the includer */
     GS_INCLUDE_MACRO,    /* a string in a #define: a possible meaning of #include MACRO */
-    GS_INCLUDE_COMPUTED, /* #include MACRO: no name */
-    GS_INCLUDE_QUESTION  /* __has_include(MACRO): the same */
+    GS_INCLUDE_COMPUTED, /* #include MACRO: the rest of the line */
+    GS_INCLUDE_QUESTION, /* __has_include(MACRO): no name */
+    GS_INCLUDE_DEFINE    /* the rest of a line with #define */
 };
 
 typedef struct gs_include {

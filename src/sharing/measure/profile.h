@@ -200,6 +200,21 @@ const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one
    bottleneck is usually the memory bandwidth. False: not measured. */
 bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor);
 
+/* ---- programs of `gridsmith run` ---- */
+
+enum { GS_STORE_COMMANDS = 256 };
+
+typedef struct gs_command_profile {
+    uint64_t key;        /* of what was executed; 0: not used */
+    double late_percent; /* the part of its time in which a request under MPS would wait longer than without MPS */
+    uint64_t used;
+    bool is_dirty; /* not saved */
+} gs_command_profile;
+
+/* A program that executed this has ended. `key` is not 0. */
+void gs_profile_store_command(gs_profile_store *store, uint64_t key, double late_percent);
+const gs_command_profile *gs_profile_store_next_command(const gs_profile_store *store, size_t *at);
+
 /* All profiles, and all pairs, one after the other, in no order: start with *at = 0. NULL: no more. */
 const gs_profile *gs_profile_store_next(const gs_profile_store *store, size_t *at);
 const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t *at);

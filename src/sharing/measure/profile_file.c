@@ -17,7 +17,7 @@
 
 enum {
     APPLICATION = 0x47736d70,
-    VERSION = 4,
+    VERSION = 5,
     OPENING_MS = 100,   /* the longest wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
     RECALLED = 3        /* a stored median counts as at most this many samples */
@@ -35,7 +35,9 @@ static const char schema[] =
     "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"
     " split INTEGER NOT NULL, workers_a INTEGER NOT NULL, workers_b INTEGER NOT NULL, used INTEGER NOT NULL,"
     " factor_a REAL, factor_b REAL, samples INTEGER,"
-    " PRIMARY KEY(gpu, gpu_sms, a, b, split, workers_a, workers_b)) WITHOUT ROWID;";
+    " PRIMARY KEY(gpu, gpu_sms, a, b, split, workers_a, workers_b)) WITHOUT ROWID;"
+    "CREATE TABLE commands(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " late_percent REAL, PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;";
 
 enum { TURNS = -1, INSIDE = -2 }; /* in the column `split` */
 
@@ -46,11 +48,14 @@ enum statement {
     DROP_POINTS,
     PUT_POINT,
     PUT_PAIR,
+    PUT_COMMAND,
     ALL_PROFILES,
     ALL_POINTS,
     ALL_PAIRS,
+    ALL_COMMANDS,
     TRIM_PROFILES,
     TRIM_PAIRS,
+    TRIM_COMMANDS,
     TRIM_POINTS
 };
 static const char *const statements[] = {
@@ -58,15 +63,19 @@ static const char *const statements[] = {
     [DROP_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key = ?3",
     [PUT_POINT] = "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    [PUT_COMMAND] = "INSERT OR REPLACE INTO commands VALUES(?1, ?2, ?3, ?4, ?5)",
     [ALL_PROFILES] = "SELECT key, used, name, blocks, whole_ns, whole_samples, block_loop_ns, block_loop_samples FROM "
                      "profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
     [ALL_POINTS] = "SELECT key, sms, blocks_per_ns, samples FROM points" OF_THIS_GPU " ORDER BY key, sms",
     [ALL_PAIRS] = "SELECT a, b, split, used, factor_a, factor_b, samples, workers_a, workers_b FROM pairs" OF_THIS_GPU
                   " ORDER BY used DESC LIMIT ?3",
+    [ALL_COMMANDS] = "SELECT key, used, late_percent FROM commands" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
     [TRIM_PROFILES] = "DELETE FROM profiles" OF_THIS_GPU " AND used <= (SELECT used FROM profiles" OF_THIS_GPU
                       " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
     [TRIM_PAIRS] = "DELETE FROM pairs" OF_THIS_GPU " AND used <= (SELECT used FROM pairs" OF_THIS_GPU
                    " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
+    [TRIM_COMMANDS] = "DELETE FROM commands" OF_THIS_GPU " AND used <= (SELECT used FROM commands" OF_THIS_GPU
+                      " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
     [TRIM_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key NOT IN (SELECT key FROM profiles" OF_THIS_GPU ")"};
 
 /* ---- problems ---- */
@@ -214,6 +223,19 @@ static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
     store->uses = gs_max_u64(store->uses, pair->used);
 }
 
+static void read_command(gs_profile_store *store, sqlite3_stmt *row) {
+    uint64_t key = (uint64_t)sqlite3_column_int64(row, 0);
+    int64_t used = sqlite3_column_int64(row, 1);
+    double late_percent = sqlite3_column_double(row, 2);
+    gs_command_profile *command = store->commands;
+    if (!key || used <= 0 || used > INT64_MAX / 2 || !(late_percent >= 0 && late_percent <= 100))
+        return;
+    while (command->key) /* at most as many rows are read */
+        command++;
+    *command = (gs_command_profile){.key = key, .late_percent = late_percent, .used = (uint64_t)used};
+    store->uses = gs_max_u64(store->uses, command->used);
+}
+
 static bool read_all(gs_profile_store *store, enum statement which, int most,
                      void (*read)(gs_profile_store *, sqlite3_stmt *)) {
     sqlite3_stmt *statement = prepare_statement(store, which);
@@ -233,7 +255,7 @@ static bool read_all(gs_profile_store *store, enum statement which, int most,
 /* Creates the tables of a new file. A file of another program or of a later version is refused. The tables of an
    earlier version are dropped: their contents are measured again. */
 static bool check_version(gs_profile_store *store, const char *path) {
-    int64_t application, version, tables;
+    int64_t application = 0, version = 0, tables = 0;
     char sql[sizeof schema + 200];
     if (!read_number(store, "PRAGMA application_id", &application) ||
         !read_number(store, "PRAGMA user_version", &version) ||
@@ -247,6 +269,7 @@ static bool check_version(gs_profile_store *store, const char *path) {
         return refuse_file(store, path, "a database of another program");
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE;DROP TABLE IF EXISTS profiles;DROP TABLE IF EXISTS points;DROP TABLE IF EXISTS pairs;"
+             "DROP TABLE IF EXISTS commands;"
              "%sPRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
              schema, APPLICATION, VERSION);
     return execute_sql(store, sql);
@@ -257,7 +280,10 @@ static bool trim_store(gs_profile_store *store) {
     static const struct {
         enum statement statement;
         int kept;
-    } steps[] = {{TRIM_PROFILES, GS_STORE_PROFILES}, {TRIM_PAIRS, GS_STORE_PAIRS}, {TRIM_POINTS, 0}};
+    } steps[] = {{TRIM_PROFILES, GS_STORE_PROFILES},
+                 {TRIM_PAIRS, GS_STORE_PAIRS},
+                 {TRIM_COMMANDS, GS_STORE_COMMANDS},
+                 {TRIM_POINTS, 0}};
     for (size_t i = 0; i < GS_COUNT(steps); i++) {
         sqlite3_stmt *statement = prepare_statement(store, steps[i].statement);
         if (!statement)
@@ -281,7 +307,8 @@ void gs_profile_file_open(gs_profile_store *store, const char *path) {
     snprintf(sql, sizeof sql, "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA max_page_count=%d", MOST_PAGES);
     bool good = check_version(store, path) && execute_sql(store, sql) &&
                 read_all(store, ALL_PROFILES, GS_STORE_PROFILES, read_profile) &&
-                read_all(store, ALL_POINTS, 0, read_point) && read_all(store, ALL_PAIRS, GS_STORE_PAIRS, read_pair);
+                read_all(store, ALL_POINTS, 0, read_point) && read_all(store, ALL_PAIRS, GS_STORE_PAIRS, read_pair) &&
+                read_all(store, ALL_COMMANDS, GS_STORE_COMMANDS, read_command);
     if (good) {
         sqlite3_busy_timeout(store->file, 0);
         trim_store(store);
@@ -391,4 +418,14 @@ bool gs_profile_file_pair(gs_profile_store *store, const gs_pair *pair) {
         good = store_row(store, pair, &row);
     }
     return good;
+}
+
+bool gs_profile_file_command(gs_profile_store *store, const gs_command_profile *command) {
+    sqlite3_stmt *statement = prepare_statement(store, PUT_COMMAND);
+    if (!statement)
+        return false;
+    sqlite3_bind_int64(statement, 3, (int64_t)command->key);
+    sqlite3_bind_int64(statement, 4, (int64_t)command->used);
+    sqlite3_bind_double(statement, 5, command->late_percent);
+    return finish_statement(store, statement);
 }

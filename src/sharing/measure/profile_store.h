@@ -6,6 +6,7 @@
  *   profile_sync.c    opens, saves and closes a store
  *   profile_file.c    the SQLite file
  *   profile_store.c   the profiles and pairs in memory
+ *   profile_commands.c  programs of `gridsmith run`
  *   pair_ways.c       the next way of intra-SM sharing to try for a pair
  *   search_fit.c      which blocks fit together, computed by the predictor
  *   profile.c         one profile
@@ -24,6 +25,7 @@ struct gs_profile_store {
     uint64_t uses; /* of all profiles and pairs: the smallest `used` is the least recently used one */
     gs_profile *profiles[GS_STORE_PROFILES];
     gs_pair *pairs[GS_STORE_PAIRS];
+    gs_command_profile commands[GS_STORE_COMMANDS];
     gs_room_fit *fit;         /* the predictor; NULL: no ways to share SMs are tried */
     struct sqlite3 *file;     /* NULL: in memory only */
     char problem[240];        /* why profiles are not saved, or "" */
@@ -64,6 +66,7 @@ void gs_profile_file_close(gs_profile_store *store);
 bool gs_profile_file_begin(gs_profile_store *store);
 bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile);
 bool gs_profile_file_pair(gs_profile_store *store, const gs_pair *pair);
+bool gs_profile_file_command(gs_profile_store *store, const gs_command_profile *command);
 bool gs_profile_file_end(gs_profile_store *store, bool keep);
 
 #endif

@@ -54,6 +54,22 @@ static void gather_changes(const gs_profile_store *store, unsaved *changes) {
             changes->pairs[changes->pair_count++] = store->pairs[i];
 }
 
+/* There are few of them. */
+static bool save_commands(gs_profile_store *store) {
+    bool good = true;
+    for (size_t i = 0; good && i < GS_STORE_COMMANDS; i++)
+        if (store->commands[i].is_dirty)
+            good = gs_profile_file_command(store, &store->commands[i]);
+    return good;
+}
+
+static bool has_new_commands(const gs_profile_store *store) {
+    for (size_t i = 0; i < GS_STORE_COMMANDS; i++)
+        if (store->commands[i].is_dirty)
+            return true;
+    return false;
+}
+
 bool gs_profile_store_has_unsaved(const gs_profile_store *store) {
     return store->has_unsaved;
 }
@@ -64,17 +80,20 @@ bool gs_profile_store_save(gs_profile_store *store) {
         return false;
     gather_changes(store, &changes);
     store->has_unsaved = changes.profile_count == WRITTEN_AT_ONCE || changes.pair_count == WRITTEN_AT_ONCE;
-    if (changes.profile_count + changes.pair_count == 0)
+    if (changes.profile_count + changes.pair_count == 0 && !has_new_commands(store))
         return true;
     bool good = gs_profile_file_begin(store);
     for (int i = 0; good && i < changes.profile_count; i++)
         good = gs_profile_file_profile(store, changes.profiles[i]);
     for (int i = 0; good && i < changes.pair_count; i++)
         good = gs_profile_file_pair(store, changes.pairs[i]);
+    good = good && save_commands(store);
     good = gs_profile_file_end(store, good);
     for (int i = 0; good && i < changes.profile_count; i++)
         changes.profiles[i]->is_dirty = false;
     for (int i = 0; good && i < changes.pair_count; i++)
         changes.pairs[i]->is_dirty = false;
+    for (size_t i = 0; good && i < GS_STORE_COMMANDS; i++)
+        store->commands[i].is_dirty = false;
     return good;
 }

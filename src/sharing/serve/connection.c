@@ -288,6 +288,8 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
     gs_tenant_options options = {.process = (int32_t)connection->account->id,
                                  .weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
                                  .most_percent = (uint32_t)gs_min(hello->most_percent, 100),
+                                 .command = hello->command,
+                                 .has_mps = hello->has_mps,
                                  .hold_ns = hold_ns_of(hello),
                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);

@@ -6,8 +6,13 @@
 
 /* Nothing runs while a module is loaded. */
 static void end_loading(gs_action *action) {
-    if (action->command == GS_WIRE_LOAD && action->is_issued && action->resource->image)
-        gs_load_end(action->session->server);
+    gs_server *server = action->session->server;
+    gs_loads *loads = &server->loads;
+    if (action->command != GS_WIRE_LOAD || !action->is_issued || !action->resource->image)
+        return;
+    if (!--loads->loading && server->contenders.count) /* launches that waited have as long as the loading took */
+        loads->next_after_ns = server->now_ns + (server->now_ns - loads->loading_since_ns);
+    server->scheduler.must_decide = true;
 }
 
 void gs_creation_refuse(gs_action *action, gs_client_code code, const char *message) {

@@ -194,7 +194,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .quotas = {.client_memory_bytes = options->client_memory_bytes,
                    .client_shared_bytes = options->client_host_memory_bytes},
-        .mps_folder = options->has_mps ? daemon->mps.folder : NULL,
+        .mps_folder = daemon->mps.is_started ? daemon->mps.folder : NULL,
         .shuffle_ns = (uint64_t)options->shuffle_us * 1000,
         .say = say_line,
         .context = daemon,
@@ -307,6 +307,20 @@ static gs_code find_members(const char *name, gs_members *members, gs_error *err
     return GS_OK;
 }
 
+/* Programs of several users would not share MPS. The worker uses it only if asked for: SMs have other numbers there. */
+static gs_code start_mps(struct daemon *daemon, gs_error *error) {
+    enum gs_serve_mps mps = daemon->options->mps;
+    if (mps == GS_SERVE_NO_MPS || (mps == GS_SERVE_MPS_IF_THERE && (daemon->options->group || !gs_mps_may_start())))
+        return GS_OK;
+    gs_code code = gs_mps_start(&daemon->mps, mps == GS_SERVE_MPS_IF_THERE, error);
+    if (code == GS_OK && mps == GS_SERVE_MPS)
+        setenv("CUDA_MPS_PIPE_DIRECTORY", daemon->mps.folder, 1);
+    if (code == GS_OK || mps == GS_SERVE_MPS)
+        return code;
+    daemon->options->say("MPS cannot be started: programs of 'gridsmith run' share the GPU by time slices");
+    return GS_OK;
+}
+
 gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
     struct daemon daemon = {.options = options, .timer_fd = -1};
     if (find_members(options->group, &daemon.members, error) != GS_OK)
@@ -317,8 +331,8 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
     if (uv_loop_init(&daemon.loop) != 0)
         return gs_fail_memory(error);
     gs_code code = gs_listener_open(&daemon.listener, options->socket, &daemon.members, error);
-    if (code == GS_OK && options->has_mps)
-        code = gs_mps_start(&daemon.mps, error);
+    if (code == GS_OK)
+        code = start_mps(&daemon, error);
     if (code == GS_OK) {
         daemon.server = open_server(&daemon, error);
         code = daemon.server ? start_daemon(&daemon, error) : error->code;

@@ -60,10 +60,13 @@ void gs_connections_close(gs_connections *connections);
 typedef struct gs_mps {
     char folder[108];
     int socket; /* to the process that watches MPS; 0 or negative: none */
+    bool is_started;
 } gs_mps;
 
-/* Starts MPS, and sets this process's environment for it. Stop it even if this fails. */
-gs_code gs_mps_start(gs_mps *mps, gs_error *error);
+/* Whether MPS is installed beside a GPU, and no other one serves this environment. */
+bool gs_mps_may_start(void);
+/* Starts MPS, and tries whether it works. Stop it even if this fails. */
+gs_code gs_mps_start(gs_mps *mps, bool is_tried, gs_error *error);
 /* MPS ends when its last client has ended. */
 void gs_mps_stop(gs_mps *mps);
 

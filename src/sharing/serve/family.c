@@ -46,19 +46,34 @@ static int64_t control_group(const char *proc, int64_t process) {
     return -1 - (int64_t)(gs_hash(0, text, strlen(text)) >> 2);
 }
 
-int64_t gs_family_of(const char *proc, int32_t process, uint32_t user) {
+/* `process` is of the user, and `parent` its parent. */
+static int64_t climb(const char *proc, int64_t process, int64_t parent, uint32_t user) {
     enum { MOST_GENERATIONS = 64 };
-    int64_t top = process, parent = 0, above;
+    int64_t above;
+    uint32_t owner;
+    for (int i = 0; i < MOST_GENERATIONS && parent > 1; i++) {
+        if (!look_at_process(proc, parent, &above, &owner) || owner != user)
+            return process;
+        process = parent;
+        parent = above;
+    }
+    return control_group(proc, process);
+}
+
+/* Children of one process, which come one after the other in a flood, are looked up once a second. */
+int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user) {
+    enum { VALID_NS = 1000000000 };
+    int64_t parent = 0, now = gs_now_ns();
     uint32_t owner;
     if (process <= 0 || !look_at_process(proc, process, &parent, &owner))
         return 0;
-    for (int i = 0; i < MOST_GENERATIONS && parent > 1; i++) {
-        if (!look_at_process(proc, parent, &above, &owner) || owner != user)
-            return top;
-        top = parent;
-        parent = above;
-    }
-    return control_group(proc, top);
+    struct gs_known_family *known = &families->known[parent % (int64_t)GS_COUNT(families->known)];
+    if (parent > 1 && known->parent == parent && known->user == user && now < known->until_ns)
+        return known->family;
+    int64_t family = climb(proc, process, parent, user);
+    if (parent > 1 && family != process) /* otherwise the parent is not of the family */
+        *known = (struct gs_known_family){parent, family, user, now + VALID_NS};
+    return family;
 }
 
 /* One that has not been waited for has ended, too. */

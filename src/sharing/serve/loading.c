@@ -81,14 +81,6 @@ bool gs_loads_wait(const gs_server *server, uint64_t *until_ns) {
     return server->loads.waiting[GS_LOAD_HANDS_OVER] && !server->loads.loading;
 }
 
-void gs_load_end(gs_server *server) {
-    gs_loads *loads = &server->loads;
-    uint64_t now = server->now_ns;
-    if (!--loads->loading && server->contenders.count)
-        loads->next_after_ns = now + (now - loads->loading_since_ns);
-    server->scheduler.must_decide = true;
-}
-
 /* How many sources of a stage can begin. */
 static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
     if (stage == GS_LOAD_HANDS_OVER)

@@ -7,12 +7,14 @@
  */
 #define _GNU_SOURCE
 #include "daemon.h"
+#include "kernels/cuda/cuda.h"
 #include "serve.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char control[] = "nvidia-cuda-mps-control";
@@ -31,15 +33,51 @@ static bool run_control(const char *option, const char *command) {
     return !failed && gs_process_wait(process) == 0 && is_told;
 }
 
+static void set_folder(const char *folder) {
+    setenv("CUDA_MPS_PIPE_DIRECTORY", folder, 1);
+    setenv("CUDA_MPS_LOG_DIRECTORY", folder, 1);
+}
+
+bool gs_mps_may_start(void) {
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char path[1024];
+    snprintf(path, sizeof path, "%s/control", folder && folder[0] ? folder : "/tmp/nvidia-mps");
+    if (access(path, F_OK) == 0 || access("/dev/nvidiactl", F_OK) != 0)
+        return false;
+    return gs_program_find(control, path, sizeof path);
+}
+
+/* Whether a program can use the GPU by this MPS: tried in a process of its own. */
+static bool serves_programs(void) {
+    enum { MOST_S = 20 };
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        cu_api api;
+        int device;
+        bool has_context = false;
+        gs_error error;
+        alarm(MOST_S);
+        bool works =
+            gs_cuda_open(&api, &error) == GS_OK && gs_cuda_open_gpu(&api, "", &device, &has_context, &error) == GS_OK;
+        _exit(works ? 0 : 1);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 int gs_mps_process(int argc, char **argv) {
     int socket = GS_PROCESS_FIRST_FD;
-    if (argc != 2)
+    if (argc != 2 && argc != 3)
         return gs_code_exit(GS_E_USAGE);
-    char byte = run_control("-d", NULL) ? 'y' : 'n';
+    set_folder(argv[1]);
+    bool is_running = run_control("-d", NULL), is_tried = argc == 3;
+    char byte = is_running && (!is_tried || serves_programs()) ? 'y' : 'n';
     if (send(socket, &byte, sizeof byte, MSG_NOSIGNAL) == sizeof byte && byte == 'y')
         while (recv(socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
             ;
-    if (byte == 'y')
+    if (is_running)
         run_control(NULL, "quit\n");
     gs_folder_remove(argv[1]);
     return 0;
@@ -53,13 +91,11 @@ static gs_code make_folder(gs_mps *mps, gs_error *error) {
         return error->code;
     snprintf(mps->folder, sizeof mps->folder, "%s", made);
     free(made);
-    setenv("CUDA_MPS_PIPE_DIRECTORY", mps->folder, 1); /* the worker is a client, too */
-    setenv("CUDA_MPS_LOG_DIRECTORY", mps->folder, 1);
     return GS_OK;
 }
 
-gs_code gs_mps_start(gs_mps *mps, gs_error *error) {
-    const char *const words[] = {"gridsmith", GS_MPS_PROCESS, mps->folder, NULL};
+gs_code gs_mps_start(gs_mps *mps, bool is_tried, gs_error *error) {
+    const char *const words[] = {"gridsmith", GS_MPS_PROCESS, mps->folder, is_tried ? "try" : NULL, NULL};
     int sockets[2];
     pid_t process;
     char byte = 'n';
@@ -77,7 +113,8 @@ gs_code gs_mps_start(gs_mps *mps, gs_error *error) {
         return code;
     while (recv(mps->socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
         ;
-    return byte == 'y' ? GS_OK : gs_fail(error, GS_E_NO_GPU, "MPS cannot be started: %s -d failed", control);
+    mps->is_started = byte == 'y';
+    return mps->is_started ? GS_OK : gs_fail(error, GS_E_NO_GPU, "MPS cannot be started: %s -d failed", control);
 }
 
 void gs_mps_stop(gs_mps *mps) {

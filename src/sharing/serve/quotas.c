@@ -146,7 +146,8 @@ gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user) {
     gs_account *of_user = take_account(quotas, GS_ACCOUNT_USER, user, &quotas->all);
     if (!of_user)
         return NULL;
-    gs_account *family = take_account(quotas, GS_ACCOUNT_FAMILY, gs_family_of("/proc", process, user), of_user);
+    int64_t id = gs_family_of(&quotas->families, "/proc", process, user);
+    gs_account *family = take_account(quotas, GS_ACCOUNT_FAMILY, id, of_user);
     gs_account *account = family ? take_account(quotas, GS_ACCOUNT_PROCESS, process, family) : NULL;
     if (family)
         leave_account(quotas, family);

@@ -6,6 +6,9 @@
 
 #include "base/base.h"
 
+/* MPS is started where it is installed, and no other one is there; or in any case; or not. */
+enum gs_serve_mps { GS_SERVE_MPS_IF_THERE, GS_SERVE_MPS, GS_SERVE_NO_MPS };
+
 typedef struct gs_serve_options {
     const char *socket;    /* NULL: see gridsmith/client.h. A socket from systemd takes precedence */
     const char *device;    /* "host", "cuda" or "cuda:N"; NULL: the first GPU, or the host if there is none */
@@ -19,7 +22,7 @@ typedef struct gs_serve_options {
     const char *plan;              /* a plan (gridsmith.plan/1) of kernels that may share SMs, or NULL */
     bool tries_intra_sm;           /* also tries intra-SM sharing of other kernels that fit */
     const char *group;             /* its members may use `gridsmith run`, or NULL */
-    bool has_mps;                  /* MPS is started and stopped with the daemon */
+    enum gs_serve_mps mps;         /* whether MPS is started and stopped with the daemon */
     bool counts_blocks;            /* for tests: each block of a confined kernel is counted */
     int64_t shuffle_us;            /* for tests: how often SMs are assigned anew at random; 0: never */
     void (*say)(const char *line); /* messages for the user; never NULL */
@@ -28,8 +31,8 @@ typedef struct gs_serve_options {
 /* Serves until SIGTERM or SIGINT. */
 gs_code gs_serve(const gs_serve_options *options, gs_error *error);
 
-/* The process that stands beside NVIDIA's control daemon (mps.c); `argv` is GS_MPS_PROCESS and the folder. Returns its
-   exit code. */
+/* The process that stands beside NVIDIA's control daemon (mps.c); `argv` is GS_MPS_PROCESS, the folder, and perhaps
+   "try". Returns its exit code. */
 #define GS_MPS_PROCESS "mps-process"
 int gs_mps_process(int argc, char **argv);
 

@@ -335,6 +335,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         gs_server_close(server);
         return NULL;
     }
+    server->tenants.profiles = server->profiles;
     report_images(server);
     report_profiles(server);
     return server;

@@ -74,9 +74,18 @@ static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
 
 /* ---- family.c ---- */
 
+/* Families that were looked up, by the parent of the process. */
+typedef struct gs_families {
+    struct gs_known_family {
+        int64_t parent, family;
+        uint32_t user;
+        int64_t until_ns;
+    } known[64];
+} gs_families;
+
 /* The family of a process of a user: the id of its oldest process, or a negative number; 0: not known. `proc` is
    "/proc". */
-int64_t gs_family_of(const char *proc, int32_t process, uint32_t user);
+int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user);
 /* False if that is not known. */
 bool gs_process_has_ended(int32_t process);
 
@@ -118,6 +127,7 @@ typedef struct gs_account {
 typedef struct gs_quotas {
     uint64_t most[GS_ACCOUNTS][GS_QUOTAS];
     gs_account all, *first; /* of processes, families and users, in no order */
+    gs_families families;
 } gs_quotas;
 
 /* 0: the defaults of quotas.c. */
@@ -446,7 +456,7 @@ bool gs_is_transfer(const gs_action *action);
 bool gs_transfer_hand_over(gs_action *action);
 /* A piece was reported. */
 void gs_transfer_count(gs_action *action, const gs_worker_report *report);
-/* The worker is lost, and its pieces with it. */
+/* The worker is lost, and its pieces with it; or the session is freed. */
 void gs_transfers_abandon(gs_session *session);
 
 /* ---- handover.c ---- */
@@ -529,8 +539,6 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
 /* Finds or compiles a source, and loads it. Owns the descriptor of the request, whose program, architecture and
    counting of blocks are set here. */
 void gs_load_start(gs_action *action, const gs_image_request *request);
-/* The worker has loaded a module, or failed to. */
-void gs_load_end(gs_server *server);
 /* Whether an image waits because launches have the device, at most until `*until_ns`. */
 bool gs_loads_wait(const gs_server *server, uint64_t *until_ns);
 /* Collects finished jobs of the server's images. */
@@ -655,7 +663,9 @@ typedef struct gs_tenant_options {
     int32_t process; /* its id */
     uint32_t weight;
     uint32_t most_percent; /* of a best-effort program; 0: it has no cap */
-    uint64_t hold_ns;      /* of a latency program: how long a request may hold others */
+    uint64_t command;      /* what it executes; 0: not known */
+    bool has_mps;
+    uint64_t hold_ns; /* of a latency program: how long a request may hold others */
     bool is_latency;
 } gs_tenant_options;
 
@@ -666,6 +676,7 @@ typedef struct gs_tenant {
     uint32_t number; /* in metrics; no other program has it */
     gs_tenant_page *page;
     uint64_t opened_ns;
+    bool saw_mps, saw_slices; /* a latency program: there were best-effort programs that used MPS, and that did not */
     struct gs_tenant *next;
 } gs_tenant;
 
@@ -676,6 +687,7 @@ typedef struct gs_tenants {
     int board_fd, notice_fd;
     uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
     uint32_t opened;        /* programs so far */
+    gs_profile_store *profiles;
 } gs_tenants;
 
 /* Adds a program, which gets the board, the notice and its page; the caller closes the page's descriptor. NULL: it is

@@ -134,6 +134,7 @@ bool gs_session_may_take(const gs_session *session) {
 static void free_session(gs_session *session) {
     gs_server *server = session->server;
     gs_contenders_remove(session);
+    gs_transfers_abandon(session);
     server->sessions.data[session->slot] = NULL;
     gs_handles_give(&server->sessions.slots, session->slot);
     gs_account_subtract(&session->account, GS_QUOTA_CLIENTS, 1);

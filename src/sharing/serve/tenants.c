@@ -10,6 +10,7 @@
 #include "kernels/ptx/ptx.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -108,10 +109,18 @@ static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error
                          GS_BOARD_SLOTS, GS_BOARD_SLOTS);
 }
 
+/* Latency programs remember how their neighbors share the GPU. */
+static void note_neighbors(const gs_tenants *tenants, bool has_mps, bool has_slices) {
+    for (gs_tenant *at = tenants->first; at; at = at->next) {
+        at->saw_mps |= has_mps;
+        at->saw_slices |= has_slices;
+    }
+}
+
 /* Says which programs are connected. A program knows its slot only after that. */
 static void publish_notice(const gs_tenants *tenants) {
     gs_notice *notice = tenants->notice;
-    uint32_t latency = 0, best_effort = 0, weights = 0, least = UINT32_MAX, most = 0;
+    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0, least = UINT32_MAX, most = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         latency += at->options.is_latency;
         if (at->options.is_latency) {
@@ -119,6 +128,7 @@ static void publish_notice(const gs_tenants *tenants) {
             continue;
         }
         best_effort++;
+        sliced += !at->options.has_mps;
         weights += at->options.weight;
         least = at->options.weight < least ? at->options.weight : least;
         most = at->options.weight > most ? at->options.weight : most;
@@ -127,6 +137,8 @@ static void publish_notice(const gs_tenants *tenants) {
     atomic_store(&notice->shares, tenants->shares);
     atomic_store(&notice->latency, latency);
     atomic_store(&notice->best_effort, best_effort);
+    atomic_store(&notice->sliced, sliced);
+    note_neighbors(tenants, best_effort > sliced, sliced);
     atomic_store(&notice->weights, weights);
     atomic_store(&notice->is_weighted, best_effort && least != most);
 }
@@ -177,12 +189,39 @@ static void clear_free_slots(const gs_tenants *tenants) {
     }
 }
 
+/* A number that a program wrote, limited to what JSON readers accept. */
+static uint64_t read_count(const _Atomic uint64_t *count) {
+    return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
+}
+
+/* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: it has not
+   worked for long enough to tell. A latency program is to use MPS if some of its neighbors do. */
+static double late_percent(const gs_tenant *tenant) {
+    const double least_ns = 1e8;
+    double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
+    if (tenant->options.is_latency)
+        return tenant->saw_mps ? 0 : tenant->saw_slices ? 100 : -1;
+    bool is_known = !tenant->options.is_latency && tenant->options.has_mps && work_ns >= least_ns;
+    return is_known ? 100 * fmin(late_ns / work_ns, 1) : -1;
+}
+
+/* What a program wrote decides only how the same command is run the next time. */
+static void learn_command(const gs_tenant *tenant) {
+    gs_profile_store *profiles = tenant->tenants->profiles;
+    double late = late_percent(tenant);
+    if (!profiles || !tenant->options.command || late < 0)
+        return;
+    gs_profile_store_command(profiles, tenant->options.command, late);
+    gs_profile_store_save(profiles);
+}
+
 void gs_tenant_close(gs_tenant *tenant) {
     gs_tenants *tenants = tenant->tenants;
     gs_tenant **at = &tenants->first;
     while (*at != tenant)
         at = &(*at)->next;
     *at = tenant->next;
+    learn_command(tenant);
     free_slot(tenants, tenant);
     publish_notice(tenants);
     clear_free_slots(tenants);
@@ -197,11 +236,6 @@ void gs_tenants_close(gs_tenants *tenants) {
 }
 
 /* ---- the status ---- */
-
-/* A number that a program wrote, limited to what JSON readers accept. */
-static uint64_t read_count(const _Atomic uint64_t *count) {
-    return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
-}
 
 /* Approximate percentiles of request times; 0: no requests. The program may write concurrently. */
 static void read_percentiles(const gs_tenant_page *page, const double *percents, double *ns, size_t count) {
@@ -238,17 +272,22 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
 static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_array(writer, "long_kernels");
     for (size_t i = 0; i < GS_TENANT_KERNELS; i++) {
-        char name[GS_TENANT_NAME];
+        char name[GS_TENANT_NAME], reason[GS_TENANT_REASON];
         uint64_t ns = gs_min_u64(atomic_load(&page->kernels[i].ns), INT64_MAX);
         memcpy(name, page->kernels[i].name, sizeof name);
         name[sizeof name - 1] = '\0';
+        memcpy(reason, page->kernels[i].reason, sizeof reason);
+        reason[sizeof reason - 1] = '\0';
         if (!ns)
             continue;
         gs_make_printable(name);
+        gs_make_printable(reason);
         char *plain = gs_demangle(name, GS_NAME_ALONE);
         gs_write_object(writer, NULL);
         gs_write_string(writer, "name", plain ? plain : name);
         gs_write_real(writer, "us", (double)ns / 1e3, 1);
+        if (reason[0])
+            gs_write_string(writer, "why", reason);
         gs_write_end(writer);
         free(plain);
     }
@@ -266,6 +305,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_int(writer, "process", tenant->options.process);
     gs_write_uint(writer, "opened_ns", tenant->opened_ns);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
+    gs_write_string(writer, "sharing", tenant->options.has_mps ? "MPS" : "time slices");
     gs_write_uint(writer, "weight", tenant->options.weight);
     gs_write_uint(writer, "most_percent", tenant->options.most_percent);
     gs_write_bool(writer, "has_work", has_work(tenant));
@@ -275,6 +315,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "copies", read_count(&page->copies));
     gs_write_uint(writer, "waits", read_count(&page->waits));
     gs_write_uint(writer, "work_ns", read_count(&page->work_ns));
+    gs_write_uint(writer, "late_ns", read_count(&page->late_ns));
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
     gs_write_uint(writer, "guarded", read_count(&page->guarded));
@@ -289,11 +330,27 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_end(writer);
 }
 
+/* What is known of commands that were run before. */
+static void write_commands(const gs_profile_store *profiles, gs_writer *writer) {
+    const gs_command_profile *command;
+    gs_write_array(writer, "commands");
+    for (size_t at = 0; profiles && (command = gs_profile_store_next_command(profiles, &at));) {
+        char key[24];
+        snprintf(key, sizeof key, "%016llx", (unsigned long long)command->key);
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "command", key);
+        gs_write_real(writer, "late_percent", command->late_percent, 2);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer) {
     gs_write_array(writer, "programs");
     for (const gs_tenant *at = tenants->first; at; at = at->next)
         write_tenant(at, writer);
     gs_write_end(writer);
+    write_commands(tenants->profiles, writer);
 }
 
 /* ---- metrics ---- */

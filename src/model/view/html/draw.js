@@ -606,6 +606,16 @@ function imageOf(state, width, height) {
 
 // ---- labels on the left ----
 
+// As much of a text as there is room for.
+function fitText(pen, text, room) {
+    if (pen.measureText(text).width <= room)
+        return text;
+    let letters = text.length;
+    while (letters > 1 && pen.measureText(`${text.slice(0, letters)}\u2026`).width > room)
+        letters--;
+    return `${text.slice(0, letters)}\u2026`;
+}
+
 function drawLabel(state, row, y) {
     const { pen } = state, theme = themes[state.theme];
     if (row.kind === "section") {
@@ -617,8 +627,8 @@ function drawLabel(state, row, y) {
     }
     if (!row.label || row.height < 9)
         return;
-    const indent = 6 + 10 * (row.depth || 0), letters = Math.floor((labelWidth - indent - (row.mark ? 16 : 4) - (row.layers && row.layers.length > 1 ? 12 : 0)) / letterWidth);
-    const text = (row.mark ? `${row.mark} ` : "") + (row.label.length > letters ? row.label.slice(0, letters - 1) + "\u2026" : row.label);
+    const indent = 6 + 10 * (row.depth || 0), room = labelWidth - indent - 4 - (row.layers && row.layers.length > 1 ? 12 : 0);
+    const text = fitText(pen, (row.mark ? `${row.mark} ` : "") + row.label, room);
     pen.fillStyle = row.kind === "head" || state.scope.key === row.key ? theme.front : theme.soft;
     pen.fillText(text, indent, y + Math.min(row.height / 2, 9));
     if (row.kind === "sms" && row.layers.length > 1 && row.height >= 18)
@@ -677,6 +687,7 @@ function draw(state) {
     if (state.scroll > 0)
         drawAxis(state, axisHeight);
     drawCursor(state);
+    drawOverview(state);
     state.drawMs = performance.now() - began;
     state.frames++;
     if (state.unfinished.length)

@@ -77,6 +77,8 @@ function setView(from, step) {
     state.from = Math.max(scene.from - slack, Math.min(from, scene.to + slack - shown));
     if (shown >= span)
         state.from = scene.from - (shown - span) / 2;
+    if (state.isReady)
+        keepView(state);
     moved();
 }
 
@@ -137,7 +139,8 @@ function search(text) {
     state.search = text.trim();
     const wanted = state.search.toLowerCase();
     state.chosen = null;
-    state.matches = new Set(state.scene.functions.flatMap((one, number) => one.name.toLowerCase().includes(wanted) ? [number] : []));
+    state.matches = new Set(state.scene.functions.flatMap((one, number) => `${one.name} ${one.full || ""}`.toLowerCase().includes(wanted) ? [number] : []));
+    keepView(state);
     recolored();
 }
 
@@ -153,6 +156,8 @@ function setDepth(depth) {
     state.depth = byId("depth").value = depth;
     state.open.clear();
     state.level.clear();
+    if (state.isReady)
+        keepView(state);
     relaid();
 }
 
@@ -247,7 +252,11 @@ const keys = {
     "-": () => zoom(1.4, state.width / 2), "s": () => zoom(1.4, state.width / 2), "ArrowLeft": () => pan(-90), "a": () => pan(-90),
     "ArrowRight": () => pan(90), "d": () => pan(90), "ArrowUp": () => scrollBy(-60), "ArrowDown": () => scrollBy(60),
     "PageUp": () => scrollBy(60 - state.height), "PageDown": () => scrollBy(state.height - 60), "0": fit, "Home": fit,
-    "/": () => byId("search").focus(), "t": () => setTheme(state.theme === "dark" ? "light" : "dark"),
+    "n": () => goToMatch(state, 1), "p": () => goToMatch(state, -1), "/": () => byId("search").focus(), "t": () => {
+        state.isThemeChosen = true;
+        setTheme(state.theme === "dark" ? "light" : "dark");
+        keepView(state);
+    },
     "?": () => byId("help").hidden = !byId("help").hidden, "Escape": clearAll,
 };
 
@@ -303,7 +312,11 @@ function listen() {
         relaid();
     };
     byId("fit").onclick = fit;
-    byId("theme").onclick = () => setTheme(state.theme === "dark" ? "light" : "dark");
+    byId("next").onclick = keys.n;
+    byId("previous").onclick = keys.p;
+    for (const kind of ["pointerdown", "pointermove"])
+        byId("overview").addEventListener(kind, onOverview);
+    byId("theme").onclick = keys.t;
     byId("print").onclick = () => print();
     byId("perfetto").onclick = () => openPerfetto(state);
     byId("download").onclick = () => saveTrace(state);
@@ -322,7 +335,7 @@ async function showScene(element) {
     state.open.clear();
     state.level.clear();
     state.scroll = 0;
-    state.chosen = null;
+    state.chosen = state.match = null;
     state.search = byId("search").value = "";
     setScope(null);
     document.title = byId("title").textContent = scene.title;
@@ -363,7 +376,10 @@ function listScenes(elements) {
     const select = byId("scenes");
     byId("scenes-label").hidden = elements.length < 2;
     elements.forEach((one, number) => select.append(new Option(one.dataset.title, String(number))));
-    select.onchange = () => showScene(elements[Number(select.value)]).catch(failed);
+    select.onchange = () => {
+        state.sceneNumber = Number(select.value);
+        showScene(elements[state.sceneNumber]).then(() => keepView(state)).catch(failed);
+    };
 }
 
 // The text that the command would have printed.
@@ -372,6 +388,7 @@ async function showReport(element) {
     box.hidden = false;
     box.querySelector("pre").textContent = report.text;
     box.querySelector("summary").textContent = report.summary;
+    box.open = Boolean(report.open);
     box.ontoggle = resize;
 }
 
@@ -394,10 +411,13 @@ function begin() {
     const report = document.querySelector("script.gridsmith-report");
     if (report)
         showReport(report).catch(failed);
-    showScene(elements[0]).then(() => wanted.get("rows") && setDepth(wanted.get("rows"))).catch(failed);
+    state.isThemeChosen = wanted.has("theme");
+    state.sceneNumber = Math.min(Number(wanted.get("run")) || 0, elements.length - 1);
+    byId("scenes").value = String(state.sceneNumber);
+    showScene(elements[state.sceneNumber]).then(() => restoreView(wanted)).catch(failed);
 }
 
 // For tests and debugging: the state of the page, without the picture.
 window.gridsmith = { state, whatIsAt: (x, y) => whatIsAt(state, x, y), zoom, pan, fit, search, setDepth, setTheme, clickLabel,
-    chooseFunction: number => chooseFunction(state, number), scrollBy, showSpan: (from, to) => showSpan(state, from, to), makeTrace: () => makeTrace(state.scene), draw: () => draw(state), xOf: time => xOf(state, time) };
+    chooseFunction: number => chooseFunction(state, number), scrollBy, showSpan: (from, to) => showSpan(state, from, to), makeTrace: () => makeTrace(state.scene), draw: () => draw(state), goToMatch: step => goToMatch(state, step), xOf: time => xOf(state, time) };
 begin();

@@ -28,13 +28,29 @@ function launchesOf(scene, number) {
     return scene.launchesOf[number];
 }
 
+// The time of all launches of a kernel, and of all kernels.
+function timesOf(scene) {
+    if (!scene.times) {
+        const { op_start } = scene.arrays;
+        const timeOf = i => Number.isNaN(op_start[i]) ? 0 : operationEnd(scene, i) - op_start[i];
+        scene.times = scene.functions.map((_, number) => launchesOf(scene, number).reduce((sum, i) => sum + timeOf(i), 0));
+        scene.allTimes = scene.times.reduce((sum, time) => sum + time, 0);
+    }
+    return scene.times;
+}
+
 function kernelButton(state, number) {
     const scene = state.scene, one = scene.functions[number], button = element("button", undefined, "kernel");
     const color = element("i"), name = element("span", one.name.length > 90 ? one.name.slice(0, 90) + "\u2026" : one.name);
+    const count = `\u00d7${launchesOf(scene, number).length}`, time = timesOf(scene)[number];
     color.style.background = cssOf(rgbOf(one.color));
-    name.title = one.name;
-    button.append(color, name, element("span", `\u00d7${launchesOf(scene, number).length}`, "soft"));
-    button.lastChild.style.flex = "none";
+    name.title = one.full || one.name;
+    const isTimed = scene.timed && !scene.row_word && scene.allTimes > 0;
+    button.append(color, name, element("span", isTimed
+        ? `${count}, ${durationText(time)}, ${(100 * time / scene.allTimes).toFixed(1)}%` : count, "soft"));
+    button.classList.toggle("timed", Boolean(isTimed));
+    if (!isTimed)
+        button.lastChild.style.flex = "none";
     button.classList.toggle("chosen", state.chosen === number);
     button.onclick = () => chooseFunction(state, state.chosen === number ? null : number);
     return button;
@@ -43,6 +59,8 @@ function kernelButton(state, number) {
 function listKernels(state) {
     const scene = state.scene, parts = [element("h2", `${scene.row_word ? "units" : "kernels"} (${scene.functions.length})`)];
     const shown = scene.functions.map((_, number) => number).filter(number => !state.search || state.matches.has(number));
+    if (scene.timed && !scene.row_word)
+        shown.sort((a, b) => timesOf(scene)[b] - timesOf(scene)[a] || a - b);
     if (state.search)
         parts.push(element("p", shown.length ? `${shown.length} match "${state.search}"` : `none matches "${state.search}"`, "soft"));
     for (const number of shown.slice(0, mostListed))
@@ -89,7 +107,7 @@ function launchRow(state, i) {
 
 function describeKernel(state, number) {
     const scene = state.scene, launches = launchesOf(scene, number), table = element("table");
-    const parts = [element("h2", scene.functions[number].name)];
+    const parts = [element("h2", scene.functions[number].full || scene.functions[number].name)];
     const shapes = new Set(launches.map(i => scene.arrays.op_shape[i]));
     for (const shape of scene.row_word ? [] : [...shapes].slice(0, 4))
         parts.push(...shapeParts(scene, scene.shapes[shape]));

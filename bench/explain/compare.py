@@ -1,0 +1,52 @@
+"""What-ifs beside measurements: python3 compare.py GRIDSMITH FOLDER
+
+FOLDER has `measured.jsonl`, what `programs.py PROGRAM measure` printed for each program, and the recordings PROGRAM.jsonl.gz
+of the unchanged programs. Prints a row for each change: the measured time of a step, the predicted one or its interval, the
+null model's (stream order and gaps, no scheduler), and whether the prediction is right: its middle is within 10%, or the
+measurement is in its interval; and the interval is at most 25% wide.
+"""
+import json
+import subprocess
+import sys
+
+
+def explain(gridsmith, path, change, unchanged_us):
+    answer = subprocess.run([gridsmith, "explain", "--json", "--step-us", "%.0f" % unchanged_us, "--what-if", change, path], capture_output=True, text=True, timeout=600)
+    if answer.returncode:
+        sys.exit(answer.stderr)
+    return json.loads(answer.stdout)
+
+
+def verdict(measured, least, most):
+    middle = (least + most) / 2
+    if most - least > 0.25 * middle:
+        return "wide" if least <= measured <= most else "no"
+    return "yes" if least <= measured <= most or abs(middle - measured) <= 0.1 * measured else "no"
+
+
+def interval(least, most):
+    return "%.0f" % least if most - least <= 0.02 * least else "%.0f to %.0f" % (least, most)
+
+
+def main():
+    gridsmith, folder = sys.argv[1:]
+    good = total = null_good = 0
+    print("| program | change | unchanged us | measured us | predicted us | off | null model us | right |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for line in open(folder + "/measured.jsonl"):
+        row = json.loads(line)
+        if "error" in row:
+            continue
+        answer = explain(gridsmith, "%s/%s.jsonl.gz" % (folder, row["program"]), row["change"], row["unchanged_us"])
+        predicted = answer["what_if"][0]
+        time, least, most = row["step_us"], predicted["least_us"], predicted["most_us"]
+        right = verdict(time, least, most)
+        total += 1
+        good += right == "yes"
+        null_good += abs(predicted["unscheduled_us"] - time) <= 0.1 * time
+        print("| %s | `%s` | %.0f | %.0f | %s | %+.0f%% | %.0f | %s |" % (row["program"], row["change"], row["unchanged_us"], time,
+              interval(least, most), ((least + most) / 2 / time - 1) * 100, predicted["unscheduled_us"], right), flush=True)
+    print("\n%d of %d are right; of the null model %d" % (good, total, null_good))
+
+
+main()

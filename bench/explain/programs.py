@@ -1,0 +1,419 @@
+"""Programs that `gridsmith explain` was tried on, each with changes that it predicts: how long a step takes.
+
+    python3 programs.py list                        the programs and their changes
+    python3 programs.py PROGRAM record              the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
+    python3 programs.py PROGRAM profile FILE        the same, as a trace of the PyTorch profiler
+    python3 programs.py PROGRAM measure             a JSON line for each change, and the unchanged program beside it
+
+A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, five rounds;
+the median and both ends are printed. "host=never-late" is measured by a kernel that holds the stream while the host issues
+the steps behind it.
+"""
+import json
+import sys
+import time
+
+import torch
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # then `communicate` does not run
+    triton = None
+
+HALF = dict(device="cuda", dtype=torch.half)
+
+
+# ---- how a step is run ----
+
+def plain(step, count):
+    for i in range(count):
+        step(i)
+
+
+def graphed(step):
+    """The step as a CUDA graph, which is launched instead."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for i in range(3):
+            step(i)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(0)
+    return lambda i: graph.replay()
+
+
+def in_turn(steps, streams):
+    """Steps on several streams in turn."""
+    def run(i):
+        with torch.cuda.stream(streams[i % len(streams)]):
+            steps[i % len(streams)](i)
+    return run
+
+
+def timed(step, count, rounds=5):
+    for i in range(4):
+        step(i)
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        plain(step, count)
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) / count * 1e6)
+    return sorted(times)
+
+
+def ahead(step, count, rounds=5):
+    """The host issues `count` steps while a kernel holds the stream: then it is never late."""
+    for i in range(4):
+        step(i)
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(rounds):
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(int(60e-3 * 1.8e9))
+        first.record()
+        plain(step, count)
+        last.record()
+        torch.cuda.synchronize()
+        times.append(first.elapsed_time(last) / count * 1e3)
+    return sorted(times)
+
+
+def confined(sms, measure):
+    """What `measure` returns in a green context."""
+    from torch.cuda.green_contexts import GreenContext
+    context = GreenContext.create(num_sms=sms, device_id=0)
+    context.set_context()
+    try:
+        return measure()
+    finally:
+        torch.cuda.synchronize()
+        context.pop_context()
+
+
+def say(program, change, times, **more):
+    print(json.dumps(dict(program=program, change=change, step_us=round(times[len(times) // 2], 2),
+                          least_us=round(times[0], 2), most_us=round(times[-1], 2), **more)), flush=True)
+
+
+# ---- the programs: make(change) returns a step; `changes` are measured; `issue` is how many launches a step has at most ----
+
+class Program:
+    steps = 40      # measured together
+    ahead_steps = 3  # issued behind one kernel: at most 1,024 launches may wait
+    recorded = 12
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112", "sms=64"]
+    after = None    # what follows a step, and cannot be a part of its graph
+
+    def make(self, change):
+        raise NotImplementedError
+
+    def whole(self, step):
+        """The step with what follows it."""
+        after = self.after
+        if not after:
+            return step
+
+        def run(i):
+            step(i)
+            after()
+        return run
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x, past=None):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).unbind(2)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)
+        y = torch.nn.functional.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Decode(Program):
+    """A decode step of a model of GPT-2's size: batch 1, 256 tokens before it. Limited by the host."""
+    def make(self, change):
+        blocks = torch.nn.ModuleList(Block(768, 12) for _ in range(12)).half().cuda().eval()
+        head = torch.nn.Linear(768, 50257, bias=False).half().cuda()
+        x = torch.randn(1, 1, 768, **HALF)
+        past = [[torch.randn(1, 256, 12, 64, **HALF) for _ in range(2)] for _ in range(12)]
+
+        def step(_):
+            with torch.no_grad():
+                y = x
+                for block, kept in zip(blocks, past):
+                    y = block(y, kept)
+                return head(y).argmax(-1)
+        return step
+
+
+class Encode(Program):
+    """Inference of a large batch. Limited by the GPU."""
+    steps, recorded = 12, 8
+
+    def make(self, change):
+        blocks = torch.nn.ModuleList(Block(1024, 16) for _ in range(8)).half().cuda().eval()
+        head = torch.nn.Linear(1024, 1000).half().cuda()
+        x = torch.randn(16, 512, 1024, **HALF)
+
+        def step(_):
+            with torch.no_grad():
+                y = x
+                for block in blocks:
+                    y = block(y)
+                return head(y.mean(1)).softmax(-1)
+        return step
+
+
+class Serve(Program):
+    """Requests one after the other: a small batch, and its result is copied to the host, which waits for it."""
+    changes = ["graph", "sms=112", "sms=64"]
+
+    def make(self, change):
+        blocks = torch.nn.Sequential(*(Block(1024, 16) for _ in range(6)), torch.nn.Linear(1024, 16)).half().cuda().eval()
+        x = torch.randn(8, 256, 1024, **HALF)
+        result = torch.empty(8, 256, 16, **HALF)
+
+        def step(_):
+            with torch.no_grad():
+                result.copy_(blocks(x))
+
+        self.after = lambda: result.cpu()
+        return step
+
+
+class Train(Program):
+    """A training step of a small transformer with Adam. Limited by the host."""
+    ahead_steps = 2
+    changes = ["graph", "host=never-late", "sms=112", "sms=64"]
+
+    def make(self, change):
+        blocks = torch.nn.Sequential(*(Block(512, 8) for _ in range(4))).cuda()
+        optimizer = torch.optim.Adam(blocks.parameters(), lr=1e-5, capturable=True, foreach=True)
+        x = torch.randn(8, 128, 512, device="cuda")
+
+        def step(_):
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = blocks(x).float().pow(2).mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+        return step
+
+
+class Branches(Program):
+    """Two independent branches in one stream: small matrix products, and sorting and softmax of another tensor."""
+    changes = ["graph", "host=never-late", "streams=*softmax*+*vectorized*", "graph,streams=*softmax*+*vectorized*",
+               "sms=112", "streams=2", "graph,streams=2"]
+
+    def make(self, change):
+        a, b = torch.randn(1024, 1024, **HALF), torch.randn(1024, 1024, **HALF)
+        table = torch.randn(4096, 512, device="cuda")
+        side = torch.cuda.Stream()
+
+        def products():
+            y = a
+            for _ in range(8):
+                y = torch.mm(y, b)
+            return y
+
+        def softmaxes():
+            z = table
+            for _ in range(8):
+                z = torch.softmax(z, -1)
+                z = z * 1.5
+            return z
+
+        def step(_):
+            with torch.no_grad():
+                if "softmax" not in change:
+                    products()
+                    softmaxes()
+                    return
+                main = torch.cuda.current_stream()
+                side.wait_stream(main)
+                with torch.cuda.stream(side):
+                    softmaxes()
+                products()
+                main.wait_stream(side)
+        return step
+
+
+class Recommend(Program):
+    """A recommender: a batch is copied to the GPU, looked up in tables and goes through a small network."""
+    changes = ["host=never-late", "streams=copy", "streams=2", "sms=112", "graph"]
+
+    def make(self, change):
+        tables = [torch.randn(200000, 64, device="cuda") for _ in range(8)]
+        layers = torch.nn.Sequential(torch.nn.Linear(8 * 64 + 256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512),
+                                     torch.nn.ReLU(), torch.nn.Linear(512, 1)).cuda()
+        batch = 8192
+        dense = torch.randn(batch, 256).pin_memory()
+        sparse = torch.randint(0, 200000, (8, batch)).pin_memory()
+        buffers = [(torch.empty(batch, 256, device="cuda"), torch.empty(8, batch, dtype=torch.long, device="cuda"))
+                   for _ in range(2)]
+        copier = torch.cuda.Stream()
+
+        def compute(kept):
+            found = [torch.nn.functional.embedding(kept[1][t], tables[t]) for t in range(8)]
+            return torch.sigmoid(layers(torch.cat(found + [kept[0]], 1)))
+
+        def bring(kept):
+            kept[0].copy_(dense, non_blocking=True)
+            kept[1].copy_(sparse, non_blocking=True)
+
+        done = [None, None]
+
+        def step(i):
+            with torch.no_grad():
+                kept = buffers[i % 2 if change.startswith("streams") else 0]
+                if change != "streams=copy":
+                    bring(kept)
+                    compute(kept)
+                    return
+                if done[i % 2]:
+                    copier.wait_event(done[i % 2])
+                with torch.cuda.stream(copier):
+                    bring(kept)
+                torch.cuda.current_stream().wait_stream(copier)
+                compute(kept)
+                done[i % 2] = torch.cuda.Event()
+                done[i % 2].record()
+        return step
+
+
+if triton:
+    @triton.jit
+    def exchange(source, target, count, BLOCK: tl.constexpr):
+        for at in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+            offsets = at + tl.arange(0, BLOCK)
+            tl.store(target + offsets, tl.load(source + offsets, mask=offsets < count) + 1, mask=offsets < count)
+
+
+class Communicate(Program):
+    """Matrix products, and kernels of 24 blocks that move memory, as a collective does: each waits for a product, and is
+    issued behind the next one."""
+    changes = ["graph", "host=never-late", "priority=exchange:-1", "order=exchange:first", "streams=1", "sms=112"]
+
+    def make(self, change):
+        weights = [torch.randn(4096, 4096, **HALF) for _ in range(6)]
+        x = torch.randn(2048, 4096, **HALF)
+        source, target = torch.zeros(16 << 20, device="cuda"), torch.empty(16 << 20, device="cuda")
+        side = torch.cuda.Stream(priority=-1 if change.startswith("priority") else 0)
+        is_first = change.startswith("order")
+
+        def communicate(event):
+            if change == "streams=1":
+                exchange[(24,)](source, target, source.numel(), BLOCK=8192, num_warps=16)
+                return
+            side.wait_event(event)
+            with torch.cuda.stream(side):
+                exchange[(24,)](source, target, source.numel(), BLOCK=8192, num_warps=16)
+
+        def step(_):
+            with torch.no_grad():
+                main = torch.cuda.current_stream()
+                y, late = x, None
+                for weight in weights:
+                    y = torch.mm(y, weight)
+                    done = torch.cuda.Event()
+                    done.record()
+                    if late:
+                        communicate(late)
+                    late = None if is_first else done
+                    if is_first:
+                        communicate(done)
+                if late:
+                    communicate(late)
+                main.wait_stream(side)
+        return step
+
+
+PROGRAMS = {"decode": Decode, "encode": Encode, "serve": Serve, "train": Train, "branches": Branches, "recommend": Recommend,
+            "communicate": Communicate}
+
+
+def time_change(program, parts):
+    torch.manual_seed(0)
+    steps = [program.make(parts[-1] if "streams" in parts[-1] else parts[0]) for _ in range(2 if "streams=2" in parts else 1)]
+    if "graph" in parts:  # a graph of its own for each stream: one graph does not run beside itself
+        steps = [graphed(step) for step in steps]
+    step = steps[0]
+    if "streams=2" in parts:
+        step = in_turn(steps, [torch.cuda.Stream(), torch.cuda.Stream()])
+    step = program.whole(step)
+    if "host=never-late" in parts:
+        return ahead(step, program.ahead_steps)
+    return timed(step, program.steps)
+
+
+def measure_change(name, program, change, unchanged_us):
+    parts = change.split(",")
+    sms = [int(part[4:]) for part in parts if part.startswith("sms=")]
+    if sms:
+        times = confined(sms[0], lambda: time_change(program, parts))
+    else:
+        times = time_change(program, parts)
+    say(name, change, times, unchanged_us=round(unchanged_us, 2))
+
+
+def measure(name, program):
+    """Each change beside the unchanged program, which is measured again before it: hosts are not always equally fast."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < 1.5:
+        time_change(program, [""])
+    for change in program.changes:
+        try:
+            unchanged = time_change(program, [""])
+            measure_change(name, program, change, unchanged[len(unchanged) // 2])
+        except Exception as problem:  # a change that this PyTorch cannot make
+            print(json.dumps(dict(program=name, change=change, error=str(problem)[:200])), flush=True)
+
+
+def record(program, path):
+    torch.manual_seed(0)
+    step = program.whole(program.make(""))
+    plain(step, 4)
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    if path:
+        from torch.profiler import ProfilerActivity, profile
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+            for i in range(program.recorded):
+                step(i)
+                profiler.step()
+            torch.cuda.synchronize()
+        profiler.export_chrome_trace(path)
+    else:
+        plain(step, program.recorded)
+        torch.cuda.synchronize()
+    print("step_us %.1f" % ((time.perf_counter() - began) / program.recorded * 1e6))
+
+
+def main():
+    if sys.argv[1:] == ["list"]:
+        for name, program in PROGRAMS.items():
+            print(name, " ".join(program.changes))
+        return
+    name, mode = sys.argv[1], sys.argv[2]
+    program = PROGRAMS[name]()
+    if mode == "measure":
+        measure(name, program)
+    else:
+        record(program, sys.argv[3] if mode == "profile" else None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+/*
+ * explain.c: gridsmith explain: what limits a recorded program, and what would help.
+ *
+ * The input is a recording, a trace of another tool, which is imported, or a program, which is recorded first. Of a
+ * program the exit status is kept, if it is not 0.
+ */
+#include "cmd.h"
+#include "lab/import/import.h"
+#include "lab/record/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    gs_gpu_choice gpu;
+    const char *range, *output, *recording, *before;
+    gs_words what_ifs;
+    int64_t only, top, step_us;
+    bool json, html;
+};
+
+static const struct options defaults = {.top = 12};
+
+static const gs_option option_table[] = {
+    GS_TEXT(struct options, "range", range, "RANGE",
+            "all, steps=FIRST-LAST or ms=FROM-TO (default: the steps that repeat, without start-up)"),
+    GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
+            "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN,\n"
+            "order=PATTERN:first, priority=PATTERN:N, sms=N, gpu=NAME; may be repeated"),
+    GS_INT(struct options, "step-us", step_us, "US", 1, INT64_MAX / 1000,
+           "how long a step takes when it is not recorded: recording slows the host down"),
+    GS_INT(struct options, "top", top, "N", 0, INT64_MAX,
+           "show the N kernels that take most time (default: 12; 0: all)"),
+    GS_TEXT(struct options, "compare", before, "BEFORE",
+            "what changed since the recording BEFORE, of an earlier version of the program"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.explain/1"),
+    GS_FLAG(struct options, "html", html,
+            "write a page: the answer, and the steps (with the first --what-if) in a picture"),
+    GS_INT(struct options, "run", only, "N", 1, INT64_MAX, "the Nth run of the file, from 1"),
+    GS_TEXT(struct options, "record", recording, "FILE", "keep the recording of a program in FILE"),
+    GS_GPU_OPTIONS(struct options, gpu),
+    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
+};
+
+/* ---- what-ifs ---- */
+
+struct what_ifs {
+    gs_what_if *data;
+    gs_gpu **gpus; /* that they name, or NULL */
+    size_t count;
+};
+
+static void clear_what_ifs(struct what_ifs *what_ifs) {
+    for (size_t i = 0; i < what_ifs->count && what_ifs->gpus; i++)
+        gs_gpu_free(what_ifs->gpus[i]);
+    free(what_ifs->gpus);
+    free(what_ifs->data);
+}
+
+static gs_code read_what_ifs(const gs_words *words, struct what_ifs *what_ifs, gs_error *error) {
+    what_ifs->data = calloc(words->count + 1, sizeof *what_ifs->data);
+    what_ifs->gpus = calloc(words->count + 1, sizeof *what_ifs->gpus);
+    gs_code code = what_ifs->data && what_ifs->gpus ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < words->count && code == GS_OK; i++, what_ifs->count++) {
+        code = gs_what_if_read(words->data[i], &what_ifs->data[i], error);
+        const char *name = code == GS_OK ? gs_what_if_gpu(&what_ifs->data[i]) : NULL;
+        if (!name)
+            continue;
+        what_ifs->data[i].gpu = what_ifs->gpus[i] = gs_gpu_open(name, error);
+        code = what_ifs->gpus[i] ? GS_OK : error->code;
+    }
+    return code;
+}
+
+/* ---- the run ---- */
+
+/* Whether a file is a recording of Gridsmith: its first bytes name the schema. */
+static bool is_recording(const char *path) {
+    static const char schema[] = "\"gridsmith.";
+    gs_error error;
+    gs_input *input = strcmp(path, "-") == 0 ? NULL : gs_input_open(path, &error);
+    const char *bytes;
+    size_t count = 0;
+    bool found = !input;
+    if (input && gs_input_more(input, &bytes, &count, &error) == GS_OK)
+        for (size_t i = 0; i + sizeof schema < count && i < 1000 && !found; i++)
+            found = memcmp(bytes + i, schema, sizeof schema - 1) == 0;
+    gs_input_close(input);
+    return found;
+}
+
+static gs_run *read_recording(const char *path, int64_t only, gs_error *error) {
+    gs_runs *runs = gs_runs_open(path, error);
+    gs_run *found = NULL, *run;
+    size_t number = 0;
+    gs_code code = runs ? GS_OK : error->code;
+    while (code == GS_OK && (!found || !only) && (run = gs_runs_next(runs, error))) {
+        number++;
+        if (found) {
+            code = gs_fail(error, GS_E_USAGE, "%s has several runs: choose one with --run N", path);
+            gs_run_free(run);
+        } else if (!only || number == (size_t)only)
+            found = run;
+        else
+            gs_run_free(run);
+    }
+    gs_runs_close(runs);
+    if (code == GS_OK)
+        code = error->code;
+    if (code == GS_OK && !found)
+        code = gs_fail_no_run(path, number, only, error);
+    if (code == GS_OK)
+        return found;
+    gs_run_free(found);
+    return NULL;
+}
+
+static gs_run *import_trace(const char *path, int64_t only, gs_error *error) {
+    const gs_import_options request = {.device = GS_NOT_GIVEN};
+    gs_imported imported = {0};
+    gs_run *run = NULL;
+    gs_code code = gs_import(path, &request, &imported, error);
+    size_t number = only ? (size_t)only - 1 : 0;
+    if (code == GS_OK && imported.count > 1 && !only)
+        gs_fail(error, GS_E_USAGE, "%s has the work of %zu GPUs: choose one with --run N", path, imported.count);
+    else if (code == GS_OK && number >= imported.count)
+        gs_fail_no_run(path, imported.count, only, error);
+    else if (code == GS_OK) {
+        run = imported.data[number];
+        imported.data[number] = NULL;
+        gs_print_lines("explain", &imported.notes);
+    }
+    gs_imported_free(&imported);
+    return run;
+}
+
+/* ---- a program ---- */
+
+/* Records a program into a file. Returns its exit status, or that of the error. */
+static int record_program(const char *path, const gs_words *words, gs_error *error) {
+    gs_trace_options request = {.output = path, .through = GS_TRACE_BY_CUPTI};
+    gs_trace_summary summary = {0};
+    gs_code code = gs_trace_program(&request, (char *const *)(uintptr_t)words->data, &summary, error);
+    int status = summary.exit_status;
+    if (code == GS_OK && !summary.count)
+        code = gs_fail(error, GS_E_USAGE, "the program made no CUDA calls: nothing was recorded");
+    gs_trace_summary_clear(&summary);
+    return code == GS_OK ? status : gs_code_exit(code);
+}
+
+/* ---- the command ---- */
+
+struct program {
+    const gs_gpu *gpu, *recorded_on;
+    const gs_run *run;
+    const char *path;
+};
+
+/* A page with the answer, and below it the steps as they are played, with the changes of the first what-if. */
+static gs_code draw_run(const struct options *options, const struct program *program, const gs_explain_options *request,
+                        gs_text *report, gs_view *view, gs_error *error) {
+    static const gs_what_if nothing = {0};
+    const gs_what_if *what_if = request->what_if_count ? &request->what_ifs[0] : &nothing;
+    const gs_gpu *gpu = what_if->gpu ? what_if->gpu : program->gpu;
+    gs_predict_options predicting = {0};
+    gs_short_names names = {0};
+    gs_played played = {0};
+    gs_run *prediction = NULL;
+    gs_run *part = gs_changed_part(gpu, program->recorded_on, program->run, options->range, what_if, error);
+    gs_code code = part ? gs_run_shorten(part, &names, error) : error->code;
+    if (code == GS_OK)
+        prediction = gs_predict_to_draw(view, gpu, program->recorded_on, part, &predicting, &played, error);
+    view->names = &names;
+    view->report = report;
+    view->opens_report = true;
+    view->file = program->path;
+    if (code == GS_OK)
+        code = prediction ? GS_OK : error->code;
+    if (code == GS_OK) {
+        gs_format_html.begin(view);
+        code = gs_format_html.run(view, gpu, prediction, error);
+        gs_format_html.end(view);
+    }
+    gs_played_clear(&played);
+    gs_run_free(prediction);
+    gs_run_free(part);
+    gs_short_names_clear(&names);
+    return code;
+}
+
+enum { PAGE_KERNELS = 6 }; /* a page has a list of all kernels beside the picture */
+
+static gs_code put_answer(const struct options *options, const struct program *program, const gs_explained *explained,
+                          const gs_explain_options *request, gs_view *view, gs_error *error) {
+    gs_text report = {0};
+    gs_code code = GS_OK;
+    if (options->json)
+        gs_put_explained_json(&view->text, program->gpu, explained, request);
+    else
+        gs_put_explained(options->html ? &report : &view->text, program->gpu, program->run, explained, request,
+                         options->html ? gs_min(options->top, PAGE_KERNELS) : options->top);
+    if (options->html)
+        code = report.failed ? gs_fail_memory(error) : draw_run(options, program, request, &report, view, error);
+    if (code != GS_OK)
+        gs_text_clear(&view->text);
+    gs_text_free(&report);
+    return code;
+}
+
+static gs_code explain_run(const struct options *options, const char *path, const gs_run *run, gs_error *error) {
+    gs_gpu_of_runs kept = {0};
+    struct what_ifs what_ifs = {0};
+    gs_explained explained = {0};
+    gs_output output;
+    const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
+    gs_code code = gpu ? read_what_ifs(&options->what_ifs, &what_ifs, error) : error->code;
+    gs_explain_options request = {.range = options->range,
+                                  .step_ns = options->step_us * 1000,
+                                  .what_ifs = what_ifs.data,
+                                  .what_if_count = what_ifs.count,
+                                  .has_advice = !what_ifs.count};
+    struct program program = {gpu, gpu ? gs_recorded_gpu_for(&kept, run) : NULL, run, path};
+    if (code == GS_OK)
+        code = gs_explain(gpu, program.recorded_on, run, &request, &explained, error);
+    if (code == GS_OK)
+        code = gs_output_open(&output, options->output, error);
+    if (code == GS_OK) {
+        gs_view view = {.text = {.sink = output.file}};
+        code = put_answer(options, &program, &explained, &request, &view, error);
+        code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
+    }
+    gs_explained_clear(&explained);
+    clear_what_ifs(&what_ifs);
+    gs_gpu_of_runs_clear(&kept);
+    return code;
+}
+
+static gs_run *read_program(const struct options *options, const char *path, gs_error *error) {
+    return (is_recording(path) ? read_recording : import_trace)(path, options->only, error);
+}
+
+static gs_code explain_file(const struct options *options, const char *path, gs_error *error) {
+    gs_run *run = read_program(options, path, error);
+    gs_code code = run ? explain_run(options, path, run, error) : error->code;
+    gs_run_free(run);
+    return code;
+}
+
+/* ---- two versions of a program ---- */
+
+struct version {
+    gs_run *run;
+    gs_gpu_of_runs kept;
+    gs_explained explained;
+};
+
+static gs_code explain_version(const struct options *options, const char *path, struct version *version,
+                               gs_error *error) {
+    const gs_explain_options request = {.range = options->range};
+    version->run = read_program(options, path, error);
+    const gs_gpu *gpu = version->run ? gs_gpu_for(&version->kept, &options->gpu, version->run, error) : NULL;
+    if (!gpu)
+        return error->code;
+    const gs_gpu *recorded_on = gs_recorded_gpu_for(&version->kept, version->run);
+    return gs_explain(gpu, recorded_on, version->run, &request, &version->explained, error);
+}
+
+static void clear_version(struct version *version) {
+    gs_explained_clear(&version->explained);
+    gs_gpu_of_runs_clear(&version->kept);
+    gs_run_free(version->run);
+}
+
+static gs_code compare_versions(const struct options *options, const char *path, gs_error *error) {
+    struct version before = {0}, after = {0};
+    gs_text text = {0};
+    gs_code code = explain_version(options, options->before, &before, error);
+    if (code == GS_OK)
+        code = explain_version(options, path, &after, error);
+    if (code == GS_OK)
+        code = gs_put_versions(&text, &before.explained, &after.explained, options->top, error);
+    if (code == GS_OK)
+        code = text.failed ? gs_fail_memory(error) : gs_output_text(options->output, &text, error);
+    gs_text_free(&text);
+    clear_version(&before);
+    clear_version(&after);
+    return code;
+}
+
+static int explain_program(const struct options *options, const gs_words *words) {
+    gs_error error = {.code = GS_OK};
+    char *folder = options->recording ? NULL : gs_folder_make(&error);
+    gs_text path = {0};
+    if (error.code != GS_OK)
+        return gs_report(&error);
+    gs_text_add(&path, "%s%s", folder ? folder : options->recording, folder ? "/recording.jsonl" : "");
+    int status = path.failed ? gs_report_memory() : record_program(path.data, words, &error);
+    if (!path.failed && error.code == GS_OK)
+        explain_file(options, path.data, &error);
+    if (error.code != GS_OK)
+        status = gs_report(&error) && status ? status : gs_code_exit(error.code);
+    if (folder)
+        gs_folder_remove(folder);
+    free(folder);
+    gs_text_free(&path);
+    return status;
+}
+
+static int run_explain(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
+    gs_error error = {.code = GS_OK};
+    bool is_program = words->before_dashes == 0;
+    if (options->json && options->html)
+        return gs_usage(command, "--json and --html exclude each other");
+    if (options->before &&
+        (options->json || options->html || options->what_ifs.count || options->step_us || is_program))
+        return gs_usage(command, "--compare goes with two recordings, and with --range, --top and -o only");
+    if (is_program)
+        return explain_program(options, words);
+    if (words->count > 1)
+        return gs_usage(command, "give one recording, or -- and a program");
+    if (options->recording)
+        return gs_usage(command, "--record goes with a program: -- PROGRAM");
+    gs_code code = (options->before ? compare_versions : explain_file)(options, words->data[0], &error);
+    return code == GS_OK ? 0 : gs_report(&error);
+}
+
+const gs_command gs_command_explain = {
+    .name = "explain",
+    .summary = "Say what limits a recorded program, and what would help.",
+    .usage = "[options] FILE | [options] -- PROGRAM [ARGUMENT...]",
+    .details = "FILE is a recording of 'gridsmith trace', a trace of the PyTorch profiler, or a database of Nsight\n"
+               "Systems. A program is recorded first.\n\n"
+               "  gridsmith explain app.jsonl\n"
+               "  gridsmith explain --what-if graph --what-if graph,sms=100 trace.json.gz\n"
+               "  gridsmith explain -- python train.py\n",
+    GS_OPTION_TABLE(struct options, option_table),
+    .defaults = &defaults,
+    .words = {1, SIZE_MAX, "give a recording, or -- and a program"},
+    .run = run_explain,
+};

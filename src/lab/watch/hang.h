@@ -1,0 +1,126 @@
+/*
+ * hang.h: what is known of a process that hangs, and the verdict. See watch.h.
+ *
+ * What the host knows comes from the page: for each stream the operations that are not known to have ended. Its first
+ * one that can wait is the head of the stream. What the GPU knows comes from a dump, where there is one: then a kernel
+ * in the dump is the head of its stream, and a kernel that is not in it has not started.
+ */
+#ifndef GS_HANG_H
+#define GS_HANG_H
+
+#include "lab/dump/dump.h"
+#include "model/check/check.h"
+#include "watch_page.h"
+
+/* The causes, in the order of docs/watch.md. */
+typedef enum gs_hang_cause {
+    GS_HANG_UNKNOWN,
+    GS_HANG_TOO_MANY_BLOCKS,
+    GS_HANG_TWO_KERNELS,
+    GS_HANG_RANKS,
+    GS_HANG_LOADING,
+    GS_HANG_WHOLE_GPU,
+    GS_HANG_CONNECTIONS,
+    GS_HANG_CONFIGURATION,
+    GS_HANG_PROGRAMMATIC,
+    GS_HANG_HOST_FUNCTION,
+    GS_HANG_NEVER_ISSUED,
+    GS_HANG_HEAP,
+    GS_HANG_ENDLESS,
+    GS_HANG_CAUSES
+} gs_hang_cause;
+
+const char *gs_hang_cause_name(gs_hang_cause cause); /* "barrier", ... */
+
+typedef struct gs_hang_kernel {
+    const gs_watch_operation *operation;
+    const gs_watch_function *function; /* NULL: not known */
+    char *name;                        /* for people */
+    uint32_t stream, stream_number;    /* in the page; for people */
+    int64_t blocks, threads;
+    gs_sass_code code;
+    uint32_t grid;         /* in the dump; GS_DUMP_NONE: it is not there */
+    int64_t never_started; /* blocks, from the dump or from the model */
+    bool is_head;          /* of its stream */
+} gs_hang_kernel;
+
+typedef struct gs_hang_stream {
+    const gs_watch_stream *stream;
+    uint32_t place, number; /* in the page; for people */
+    uint64_t first;         /* the first operation that is not known to have ended */
+    const gs_watch_operation *head;
+} gs_hang_stream;
+
+typedef struct gs_hang_thread {
+    const gs_watch_thread *thread;
+    const char *call; /* NULL: it polls */
+    gs_watch_class class;
+    int64_t waited_ns;
+} gs_hang_thread;
+
+typedef struct gs_hang {
+    gs_watch_page *page; /* a copy */
+    int64_t now_ns, after_ns;
+    bool has_dump;
+    gs_dump dump;
+    gs_dump_places places;
+    char *no_dump; /* why there is none, or NULL */
+    struct {
+        gs_hang_stream *data;
+        size_t count, capacity;
+    } streams;
+    struct {
+        gs_hang_kernel *data; /* by the time of their launch */
+        size_t count, capacity;
+    } kernels;
+    struct {
+        gs_hang_thread *data; /* that wait, the longest first */
+        size_t count, capacity;
+    } threads;
+    gs_gpu *gpu; /* NULL: not described */
+    /* the verdict */
+    gs_hang_cause cause;
+    bool is_alarm; /* more than a kernel that may take long */
+    gs_text said;
+    struct {
+        char **data;
+        size_t count, capacity;
+    } fixes;
+} gs_hang;
+
+/* Takes over `page`. The caller frees the hang, also after an error. */
+gs_code gs_hang_find(gs_hang *hang, gs_watch_page *page, int64_t now_ns, int64_t after_ns, gs_error *error);
+/* Adds a dump. */
+gs_code gs_hang_add_dump(gs_hang *hang, const char *path, gs_error *error);
+void gs_hang_free(gs_hang *hang);
+
+/* The operation of a stream, or NULL: it is not kept any more. */
+const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number);
+gs_hang_kernel *gs_hang_kernel_of(gs_hang *hang, const gs_watch_operation *operation); /* NULL: not a kernel */
+const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place);          /* NULL: it has ended */
+/* Whether a wait for an event waits. */
+bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *operation);
+
+/* Whether the kernels' code waits for memory, from the images in the memory of the process. */
+void gs_hang_read_code(gs_hang *hang);
+
+/* Fills in the verdict. */
+gs_code gs_hang_judge(gs_hang *hang, gs_error *error);
+
+/* The heads of streams that are kernels, in their launch order, on the model of the GPU. */
+typedef struct gs_hang_fit {
+    bool is_known, fits;
+    size_t *kernels; /* of each launch of the run: its kernel */
+    gs_run *run;
+    gs_check_answer answer;
+} gs_hang_fit;
+gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error);
+void gs_hang_fit_free(gs_hang_fit *fit);
+
+/* ---- the report ---- */
+
+void gs_hang_put_text(const gs_hang *hang, gs_text *text);
+void gs_hang_put_json(const gs_hang *hang, gs_text *text); /* gridsmith.hang/1 */
+void gs_hang_put_page(const gs_hang *hang, gs_text *text); /* HTML */
+
+#endif

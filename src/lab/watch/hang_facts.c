@@ -1,0 +1,264 @@
+/*
+ * hang_facts.c: what hangs: unfinished streams and their heads, kernels, threads that wait. See hang.h.
+ *
+ * The page is a copy of memory that the program can write, so numbers in it are checked.
+ */
+#include "hang.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number) {
+    const gs_watch_operation *found = &stream->operations[number % GS_WATCH_OPERATIONS];
+    return found->number == number && found->kind != GS_WATCH_NONE ? found : NULL;
+}
+
+const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place) {
+    for (size_t i = 0; i < hang->streams.count; i++)
+        if (hang->streams.data[i].place == place)
+            return &hang->streams.data[i];
+    return NULL;
+}
+
+gs_hang_kernel *gs_hang_kernel_of(gs_hang *hang, const gs_watch_operation *operation) {
+    for (size_t i = 0; i < hang->kernels.count; i++)
+        if (hang->kernels.data[i].operation == operation)
+            return &hang->kernels.data[i];
+    return NULL;
+}
+
+bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *operation) {
+    if (operation->kind != GS_WATCH_WAIT_EVENT || !operation->other || operation->other > GS_WATCH_STREAMS)
+        return false;
+    return operation->until > atomic_load(&hang->page->streams[operation->other - 1].done);
+}
+
+/* ---- streams ---- */
+
+/* Whether an operation can be what the stream stands at. */
+static bool can_wait(const gs_hang *hang, const gs_watch_operation *operation) {
+    switch (operation->kind) {
+    case GS_WATCH_RECORD:
+    case GS_WATCH_WRITE_VALUE:
+        return false;
+    case GS_WATCH_WAIT_EVENT:
+        return gs_hang_waits_for_event(hang, operation);
+    case GS_WATCH_HOST_FUNCTION:
+        return atomic_load(&operation->phase) != 2;
+    default:
+        return true;
+    }
+}
+
+static void find_head(const gs_hang *hang, gs_hang_stream *stream) {
+    uint64_t issued = atomic_load(&stream->stream->issued);
+    stream->head = NULL;
+    for (uint64_t number = stream->first; number <= issued && !stream->head; number++) {
+        const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
+        if (operation && can_wait(hang, operation))
+            stream->head = operation;
+    }
+}
+
+static int by_number(const void *a, const void *b) {
+    return GS_COMPARE(((const gs_hang_stream *)a)->number, ((const gs_hang_stream *)b)->number);
+}
+
+static gs_code find_streams(gs_hang *hang, gs_error *error) {
+    for (uint32_t i = 0; i < GS_WATCH_STREAMS; i++) {
+        const gs_watch_stream *stream = &hang->page->streams[i];
+        uint64_t issued = atomic_load(&stream->issued), done = atomic_load(&stream->done);
+        if (!atomic_load(&stream->handle) || issued <= done)
+            continue;
+        uint64_t kept = issued > GS_WATCH_OPERATIONS ? issued - GS_WATCH_OPERATIONS : 0;
+        gs_hang_stream found = {
+            .stream = stream, .place = i, .number = stream->number, .first = (uint64_t)gs_max_u64(done, kept) + 1};
+        if (!GS_PUSH(&hang->streams, found))
+            return gs_fail_memory(error);
+    }
+    if (hang->streams.count)
+        qsort(hang->streams.data, hang->streams.count, sizeof *hang->streams.data, by_number);
+    for (size_t i = 0; i < hang->streams.count; i++)
+        find_head(hang, &hang->streams.data[i]);
+    return GS_OK;
+}
+
+/* ---- kernels ---- */
+
+static int by_time(const void *a, const void *b) {
+    const gs_hang_kernel *one = a, *other = b;
+    return GS_COMPARE(one->operation->at_ns, other->operation->at_ns);
+}
+
+static gs_code add_kernel(gs_hang *hang, const gs_hang_stream *stream, const gs_watch_operation *operation,
+                          gs_error *error) {
+    gs_hang_kernel kernel = {.operation = operation,
+                             .stream = stream->place,
+                             .stream_number = stream->number,
+                             .grid = GS_DUMP_NONE,
+                             .is_head = stream->head == operation};
+    if (operation->function && operation->function <= GS_WATCH_FUNCTIONS)
+        kernel.function = &hang->page->functions[operation->function - 1];
+    kernel.blocks = (int64_t)operation->shape[0] * operation->shape[1] * operation->shape[2];
+    kernel.threads = (int64_t)operation->shape[3] * operation->shape[4] * operation->shape[5];
+    kernel.name = kernel.function && kernel.function->name[0] ? gs_demangle(kernel.function->name, GS_NAME_ALONE)
+                                                              : strdup("a kernel");
+    if (!kernel.name)
+        return gs_fail_memory(error);
+    gs_make_printable(kernel.name);
+    if (GS_PUSH(&hang->kernels, kernel))
+        return GS_OK;
+    free(kernel.name);
+    return gs_fail_memory(error);
+}
+
+static gs_code find_kernels(gs_hang *hang, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *stream = &hang->streams.data[i];
+        uint64_t issued = atomic_load(&stream->stream->issued);
+        for (uint64_t number = stream->first; number <= issued && code == GS_OK; number++) {
+            const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
+            if (operation && operation->kind == GS_WATCH_KERNEL)
+                code = add_kernel(hang, stream, operation, error);
+        }
+    }
+    if (hang->kernels.count)
+        qsort(hang->kernels.data, hang->kernels.count, sizeof *hang->kernels.data, by_time);
+    return code;
+}
+
+/* ---- threads ---- */
+
+static int by_wait(const void *a, const void *b) {
+    const gs_hang_thread *one = a, *other = b;
+    return GS_COMPARE(other->waited_ns, one->waited_ns);
+}
+
+static gs_code find_threads(gs_hang *hang, gs_error *error) {
+    const gs_watch_page *page = hang->page;
+    for (size_t i = 0; i < GS_WATCH_THREADS; i++) {
+        const gs_watch_thread *thread = &page->threads[i];
+        uint32_t call = atomic_load(&thread->call);
+        gs_hang_thread found = {.thread = thread};
+        if (!atomic_load(&thread->thread))
+            continue;
+        if (call && call <= GS_WATCH_CALLS) {
+            found.call = page->calls[call - 1].name;
+            found.class = (gs_watch_class)page->calls[call - 1].class;
+            found.waited_ns = hang->now_ns - atomic_load(&thread->since_ns);
+        } else if (atomic_load(&thread->polled)) {
+            found.class = GS_WATCH_QUERY;
+            found.waited_ns = hang->now_ns - atomic_load(&thread->polled_ns);
+        }
+        if (found.waited_ns > 0 && !GS_PUSH(&hang->threads, found))
+            return gs_fail_memory(error);
+    }
+    if (hang->threads.count)
+        qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
+    return GS_OK;
+}
+
+gs_code gs_hang_find(gs_hang *hang, gs_watch_page *page, int64_t now_ns, int64_t after_ns, gs_error *error) {
+    *hang = (gs_hang){.page = page, .now_ns = now_ns, .after_ns = after_ns, .dump = {.file = -1}};
+    page->gpu[sizeof page->gpu - 1] = page->program[sizeof page->program - 1] = '\0';
+    for (size_t i = 0; i < GS_WATCH_FUNCTIONS; i++)
+        page->functions[i].name[GS_WATCH_NAME - 1] = '\0';
+    for (size_t i = 0; i < GS_WATCH_CALLS; i++)
+        page->calls[i].name[GS_WATCH_CALL_NAME - 1] = '\0';
+    for (size_t i = 0; i < GS_WATCH_THREADS * GS_WATCH_FRAMES; i++)
+        page->threads[i / GS_WATCH_FRAMES].stack[i % GS_WATCH_FRAMES][GS_WATCH_FRAME - 1] = '\0';
+    hang->gpu = page->gpu[0] ? gs_gpu_open_called(page->gpu, page->sms) : NULL;
+    gs_code code = find_streams(hang, error);
+    if (code == GS_OK)
+        code = find_kernels(hang, error);
+    return code == GS_OK ? find_threads(hang, error) : code;
+}
+
+/* ---- the dump ---- */
+
+static bool is_launch_of(const gs_hang *hang, const gs_hang_kernel *kernel, uint32_t number) {
+    const gs_dump_grid *grid = &hang->dump.grids.data[number];
+    const char *symbol = hang->places.kernels.data[number];
+    const uint32_t *shape = kernel->operation->shape;
+    bool has_name = symbol && kernel->function && kernel->function->name[0];
+    return memcmp(grid->grid, shape, sizeof grid->grid) == 0 &&
+           memcmp(grid->block, shape + 3, sizeof grid->block) == 0 &&
+           (!has_name || strncmp(symbol, kernel->function->name, GS_WATCH_NAME - 1) == 0);
+}
+
+static int by_grid(const void *a, const void *b) {
+    const gs_dump_grid *const *one = a, *const *other = b;
+    return GS_COMPARE((*one)->id, (*other)->id);
+}
+
+/* Grids have ids in their launch order, so each takes the first kernel that is like it and was not taken. */
+static gs_code match_grids(gs_hang *hang, gs_error *error) {
+    size_t count = hang->dump.grids.count;
+    const gs_dump_grid **sorted = calloc(count + 1, sizeof *sorted);
+    if (!sorted)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &hang->dump.grids.data[i];
+    qsort(sorted, count, sizeof *sorted, by_grid);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = (uint32_t)(sorted[i] - hang->dump.grids.data);
+        for (size_t k = 0; k < hang->kernels.count; k++) {
+            gs_hang_kernel *kernel = &hang->kernels.data[k];
+            if (kernel->grid != GS_DUMP_NONE || !is_launch_of(hang, kernel, number))
+                continue;
+            kernel->grid = number;
+            kernel->never_started = gs_max(0, sorted[i]->blocks - 1 - sorted[i]->last);
+            break;
+        }
+    }
+    free(sorted);
+    return GS_OK;
+}
+
+/* A stream is at its kernel in the dump: what was issued before it has ended, but for a programmatic launch. */
+static void move_heads(gs_hang *hang) {
+    for (size_t k = hang->kernels.count; k-- > 0;) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[k];
+        for (size_t i = 0; kernel->grid != GS_DUMP_NONE && i < hang->streams.count; i++)
+            if (hang->streams.data[i].place == kernel->stream) {
+                hang->streams.data[i].first = kernel->operation->number;
+                hang->streams.data[i].head = kernel->operation;
+            }
+    }
+    for (size_t k = 0; k < hang->kernels.count; k++) {
+        gs_hang_kernel *kernel = &hang->kernels.data[k];
+        const gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
+        kernel->is_head = stream && stream->head == kernel->operation;
+    }
+}
+
+gs_code gs_hang_add_dump(gs_hang *hang, const char *path, gs_error *error) {
+    gs_code code = gs_dump_read(&hang->dump, path, error);
+    if (code == GS_OK)
+        code = gs_dump_find_places(&hang->dump, &hang->places, error);
+    hang->has_dump = code == GS_OK;
+    if (code == GS_OK)
+        code = match_grids(hang, error);
+    if (code == GS_OK)
+        move_heads(hang);
+    return code;
+}
+
+void gs_hang_free(gs_hang *hang) {
+    for (size_t i = 0; i < hang->kernels.count; i++)
+        free(hang->kernels.data[i].name);
+    for (size_t i = 0; i < hang->fixes.count; i++)
+        free(hang->fixes.data[i]);
+    free(hang->kernels.data);
+    free(hang->streams.data);
+    free(hang->threads.data);
+    free(hang->fixes.data);
+    free(hang->no_dump);
+    gs_text_free(&hang->said);
+    gs_dump_places_free(&hang->places);
+    gs_dump_free(&hang->dump);
+    gs_gpu_free(hang->gpu);
+    free(hang->page);
+    *hang = (gs_hang){.dump = {.file = -1}};
+}

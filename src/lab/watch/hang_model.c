@@ -1,0 +1,81 @@
+/*
+ * hang_model.c: the kernels at the heads of streams on the model of the GPU: are all their blocks resident together,
+ * and if not, what would help?
+ */
+#include "hang.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_KERNELS = 12, BUDGET = 20000 };
+
+static gs_code add_launch(gs_run *run, const gs_hang *hang, const gs_hang_kernel *kernel, gs_error *error) {
+    const gs_watch_function *function = kernel->function;
+    char word[200];
+    int64_t shared = kernel->operation->shared_bytes + (int64_t)(function ? function->static_shared_bytes : 0);
+    snprintf(word, sizeof word, "kernel=%" PRId64 "x%" PRId64 ",r%d,s%" PRId64 ",l%d", kernel->blocks, kernel->threads,
+             function ? (int)gs_max(1, function->registers) : 32, shared,
+             function ? (int)gs_max(0, function->local_bytes) : 0);
+    gs_launch launch;
+    gs_code code = gs_launch_of_word(word, &launch, error);
+    if (code != GS_OK)
+        return code;
+    int32_t compiled = function ? function->cluster : 1;
+    launch.cluster = (int32_t)gs_max(1, gs_max(compiled, kernel->operation->cluster));
+    launch.priority = hang->page->streams[kernel->stream].priority;
+    if (function && function->carveout_percent >= 0 && function->carveout_percent <= 100)
+        launch.shape.carveout_percent = function->carveout_percent;
+    free(launch.kernel);
+    launch.kernel = strdup(kernel->name);
+    if (!launch.kernel) {
+        gs_launch_clear(&launch);
+        return gs_fail_memory(error);
+    }
+    return gs_run_add_launch(run, &launch, error);
+}
+
+static gs_code fill_run(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
+    gs_code code = GS_OK;
+    size_t count = 0;
+    for (size_t i = 0; i < hang->kernels.count && code == GS_OK && count < MOST_KERNELS; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        /* Without a dump, a programmatic launch behind the head may have started as well. */
+        bool is_there = kernel->is_head || kernel->grid != GS_DUMP_NONE || kernel->operation->is_programmatic;
+        if (!is_there || !kernel->function || !atomic_load(&kernel->function->is_known))
+            continue;
+        fit->kernels[count++] = i;
+        code = add_launch(fit->run, hang, kernel, error);
+    }
+    return code;
+}
+
+gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
+    *fit = (gs_hang_fit){.kernels = calloc(MOST_KERNELS, sizeof *fit->kernels), .run = gs_run_new(error)};
+    gs_error unknown = {.code = GS_OK};
+    if (!fit->kernels || !fit->run)
+        return gs_fail_memory(error);
+    if (!hang->gpu)
+        return GS_OK;
+    gs_code code = fill_run(hang, fit, error);
+    if (code != GS_OK || !fit->run->launches.count || gs_run_name_apart(fit->run, error) != GS_OK)
+        return code;
+    gs_fix_options options = {.kinds = (1u << GS_FIX_KINDS) - 1, .budget = BUDGET};
+    /* What the model refuses leaves the answer open. */
+    fit->is_known = gs_check_all(hang->gpu, fit->run, &options, &fit->answer, &unknown) == GS_OK;
+    fit->fits = fit->is_known && fit->answer.check.in_this_order == GS_ANSWER_YES;
+    if (fit->is_known && !fit->fits && fit->answer.check.here.order.count) {
+        size_t last = fit->answer.check.here.order.data[fit->answer.check.here.order.count - 1];
+        gs_hang_kernel *kernel = &hang->kernels.data[fit->kernels[last]];
+        if (!hang->has_dump)
+            kernel->never_started = fit->answer.check.here.waiting;
+    }
+    return GS_OK;
+}
+
+void gs_hang_fit_free(gs_hang_fit *fit) {
+    gs_check_answer_clear(&fit->answer);
+    gs_run_free(fit->run);
+    free(fit->kernels);
+    *fit = (gs_hang_fit){0};
+}

@@ -1,0 +1,35 @@
+/*
+ * watch.h: `gridsmith watch`: why does a program hang?
+ *
+ *   watch_run.c      runs the program, sees that nothing goes on, asks for a look
+ *   watch_look.c     a look: the page of a process, stacks, a dump of the GPU if the program is to be ended
+ *   hang_facts.c     what hangs: streams, kernels, threads (hang.h)
+ *   hang_code.c      whether the code of a kernel waits for memory
+ *   hang_verdict.c   the cause, in words
+ *   hang_model.c     which kernels cannot be resident together, and what would help
+ *   hang_report.c    the report: text, JSON, a page
+ *   watch_join.c     reports of several ranks put together
+ *
+ * The library that is in front of the driver in the program is described in watch_notes.h, what it tells in
+ * watch_page.h.
+ */
+#ifndef GS_WATCH_H
+#define GS_WATCH_H
+
+#include "base/base.h"
+
+typedef struct gs_watch_options {
+    int64_t after_ns;   /* no progress for this long is a hang */
+    bool aborts;        /* at a hang, look into the GPU, which ends the work there, and end the program */
+    int64_t rank;       /* -1: from the environment */
+    const char *folder; /* where reports are written as files, or NULL */
+} gs_watch_options;
+
+/* Runs a program until it ends, and reports hangs on standard error. `*exit_status` is that of the program. */
+gs_code gs_watch_program(const gs_watch_options *options, char *const *words, int *exit_status, gs_error *error);
+/* Asks the `gridsmith watch` of a process for a report now, and prints it. */
+gs_code gs_watch_now(int64_t process, bool aborts, gs_error *error);
+/* Puts the reports of a folder together. `*is_hang`: some rank hangs. */
+gs_code gs_watch_join(const char *folder, gs_text *text, bool *is_hang, gs_error *error);
+
+#endif

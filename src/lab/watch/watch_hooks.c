@@ -1,0 +1,450 @@
+/*
+ * watch_hooks.c: the hooks of `gridsmith watch`: the calls of the driver that issue work, wait for it, or may wait
+ * for the GPU without saying so. The hook of cuX is named hook_cuX.
+ *
+ * Functions that end in _ptsz and _ptds take stream 0 for the default stream of the thread. Programs get functions by
+ * their exported names, or from cuGetProcAddress, whose result is compared with the exported functions.
+ */
+#include "watch_notes.h"
+
+#include <string.h>
+
+#define NO_STREAM ((const void *)-1)
+
+/* A hooked call: `before` and `after` are statements around it that use `call` and `result`. */
+#define CALL(name, parameters, arguments, stream, object, before, after)                                               \
+    static int(*real_##name) parameters;                                                                               \
+    static uint32_t number_##name;                                                                                     \
+    static int hook_##name parameters {                                                                                \
+        if (!gs_watch_shared)                                                                                          \
+            return real_##name arguments;                                                                              \
+        gs_watch_call call = {.call = number_##name, .per_thread = sizeof #name > 6 && is_per_thread(#name)};          \
+        gs_watch_enter(&call, stream, (uint64_t)(object));                                                             \
+        before;                                                                                                        \
+        int result = real_##name arguments;                                                                            \
+        after;                                                                                                         \
+        gs_watch_leave(&call);                                                                                         \
+        return result;                                                                                                 \
+    }
+#define CALLS(name, parameters, arguments, stream, object, before, after)                                              \
+    CALL(name, parameters, arguments, stream, object, before, after)                                                   \
+    CALL(name##_ptsz, parameters, arguments, stream, object, before, after)
+#define SYNCS(name, parameters, arguments, before, after)                                                              \
+    CALL(name, parameters, arguments, NULL, 0, before, after)                                                          \
+    CALL(name##_ptds, parameters, arguments, NULL, 0, before, after)
+/* A call without a stream that may wait. */
+#define PLAIN(name, parameters, arguments, object)                                                                     \
+    CALL(name, parameters, arguments, NO_STREAM, object, (void)0, (void)0)
+
+static inline bool is_per_thread(const char *name) {
+    size_t length = strlen(name);
+    return strcmp(name + length - 5, "_ptsz") == 0 || strcmp(name + length - 5, "_ptds") == 0;
+}
+
+/* ---- kernels and graphs ---- */
+
+/* CUlaunchConfig and CUlaunchAttribute. */
+typedef struct launch_config {
+    unsigned shape[6], shared_bytes;
+    void *stream;
+    const char *attributes;
+    unsigned attribute_count;
+} launch_config;
+
+enum { ATTRIBUTE_BYTES = 72, ATTRIBUTE_VALUE = 8, COOPERATIVE = 2, CLUSTER = 4, PROGRAMMATIC = 6 };
+
+static void note_cooperative(gs_watch_operation *operation) {
+    if (operation)
+        operation->is_cooperative = 1;
+}
+
+static void note_attributes(gs_watch_operation *operation, const launch_config *config) {
+    for (unsigned i = 0; operation && config->attributes && i < config->attribute_count; i++) {
+        const char *at = config->attributes + (size_t)i * ATTRIBUTE_BYTES;
+        int attribute, value[3];
+        memcpy(&attribute, at, sizeof attribute);
+        memcpy(value, at + ATTRIBUTE_VALUE, sizeof value);
+        if (attribute == COOPERATIVE)
+            operation->is_cooperative = value[0] != 0;
+        if (attribute == PROGRAMMATIC)
+            operation->is_programmatic = value[0] != 0;
+        if (attribute == CLUSTER)
+            operation->cluster = (uint32_t)(value[0] * value[1] * value[2]);
+    }
+}
+
+#define SHAPE ((const unsigned[6]){gx, gy, gz, bx, by, bz})
+#define LAUNCHED                                                                                                       \
+    do {                                                                                                               \
+        gs_watch_issued(&call, result);                                                                                \
+        if (result == GS_CUDA_OK)                                                                                      \
+            gs_watch_kernel_done(&call, function);                                                                     \
+    } while (0)
+
+CALLS(cuLaunchKernel,
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+       void *stream, void **values, void **extra),
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values, extra), stream, (uintptr_t)function,
+      gs_watch_kernel(&call, function, SHAPE, shared), LAUNCHED)
+CALLS(cuLaunchKernelEx, (const launch_config *config, void *function, void **values, void **extra),
+      (config, function, values, extra), config->stream, (uintptr_t)function,
+      (gs_watch_kernel(&call, function, config->shape, config->shared_bytes), note_attributes(call.operation, config)),
+      LAUNCHED)
+CALLS(cuLaunchCooperativeKernel,
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+       void *stream, void **values),
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, (uintptr_t)function,
+      (gs_watch_kernel(&call, function, SHAPE, shared), note_cooperative(call.operation)), LAUNCHED)
+
+#define ISSUE(kind, what)                                                                                              \
+    do {                                                                                                               \
+        gs_watch_operation *made = gs_watch_issue(&call, kind);                                                        \
+        if (made)                                                                                                      \
+            made->object = (uint64_t)(uintptr_t)(what);                                                                \
+    } while (0)
+#define ISSUED gs_watch_issued(&call, result)
+
+CALLS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, (uintptr_t)graph,
+      ISSUE(GS_WATCH_GRAPH, graph), ISSUED)
+
+/* ---- copies and memsets ---- */
+
+#define NOTE_COPY ISSUE(GS_WATCH_COPIES, to)
+/* A copy that has returned has ended, and so has all before it in its stream. */
+#define COPIED                                                                                                         \
+    do {                                                                                                               \
+        ISSUED;                                                                                                        \
+        if (result == GS_CUDA_OK)                                                                                      \
+            gs_watch_stream_done(&call);                                                                               \
+    } while (0)
+
+SYNCS(cuMemcpy, (uint64_t to, uint64_t from, size_t bytes), (to, from, bytes), NOTE_COPY, COPIED)
+CALLS(cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream), stream, to,
+      NOTE_COPY, ISSUED)
+SYNCS(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes), (to, from, bytes), NOTE_COPY, ISSUED)
+CALLS(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream), (to, from, bytes, stream),
+      stream, to, NOTE_COPY, ISSUED)
+SYNCS(cuMemcpyDtoH_v2, (void *to, uint64_t from, size_t bytes), (to, from, bytes), NOTE_COPY, COPIED)
+CALLS(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream), stream,
+      (uintptr_t)to, NOTE_COPY, ISSUED)
+SYNCS(cuMemcpyDtoD_v2, (uint64_t to, uint64_t from, size_t bytes), (to, from, bytes), NOTE_COPY, ISSUED)
+CALLS(cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream), stream,
+      to, NOTE_COPY, ISSUED)
+SYNCS(cuMemsetD8_v2, (uint64_t to, unsigned char value, size_t count), (to, value, count), NOTE_COPY, ISSUED)
+CALLS(cuMemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream), (to, value, count, stream),
+      stream, to, NOTE_COPY, ISSUED)
+SYNCS(cuMemsetD16_v2, (uint64_t to, unsigned short value, size_t count), (to, value, count), NOTE_COPY, ISSUED)
+CALLS(cuMemsetD16Async, (uint64_t to, unsigned short value, size_t count, void *stream), (to, value, count, stream),
+      stream, to, NOTE_COPY, ISSUED)
+SYNCS(cuMemsetD32_v2, (uint64_t to, unsigned value, size_t count), (to, value, count), NOTE_COPY, ISSUED)
+CALLS(cuMemsetD32Async, (uint64_t to, unsigned value, size_t count, void *stream), (to, value, count, stream), stream,
+      to, NOTE_COPY, ISSUED)
+CALLS(cuMemcpy2DAsync_v2, (const void *to, void *stream), (to, stream), stream, 0, NOTE_COPY, ISSUED)
+CALLS(cuMemcpy3DAsync_v2, (const void *to, void *stream), (to, stream), stream, 0, NOTE_COPY, ISSUED)
+
+/* ---- events and streams ---- */
+
+#define RECORDED gs_watch_event_recorded(&call, (uintptr_t)event)
+CALLS(cuEventRecord, (void *event, void *stream), (event, stream), stream, (uintptr_t)event, RECORDED, ISSUED)
+CALLS(cuEventRecordWithFlags, (void *event, void *stream, unsigned flags), (event, stream, flags), stream,
+      (uintptr_t)event, RECORDED, ISSUED)
+CALLS(cuStreamWaitEvent, (void *stream, void *event, unsigned flags), (stream, event, flags), stream, (uintptr_t)event,
+      gs_watch_event_awaited(&call, (uintptr_t)event), ISSUED)
+#define DONE(what)                                                                                                     \
+    do {                                                                                                               \
+        if (result == GS_CUDA_OK)                                                                                      \
+            what;                                                                                                      \
+    } while (0)
+CALL(cuEventSynchronize, (void *event), (event), NO_STREAM, (uintptr_t)event, (void)0,
+     DONE(gs_watch_event_done((uintptr_t)event, false)))
+CALLS(cuStreamSynchronize, (void *stream), (stream), stream, (uintptr_t)stream, (void)0,
+      DONE(gs_watch_stream_done(&call)))
+CALL(cuCtxSynchronize, (void), (), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call, NULL)))
+CALL(cuCtxSynchronize_v2, (void *context), (context), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call, context)))
+
+#define QUERIED(object, done)                                                                                          \
+    do {                                                                                                               \
+        if (result == GS_CUDA_OK)                                                                                      \
+            done;                                                                                                      \
+        gs_watch_polled(&call, (uintptr_t)(object), result != GS_CUDA_NOT_READY);                                      \
+    } while (0)
+CALL(cuEventQuery, (void *event), (event), NO_STREAM, (uintptr_t)event, (void)0,
+     QUERIED(event, gs_watch_event_done((uintptr_t)event, false)))
+CALLS(cuStreamQuery, (void *stream), (stream), stream, (uintptr_t)stream, (void)0,
+      QUERIED(stream, gs_watch_stream_done(&call)))
+CALL(cuEventDestroy_v2, (void *event), (event), NO_STREAM, (uintptr_t)event,
+     gs_watch_event_done((uintptr_t)event, true), (void)0)
+CALL(cuStreamDestroy_v2, (void *stream), (stream), NO_STREAM, (uintptr_t)stream, gs_watch_stream_gone(stream), (void)0)
+
+#define NEW_STREAM(priority) DONE(gs_watch_stream_new(*stream, flags, priority))
+CALL(cuStreamCreate, (void **stream, unsigned flags), (stream, flags), NO_STREAM, 0, (void)0, NEW_STREAM(0))
+CALL(cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority), (stream, flags, priority), NO_STREAM, 0,
+     (void)0, NEW_STREAM(priority))
+
+#define CAPTURES(is) gs_watch_captures(stream, call.per_thread, is)
+CALLS(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode), NO_STREAM, 0, (void)0, DONE(CAPTURES(true)))
+CALLS(cuStreamBeginCaptureToGraph,
+      (void *stream, void *graph, const void *nodes, const void *edges, size_t count, int mode),
+      (stream, graph, nodes, edges, count, mode), NO_STREAM, 0, (void)0, DONE(CAPTURES(true)))
+CALLS(cuStreamEndCapture, (void *stream, void **graph), (stream, graph), NO_STREAM, 0, (void)0, CAPTURES(false))
+
+/* ---- values in memory ---- */
+
+#define VALUE(kind)                                                                                                    \
+    do {                                                                                                               \
+        gs_watch_operation *made = gs_watch_issue(&call, kind);                                                        \
+        if (made) {                                                                                                    \
+            made->object = address;                                                                                    \
+            made->value = (uint32_t)value;                                                                             \
+        }                                                                                                              \
+    } while (0)
+#define VALUES(name, type, kind)                                                                                       \
+    CALLS(name, (void *stream, uint64_t address, type value, unsigned flags), (stream, address, value, flags), stream, \
+          address, VALUE(kind), ISSUED)
+VALUES(cuStreamWaitValue32, uint32_t, GS_WATCH_WAIT_VALUE)
+VALUES(cuStreamWaitValue64, uint64_t, GS_WATCH_WAIT_VALUE)
+VALUES(cuStreamWaitValue32_v2, uint32_t, GS_WATCH_WAIT_VALUE)
+VALUES(cuStreamWaitValue64_v2, uint64_t, GS_WATCH_WAIT_VALUE)
+VALUES(cuStreamWriteValue32, uint32_t, GS_WATCH_WRITE_VALUE)
+VALUES(cuStreamWriteValue64, uint64_t, GS_WATCH_WRITE_VALUE)
+VALUES(cuStreamWriteValue32_v2, uint32_t, GS_WATCH_WRITE_VALUE)
+VALUES(cuStreamWriteValue64_v2, uint64_t, GS_WATCH_WRITE_VALUE)
+
+/* ---- host functions ---- */
+
+static void put_host(gs_watch_call *call, void *stream, void (**function)(void *), void **data) {
+    gs_watch_host *host = gs_watch_host_new(call, stream, *function, *data);
+    if (host) {
+        *function = gs_watch_host_run;
+        *data = host;
+    }
+}
+
+#define HOST(name)                                                                                                     \
+    CALL(name, (void *stream, void (*function)(void *), void *data), (stream, function, data), stream,                 \
+         (uintptr_t)function, put_host(&call, stream, &function, &data), ISSUED)
+HOST(cuLaunchHostFunc)
+HOST(cuLaunchHostFunc_ptsz)
+
+/* ---- memory, limits, modules ---- */
+
+PLAIN(cuMemAlloc_v2, (uint64_t * made, size_t bytes), (made, bytes), bytes)
+PLAIN(cuMemAllocPitch_v2, (uint64_t * made, size_t *pitch, size_t width, size_t height, unsigned element),
+      (made, pitch, width, height, element), width *height)
+PLAIN(cuMemAllocManaged, (uint64_t * made, size_t bytes, unsigned flags), (made, bytes, flags), bytes)
+PLAIN(cuMemAllocHost_v2, (void **made, size_t bytes), (made, bytes), bytes)
+PLAIN(cuMemHostAlloc, (void **made, size_t bytes, unsigned flags), (made, bytes, flags), bytes)
+PLAIN(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags), (memory, bytes, flags), (uintptr_t)memory)
+PLAIN(cuMemHostUnregister, (void *memory), (memory), (uintptr_t)memory)
+PLAIN(cuMemFree_v2, (uint64_t memory), (memory), memory)
+PLAIN(cuMemFreeHost, (void *memory), (memory), (uintptr_t)memory)
+PLAIN(cuMemUnmap, (uint64_t memory, size_t bytes), (memory, bytes), memory)
+PLAIN(cuCtxSetLimit, (int limit, size_t value), (limit, value), limit)
+PLAIN(cuCtxDestroy_v2, (void *context), (context), (uintptr_t)context)
+PLAIN(cuModuleUnload, (void *module), (module), (uintptr_t)module)
+PLAIN(cuLibraryUnload, (void *library), (library), (uintptr_t)library)
+
+#define LOADS(name, parameters, arguments)                                                                             \
+    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)image, gs_watch_image(image), (void)0)
+LOADS(cuModuleLoadData, (void **module, const void *image), (module, image))
+LOADS(cuModuleLoadDataEx, (void **module, const void *image, unsigned count, int *options, void **values),
+      (module, image, count, options, values))
+LOADS(cuModuleLoadFatBinary, (void **module, const void *image), (module, image))
+LOADS(cuLibraryLoadData,
+      (void **library, const void *image, int *jit, void **jit_values, unsigned jit_count, int *options, void **values,
+       unsigned count),
+      (library, image, jit, jit_values, jit_count, options, values, count))
+PLAIN(cuModuleLoad, (void **module, const char *file), (module, file), 0)
+PLAIN(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name), 0)
+PLAIN(cuKernelGetFunction, (void **function, const void *kernel), (function, kernel), (uintptr_t)kernel)
+PLAIN(cuFuncLoad, (void *function), (function), (uintptr_t)function)
+PLAIN(cuFuncGetAttribute, (int *value, int attribute, const void *function), (value, attribute, function),
+      (uintptr_t)function)
+
+/* ---- starting, and asking for functions ---- */
+
+static void start_watching(void);
+
+static int (*real_cuInit)(unsigned);
+static int hook_cuInit(unsigned flags) {
+    int result = real_cuInit(flags);
+    if (result == GS_CUDA_OK && !gs_watch_shared)
+        start_watching();
+    return result;
+}
+
+static void replace_function(void **function);
+
+static int (*real_cuGetProcAddress)(const char *, void **, int, uint64_t);
+static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+    int result = real_cuGetProcAddress(name, function, version, flags);
+    if (result == GS_CUDA_OK && function)
+        replace_function(function);
+    return result;
+}
+
+static int (*real_cuGetProcAddress_v2)(const char *, void **, int, uint64_t, int *);
+static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+    int result = real_cuGetProcAddress_v2(name, function, version, flags, status);
+    if (result == GS_CUDA_OK && function)
+        replace_function(function);
+    return result;
+}
+
+/* ---- the table ---- */
+
+struct hook {
+    const char *name;
+    gs_front_function *hook;
+    void *real; /* address of the real one */
+    uint32_t *number;
+    uint32_t class;
+};
+
+#define HOOK(function, class)                                                                                          \
+    { #function, (gs_front_function *)hook_##function, &real_##function, &number_##function, GS_WATCH_##class }
+#define STREAMED(function, class) HOOK(function, class), HOOK(function##_ptsz, class)
+#define DEFAULT(function, class)  HOOK(function, class), HOOK(function##_ptds, class)
+
+static uint32_t number_cuInit, number_cuGetProcAddress, number_cuGetProcAddress_v2; /* not used */
+
+static const struct hook hooks[] = {
+    STREAMED(cuLaunchKernel, LAUNCH),
+    STREAMED(cuLaunchKernelEx, LAUNCH),
+    STREAMED(cuLaunchCooperativeKernel, LAUNCH),
+    STREAMED(cuGraphLaunch, LAUNCH),
+    DEFAULT(cuMemcpy, COPY),
+    STREAMED(cuMemcpyAsync, COPY),
+    DEFAULT(cuMemcpyHtoD_v2, COPY),
+    STREAMED(cuMemcpyHtoDAsync_v2, COPY),
+    DEFAULT(cuMemcpyDtoH_v2, COPY),
+    STREAMED(cuMemcpyDtoHAsync_v2, COPY),
+    DEFAULT(cuMemcpyDtoD_v2, COPY),
+    STREAMED(cuMemcpyDtoDAsync_v2, COPY),
+    DEFAULT(cuMemsetD8_v2, COPY),
+    STREAMED(cuMemsetD8Async, COPY),
+    DEFAULT(cuMemsetD16_v2, COPY),
+    STREAMED(cuMemsetD16Async, COPY),
+    DEFAULT(cuMemsetD32_v2, COPY),
+    STREAMED(cuMemsetD32Async, COPY),
+    STREAMED(cuMemcpy2DAsync_v2, COPY),
+    STREAMED(cuMemcpy3DAsync_v2, COPY),
+    STREAMED(cuEventRecord, OTHER),
+    STREAMED(cuEventRecordWithFlags, OTHER),
+    STREAMED(cuStreamWaitEvent, OTHER),
+    HOOK(cuEventSynchronize, SYNC),
+    STREAMED(cuStreamSynchronize, SYNC),
+    HOOK(cuCtxSynchronize, SYNC),
+    HOOK(cuCtxSynchronize_v2, SYNC),
+    HOOK(cuEventQuery, QUERY),
+    STREAMED(cuStreamQuery, QUERY),
+    HOOK(cuEventDestroy_v2, OTHER),
+    HOOK(cuStreamDestroy_v2, OTHER),
+    HOOK(cuStreamCreate, OTHER),
+    HOOK(cuStreamCreateWithPriority, OTHER),
+    STREAMED(cuStreamBeginCapture_v2, OTHER),
+    STREAMED(cuStreamBeginCaptureToGraph, OTHER),
+    STREAMED(cuStreamEndCapture, OTHER),
+    STREAMED(cuStreamWaitValue32, OTHER),
+    STREAMED(cuStreamWaitValue64, OTHER),
+    STREAMED(cuStreamWaitValue32_v2, OTHER),
+    STREAMED(cuStreamWaitValue64_v2, OTHER),
+    STREAMED(cuStreamWriteValue32, OTHER),
+    STREAMED(cuStreamWriteValue64, OTHER),
+    STREAMED(cuStreamWriteValue32_v2, OTHER),
+    STREAMED(cuStreamWriteValue64_v2, OTHER),
+    HOOK(cuLaunchHostFunc, OTHER),
+    HOOK(cuLaunchHostFunc_ptsz, OTHER),
+    HOOK(cuMemAlloc_v2, ALLOCATE),
+    HOOK(cuMemAllocPitch_v2, ALLOCATE),
+    HOOK(cuMemAllocManaged, ALLOCATE),
+    HOOK(cuMemAllocHost_v2, ALLOCATE),
+    HOOK(cuMemHostAlloc, ALLOCATE),
+    HOOK(cuMemHostRegister_v2, ALLOCATE),
+    HOOK(cuMemHostUnregister, ALLOCATE),
+    HOOK(cuMemFree_v2, ALLOCATE),
+    HOOK(cuMemFreeHost, ALLOCATE),
+    HOOK(cuMemUnmap, ALLOCATE),
+    HOOK(cuCtxSetLimit, ALLOCATE),
+    HOOK(cuCtxDestroy_v2, ALLOCATE),
+    HOOK(cuModuleUnload, ALLOCATE),
+    HOOK(cuLibraryUnload, ALLOCATE),
+    HOOK(cuModuleLoadData, LOAD),
+    HOOK(cuModuleLoadDataEx, LOAD),
+    HOOK(cuModuleLoadFatBinary, LOAD),
+    HOOK(cuLibraryLoadData, LOAD),
+    HOOK(cuModuleLoad, LOAD),
+    HOOK(cuModuleGetFunction, LOAD),
+    HOOK(cuKernelGetFunction, LOAD),
+    HOOK(cuFuncLoad, LOAD),
+    HOOK(cuFuncGetAttribute, LOAD),
+    HOOK(cuInit, OTHER),
+    HOOK(cuGetProcAddress, OTHER),
+    HOOK(cuGetProcAddress_v2, OTHER),
+};
+
+enum { HOOKS = sizeof hooks / sizeof *hooks };
+
+_Static_assert((int)HOOKS <= (int)GS_WATCH_CALLS, "the page has names for all hooks");
+
+static gs_front_function *real_of(const struct hook *hook) {
+    gs_front_function *real;
+    memcpy(&real, hook->real, sizeof real);
+    return real;
+}
+
+static void replace_function(void **function) {
+    gs_front_function *real;
+    memcpy(&real, function, sizeof real);
+    for (size_t i = 0; real && i < HOOKS; i++)
+        if (real_of(&hooks[i]) == real)
+            memcpy(function, &hooks[i].hook, sizeof hooks[i].hook);
+}
+
+gs_front_function *gs_front_hook(const char *name) {
+    for (size_t i = 0; i < HOOKS; i++)
+        if (strcmp(hooks[i].name, name) == 0 && real_of(&hooks[i]))
+            return hooks[i].hook;
+    return NULL;
+}
+
+static void start_watching(void) {
+    const char *names[HOOKS];
+    uint32_t classes[HOOKS];
+    for (size_t i = 0; i < HOOKS; i++) {
+        names[i] = hooks[i].name;
+        classes[i] = hooks[i].class;
+    }
+    if (gs_watch_start(names, classes, HOOKS))
+        gs_watch_helper_start();
+}
+
+#define FIND(function) find_function(#function, &gs_watch_driver_functions.function)
+
+static void find_function(const char *name, void *into) {
+    gs_front_function *found = gs_front_driver_symbol(name);
+    memcpy(into, &found, sizeof found);
+}
+
+void gs_front_ready(bool has_driver) {
+    for (size_t i = 0; i < HOOKS && has_driver; i++) {
+        find_function(hooks[i].name, hooks[i].real);
+        *hooks[i].number = (uint32_t)i;
+    }
+    if (!has_driver)
+        return;
+    FIND(cuFuncGetAttribute);
+    FIND(cuFuncGetName);
+    FIND(cuKernelGetFunction);
+    FIND(cuKernelGetName);
+    FIND(cuKernelGetAttribute);
+    FIND(cuFuncIsLoaded);
+    FIND(cuCtxGetCurrent);
+    FIND(cuCtxSetCurrent);
+    FIND(cuStreamQuery);
+    FIND(cuStreamIsCapturing);
+    FIND(cuThreadExchangeStreamCaptureMode);
+    FIND(cuCtxGetDevice);
+    FIND(cuDeviceGetName);
+    FIND(cuDeviceGetAttribute);
+}

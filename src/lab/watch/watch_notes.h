@@ -1,0 +1,93 @@
+/*
+ * watch_notes.h: the library of `gridsmith watch`, a libcuda.so.1 in front of the driver (src/kernels/front).
+ *
+ *   watch_hooks.c    the hooks, and cuGetProcAddress, which hands them out
+ *   watch_notes.c    what a hook notes in the page
+ *   watch_helper.c   a thread that asks for the stacks of other threads and queries streams, when it is told to
+ *
+ * It never waits for the GPU by itself, and issues nothing. It needs only the C library.
+ */
+#ifndef GS_WATCH_NOTES_H
+#define GS_WATCH_NOTES_H
+
+#include "kernels/front/front.h"
+#include "watch_page.h"
+
+/* Functions of the driver that are called here; NULL if the driver lacks them. */
+typedef struct gs_watch_driver {
+    int (*cuFuncGetAttribute)(int *, int, const void *);
+    int (*cuFuncGetName)(const char **, const void *);
+    int (*cuKernelGetFunction)(void **, const void *);
+    int (*cuKernelGetName)(const char **, const void *);
+    int (*cuKernelGetAttribute)(int *, int, const void *, int);
+    int (*cuFuncIsLoaded)(int *, const void *);
+    int (*cuCtxGetCurrent)(void **);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuStreamQuery)(void *);
+    int (*cuStreamIsCapturing)(void *, int *);
+    int (*cuThreadExchangeStreamCaptureMode)(int *);
+    int (*cuCtxGetDevice)(int *);
+    int (*cuDeviceGetName)(char *, int, int);
+    int (*cuDeviceGetAttribute)(int *, int, int);
+} gs_watch_driver;
+
+extern gs_watch_driver gs_watch_driver_functions;
+extern gs_watch_page *gs_watch_shared; /* NULL: nothing is noted */
+
+/* A call of the driver that is hooked. */
+typedef struct gs_watch_call {
+    uint32_t call; /* its place in `calls` */
+    bool per_thread;
+    gs_watch_thread *thread;
+    uint32_t before; /* the call that this one is made within */
+    int64_t at_ns;
+    gs_watch_stream *stream; /* NULL: without a stream */
+    gs_watch_operation *operation;
+    uint64_t number; /* of the operation, or the last one of the stream when the call began */
+} gs_watch_call;
+
+/* CUDA starts. False: nothing is noted, or already is. */
+bool gs_watch_start(const char *const *names, const uint32_t *classes, uint32_t count);
+int64_t gs_watch_now_ns(void);
+gs_watch_thread *gs_watch_own_thread(void); /* NULL: too many threads */
+/* Before and after a call of the driver. */
+void gs_watch_enter(gs_watch_call *call, const void *stream, uint64_t object);
+void gs_watch_leave(gs_watch_call *call);
+/* The call issues an operation to its stream. */
+gs_watch_operation *gs_watch_issue(gs_watch_call *call, gs_watch_kind kind);
+/* The operation is complete in the page; or the call failed. */
+void gs_watch_issued(gs_watch_call *call, int result);
+
+/* An image that is loaded, for those who look at the code of kernels. */
+void gs_watch_image(const void *image);
+void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
+void gs_watch_kernel_done(gs_watch_call *call, const void *function);
+void gs_watch_event_recorded(gs_watch_call *call, uint64_t event);
+void gs_watch_event_awaited(gs_watch_call *call, uint64_t event);
+void gs_watch_event_done(uint64_t event, bool is_forgotten);
+/* The stream, or all streams of a context (NULL: of the current one), have ended all operations that were issued before
+   the call began. */
+void gs_watch_stream_done(gs_watch_call *call);
+void gs_watch_all_done(gs_watch_call *call, const void *context);
+void gs_watch_polled(gs_watch_call *call, uint64_t object, bool is_ready);
+void gs_watch_stream_new(const void *stream, unsigned flags, int priority);
+void gs_watch_stream_gone(const void *stream);
+void gs_watch_captures(const void *stream, bool per_thread, bool captures);
+
+/* The host function of an operation; the driver gets this in its place. */
+typedef struct gs_watch_host {
+    void (*function)(void *);
+    void *data;
+    gs_watch_stream *stream;
+    gs_watch_operation *operation;
+    uint64_t number;
+} gs_watch_host;
+/* NULL: it is not watched, because the stream captures or there is no memory. */
+gs_watch_host *gs_watch_host_new(gs_watch_call *call, void *stream, void (*function)(void *), void *data);
+void gs_watch_host_run(void *host);
+
+/* ---- watch_helper.c ---- */
+
+void gs_watch_helper_start(void);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * change.h: what the files about what-ifs share: a plan is the part of a program, operation by operation in the order
+ * of the host, as it would be issued. Changes are made in the plan; a run is made of it, and played.
+ */
+#ifndef GS_CHANGE_H
+#define GS_CHANGE_H
+
+#include "explain.h"
+
+typedef struct gs_issue_planned {
+    size_t operation; /* of the recorded run */
+    size_t step;
+    int64_t gap_ns;     /* how long after the operation before it the host issues it */
+    int64_t slack_ns;   /* of `waits_for_all`: how long after the end of all before it */
+    int64_t at_ns;      /* so it is issued */
+    bool waits_for_all; /* the host waited until all before it had ended */
+    bool is_with_last;  /* issued by the same call as the one before: a node of a graph */
+    bool is_chosen;     /* by the patterns of a change */
+    const char *stream; /* NULL: a stream of its own */
+    int32_t priority;
+    size_t joins; /* the number in the plan of another one that it waits for; SIZE_MAX: none */
+} gs_issue_planned;
+
+typedef struct gs_plan {
+    gs_issue_planned *data;
+    size_t count;
+    size_t steps;
+    gs_strings strings; /* names of streams */
+    const gs_gpu *gpu;  /* another one; NULL: that of the recording */
+    int32_t sms;        /* of a green context; 0: all */
+    double slower;      /* how many times as long launches take that fill the GPU; 0: as long */
+    bool is_never_late;
+    bool is_beside; /* operations may run side by side that did not before */
+    bool is_turned; /* and steps do */
+} gs_plan;
+
+/* Launches and copies are alike if these are equal. */
+uint64_t gs_operation_kind(const gs_run *run, size_t operation);
+
+/* The time of a step is taken from the end of the step with this number, from 0, to the end of the last one; an even
+   number of steps where there are enough. */
+static inline size_t gs_plan_timed_from(const gs_plan *plan) {
+    return plan->steps % 2 ? (plan->steps > 4 ? 2 : 0) : 1;
+}
+
+/* The plan of a part as it was recorded, of at most so many steps. The caller clears it. */
+gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_plan *plan, gs_error *error);
+void gs_plan_clear(gs_plan *plan);
+
+/* Makes one change. GS_E_USAGE: its pattern matches nothing. */
+gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_change *change, gs_plan *plan,
+                       gs_error *error);
+
+/* Sets `at_ns`. `ends_ns`: when each operation of the plan ends, for those that wait for all; NULL: not known yet. Sets
+   `*has_moved` to whether a time has changed. */
+void gs_plan_issue(gs_plan *plan, const int64_t *ends_ns, bool *has_moved);
+
+/* How many launches of a step are of kernels that another GPU cannot run: they are made for another architecture, or
+   need more than it has. */
+int64_t gs_plan_foreign(const gs_recorded_program *program, const gs_plan *plan);
+
+/* The run of a plan. The caller frees it. `numbers`, which may be NULL: by number in the plan, its operation there. */
+gs_run *gs_plan_run(const gs_recorded_program *program, const gs_plan *plan, size_t *numbers, gs_error *error);
+
+#endif

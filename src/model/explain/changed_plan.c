@@ -1,0 +1,240 @@
+/*
+ * changed_plan.c: when the host issues the operations of a plan, and the run that a plan is.
+ *
+ * The host takes as long from one operation to the next as it did in the recording. Where it had waited for the GPU, it
+ * goes on when all has ended; that is known only after the run was played, so it is played again with the new times.
+ */
+#include "change.h"
+
+#include <stdlib.h>
+
+enum { GRAPH_LAUNCH_NS = 10000 }; /* the call that launches a graph takes at least this */
+
+/* ---- the host ---- */
+
+static int64_t issue_time(const gs_plan *plan, size_t number, int64_t before_ns, int64_t ended_ns) {
+    const gs_issue_planned *planned = &plan->data[number];
+    bool begins_graph = number + 1 < plan->count && plan->data[number + 1].is_with_last;
+    if (!number)
+        return 0;
+    if (planned->is_with_last)
+        return before_ns;
+    if (plan->is_never_late)
+        return before_ns + 1;
+    if (planned->waits_for_all && ended_ns != GS_NO_TIME)
+        return gs_max(before_ns + 1, ended_ns + planned->slack_ns);
+    return before_ns + gs_max(begins_graph ? GRAPH_LAUNCH_NS : 1, planned->gap_ns);
+}
+
+void gs_plan_issue(gs_plan *plan, const int64_t *ends_ns, bool *has_moved) {
+    int64_t before_ns = 0, ended_ns = GS_NO_TIME;
+    *has_moved = false;
+    for (size_t i = 0; i < plan->count; i++) {
+        int64_t at_ns = issue_time(plan, i, before_ns, ended_ns);
+        *has_moved = *has_moved || at_ns != plan->data[i].at_ns;
+        plan->data[i].at_ns = before_ns = at_ns;
+        if (ends_ns)
+            ended_ns = gs_max(ended_ns, ends_ns[i]);
+    }
+}
+
+/* ---- another GPU ---- */
+
+/* The architecture in the name of a kernel, 90 for "nvjet_sm90_..."; 0: none. */
+static int named_architecture(const char *kernel) {
+    const char *at = strstr(kernel, "sm");
+    for (; at; at = strstr(at + 2, "sm")) {
+        const char *digits = at + 2 + (at[2] == '_');
+        int number = atoi(digits);
+        if (number >= 50 && number < 200)
+            return number;
+    }
+    return 0;
+}
+
+/* Code for 9.0 and later runs only on GPUs of the same generation. */
+static bool is_made_for_other(const gs_gpu *gpu, const char *kernel) {
+    int major = 0, minor = 0, named = named_architecture(kernel);
+    if (!named || !gpu->compute_capability || sscanf(gpu->compute_capability, "%d.%d", &major, &minor) != 2)
+        return false;
+    return named > 10 * major + minor || (named >= 90 && named / 10 != major);
+}
+
+static bool never_fits(const gs_gpu *gpu, const gs_launch *launch) {
+    gs_need need;
+    gs_error error;
+    return gs_need_of(gpu, &launch->shape, &need, &error) != GS_OK;
+}
+
+int64_t gs_plan_foreign(const gs_recorded_program *program, const gs_plan *plan) {
+    int64_t foreign = 0;
+    for (size_t i = 0; i < plan->count && plan->gpu && plan->data[i].step == 0; i++) {
+        if (plan->data[i].operation >= program->run->launches.count)
+            continue;
+        const gs_launch *launch = &program->run->launches.data[plan->data[i].operation];
+        foreign += is_made_for_other(plan->gpu, launch->kernel) || never_fits(plan->gpu, launch);
+    }
+    return foreign;
+}
+
+/* A launch that cannot run there is played as one that needs little. */
+static void fit_launch(const gs_gpu *gpu, gs_launch *launch) {
+    if (launch->cluster > 1 && !gs_gpu_has_clusters(gpu))
+        launch->cluster = 1;
+    if (!never_fits(gpu, launch))
+        return;
+    launch->cluster = 1;
+    launch->shape.threads = (int32_t)gs_min(launch->shape.threads, gpu->limits.threads_per_block);
+    launch->shape.registers = (int32_t)gs_min(launch->shape.registers, GS_WORD_REGISTERS);
+    launch->shape.shared_bytes = launch->shape.local_bytes = 0;
+    launch->shape.carveout_percent = GS_NO_CARVEOUT;
+}
+
+/* ---- the run ---- */
+
+struct making {
+    const gs_recorded_program *program;
+    const gs_plan *plan;
+    gs_run *run;
+    size_t *places;  /* by operation of the recording: its number in the plan; SIZE_MAX: it is not in it */
+    gs_edge *edges;  /* by number in the plan: an edge to it */
+    int32_t green;   /* the new green context; -1: none */
+    int64_t from_ns; /* the time of the recording at which the plan begins */
+};
+
+/* A green context of the SMs with the lowest numbers. */
+static gs_code add_green(struct making *making, gs_error *error) {
+    gs_green_contexts *contexts = &making->run->green_contexts;
+    int32_t sms = making->plan->sms, before = contexts->count ? contexts->ends[contexts->count - 1] : 0;
+    int16_t *more = realloc(contexts->sms, (size_t)(before + sms) * sizeof *more);
+    if (more)
+        contexts->sms = more;
+    int32_t *ends = realloc(contexts->ends, (size_t)(contexts->count + 1) * sizeof *ends);
+    if (ends)
+        contexts->ends = ends;
+    if (!more || !ends)
+        return gs_fail_memory(error);
+    for (int32_t i = 0; i < sms; i++)
+        contexts->sms[before + i] = (int16_t)i;
+    contexts->ends[contexts->count] = before + sms;
+    making->green = contexts->count++;
+    return GS_OK;
+}
+
+static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, gs_error *error) {
+    const gs_run *from = making->program->run;
+    const gs_issue_planned *planned = &making->plan->data[number];
+    const gs_issue *recorded = gs_run_issue(from, planned->operation);
+    gs_code code = GS_OK;
+    for (size_t i = recorded->after; i < (size_t)recorded->after + recorded->after_count && code == GS_OK; i++) {
+        size_t place = making->places[gs_run_operation(from, &from->edges.data[i])];
+        if (place == SIZE_MAX || place >= number)
+            continue;
+        gs_edge edge = making->edges[place];
+        edge.when = from->edges.data[i].when;
+        code = gs_run_add_edge(making->run, issue, edge, error);
+    }
+    if (code == GS_OK && planned->joins != SIZE_MAX)
+        code = gs_run_add_edge(making->run, issue, making->edges[planned->joins], error);
+    return code;
+}
+
+/* When it is issued, and when it was measured, since the beginning of the plan. */
+static void set_times(const struct making *making, const gs_issue_planned *planned, gs_issue *issue) {
+    issue->at_ns = planned->at_ns;
+    if (!gs_measured_ns(issue))
+        return;
+    issue->start_ns -= making->from_ns;
+    issue->end_ns -= making->from_ns;
+}
+
+/* How long the launch takes: alone, and with fewer SMs. */
+static void set_duration(const struct making *making, size_t launch, gs_issue *issue) {
+    const gs_alone *alone = making->program->alone ? &making->program->alone[launch] : NULL;
+    if (!alone || !alone->ns)
+        return;
+    double slower = making->plan->slower * (alone->share < 1 ? alone->share : 1);
+    issue->end_ns = issue->start_ns + (slower > 1 ? (int64_t)((double)alone->ns * slower) : alone->ns);
+}
+
+static gs_code add_launch(struct making *making, size_t number, gs_error *error) {
+    const gs_issue_planned *planned = &making->plan->data[number];
+    gs_launch launch = making->program->run->launches.data[planned->operation];
+    gs_launch_facts facts = launch.issue.facts ? *launch.issue.facts : gs_launch_facts_none();
+    launch.stream = (char *)(uintptr_t)planned->stream;
+    launch.stream_is_number = false;
+    launch.priority = planned->priority;
+    set_times(making, planned, &launch.issue);
+    if (making->plan->gpu)
+        fit_launch(making->plan->gpu, &launch);
+    if (making->green >= 0) {
+        facts.green_context = making->green;
+        launch.issue.facts = &facts;
+    }
+    set_duration(making, planned->operation, &launch.issue);
+    gs_run *run = making->run;
+    making->edges[number] = (gs_edge){.number = (uint32_t)run->launches.count, .when = GS_AT_END};
+    gs_code code = gs_run_copy_launch(run, &launch, error);
+    return code == GS_OK ? add_edges(making, number, &run->launches.data[run->launches.count - 1].issue, error) : code;
+}
+
+static gs_code add_copy(struct making *making, size_t number, gs_error *error) {
+    const gs_issue_planned *planned = &making->plan->data[number];
+    const gs_run *from = making->program->run;
+    gs_copy copy = from->copies.data[planned->operation - from->launches.count];
+    copy.stream = (char *)(uintptr_t)planned->stream;
+    copy.stream_is_number = false;
+    set_times(making, planned, &copy.issue);
+    gs_run *run = making->run;
+    making->edges[number] = (gs_edge){.number = (uint32_t)run->copies.count, .is_copy = true, .when = GS_AT_END};
+    gs_code code = gs_run_add_copy(run, &copy, error);
+    return code == GS_OK ? add_edges(making, number, &run->copies.data[run->copies.count - 1].issue, error) : code;
+}
+
+/* What is taken from the recording as a whole cannot be found in a part with changes. */
+static void keep_pace(gs_run *run, const gs_pace *pace) {
+    const gs_gaps *gaps = &pace->gaps;
+    const int64_t all[] = {pace->latency_ns, gaps->stream_ns,     gaps->graph_ns,
+                           gaps->copy_ns,    gaps->after_copy_ns, gaps->tail_ns};
+    run->has_pace = true;
+    memcpy(run->pace_ns, all, sizeof all);
+}
+
+static gs_code make_run(struct making *making, gs_error *error) {
+    const gs_run *from = making->program->run;
+    size_t operations = from->launches.count + from->copies.count;
+    making->places = malloc((operations + 1) * sizeof *making->places);
+    making->edges = calloc(making->plan->count + 1, sizeof *making->edges);
+    making->run->gpu = from->gpu ? strdup(from->gpu) : NULL;
+    if (!making->places || !making->edges || (from->gpu && !making->run->gpu) ||
+        !gs_green_copy(&making->run->green_contexts, &from->green_contexts))
+        return gs_fail_memory(error);
+    making->run->connections = from->connections;
+    keep_pace(making->run, making->program->pace);
+    if (making->plan->count) {
+        const gs_issue *first = gs_run_issue(from, making->plan->data[0].operation);
+        making->from_ns = first->at_ns != GS_NO_TIME ? first->at_ns : making->program->part->from_ns;
+    }
+    gs_code code = making->plan->sms ? add_green(making, error) : GS_OK;
+    for (size_t i = 0; i < operations; i++)
+        making->places[i] = SIZE_MAX;
+    for (size_t i = 0; i < making->plan->count && code == GS_OK; i++) {
+        size_t operation = making->plan->data[i].operation;
+        making->places[operation] = i;
+        code = operation < from->launches.count ? add_launch(making, i, error) : add_copy(making, i, error);
+    }
+    return code;
+}
+
+gs_run *gs_plan_run(const gs_recorded_program *program, const gs_plan *plan, size_t *numbers, gs_error *error) {
+    struct making making = {.program = program, .plan = plan, .run = gs_run_new(error), .green = -1};
+    gs_code code = making.run ? make_run(&making, error) : GS_E_MEMORY;
+    for (size_t i = 0; i < plan->count && code == GS_OK && numbers; i++)
+        numbers[i] = gs_run_operation(making.run, &making.edges[i]);
+    free(making.places);
+    free(making.edges);
+    if (code == GS_OK)
+        return making.run;
+    gs_run_free(making.run);
+    return NULL;
+}

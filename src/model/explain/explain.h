@@ -1,0 +1,239 @@
+/*
+ * explain.h: what limits a recorded program, and what would help.
+ *
+ *   steps.c          the part of a recording that is looked at: the steps that repeat, or a range of time
+ *   account.c        how much of that time the GPU was busy, and what it waited for in the rest
+ *   kernel_rows.c    the kernels by time: waves, occupancy, waits
+ *   alone.c          how long launches take alone
+ *   what_if.c        changes of a program, read from words: "graph", "streams=2"
+ *   change.c         changes made in a plan (change.h): the part, operation by operation, as it would be issued
+ *   changed_plan.c   when the host issues the operations of a plan; and its run
+ *   outcome.c        the changed program, played
+ *   advice.c         the changes that would help, the largest gain first
+ *   explained.c      all of it
+ *
+ * Times of the recording are used as they are. Only what-ifs are played by the engine.
+ */
+#ifndef GS_EXPLAIN_H
+#define GS_EXPLAIN_H
+
+#include "model/timeline/timeline.h"
+
+/* ---- the part ---- */
+
+/* Operations in the order in which the host issued them. */
+typedef struct gs_sequence {
+    size_t *data; /* numbers of operations: launches, then copies */
+    size_t count;
+} gs_sequence;
+
+gs_code gs_sequence_of(const gs_run *run, gs_sequence *order, gs_error *error);
+void gs_sequence_clear(gs_sequence *order);
+
+/* The operations from `first` to before `last` of the order. They are steps of `period` operations each; 0: nothing
+   repeats. The part begins when its first operation starts, and ends when the operation after it starts, or when all
+   its operations have ended. */
+typedef struct gs_part {
+    size_t first, last, period;
+    int64_t from_ns, to_ns;
+} gs_part;
+
+static inline size_t gs_part_steps(const gs_part *part) {
+    return part->period ? (part->last - part->first) / part->period : 0;
+}
+
+/* Finds the steps that repeat, without those at the beginning that are slower. If there are none, the part is all. */
+gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
+
+/* A part by words: "all", "steps=A-B" of the steps that repeat, "ms=A-B" since the start of the recording. */
+gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error);
+
+/* ---- the account ---- */
+
+/* Why no kernel ran. */
+typedef enum gs_idle {
+    GS_IDLE_COPY,  /* a copy or memset ran */
+    GS_IDLE_HOST,  /* the host had not issued the next operation, or that had not reached the GPU */
+    GS_IDLE_GAP,   /* the next operation was ready to start: what passes from one to the next */
+    GS_IDLE_OTHER, /* the next operation waited longer than that: for something that is not recorded */
+    GS_IDLES
+} gs_idle;
+
+/* "copies", "host" and so on, as in files. */
+const char *gs_idle_name(gs_idle idle);
+
+/* busy_ns and all of idle_ns together are span_ns. */
+typedef struct gs_time_account {
+    int64_t span_ns, busy_ns, idle_ns[GS_IDLES];
+    int64_t kernel_ns;       /* of all kernels together: more than busy_ns if they run side by side */
+    int64_t alone_ns;        /* of the launches of the part, as if each had the GPU to itself */
+    double filled;           /* of the SM time while busy: the share that is taken by blocks, at most 1 */
+    int64_t launches, small; /* launches; those that do not fill the GPU once */
+    int64_t copies, memsets;
+} gs_time_account;
+
+/* `played`: the timeline of the run, for its pace and how much of the GPU launches take. */
+gs_code gs_time_account_of(const gs_run *run, const gs_sequence *order, const gs_part *part, const gs_timeline *played,
+                           gs_time_account *account, gs_error *error);
+
+/* ---- kernels ---- */
+
+typedef struct gs_kernel_row {
+    const char *kernel, *name; /* as in the run; short */
+    int64_t launches, ns;
+    int64_t least_blocks, most_blocks;
+    double waves;     /* of blocks on the GPU, on average */
+    double tail;      /* the share of SM time that is lost because the last wave is not full; on average over time */
+    double occupancy; /* warps, of those that an SM takes, if its blocks fill SMs */
+    unsigned limits;  /* GS_LIMIT_ bits */
+    int64_t waits;    /* launches that waited for something else than the kernel before them in their stream */
+    int64_t wait_ns;  /* the sum of the most frequent reason */
+    gs_reason reason; /* that one */
+} gs_kernel_row;
+
+typedef struct gs_kernel_rows {
+    gs_kernel_row *data; /* the longest total first */
+    size_t count, capacity;
+} gs_kernel_rows;
+
+/* `followed`: the timeline in which each launch is ready when it was in the recording. The caller frees data. */
+gs_code gs_kernel_rows_of(const gs_gpu *gpu, const gs_run *run, const gs_sequence *order, const gs_part *part,
+                          const gs_timeline *followed, const gs_short_names *names, gs_kernel_rows *rows,
+                          gs_error *error);
+
+/* ---- what if ---- */
+
+typedef enum gs_program_change_kind {
+    GS_CHANGE_GRAPH,    /* each step is a CUDA graph */
+    GS_CHANGE_HOST,     /* the host is faster, or never late */
+    GS_CHANGE_STREAMS,  /* steps on several streams in turn; or some operations on a stream of their own */
+    GS_CHANGE_ORDER,    /* some operations are issued as early as possible */
+    GS_CHANGE_PRIORITY, /* of some launches */
+    GS_CHANGE_SMS,      /* a green context with so many SMs */
+    GS_CHANGE_GPU       /* another GPU */
+} gs_program_change_kind;
+
+typedef struct gs_program_change {
+    gs_program_change_kind kind;
+    double factor;      /* HOST: how many times as fast; 0: never late */
+    int32_t number;     /* STREAMS, PRIORITY, SMS; 0: by patterns */
+    char patterns[200]; /* of kernels, as of a shell, separated by +; "copy" and "memset" are copies and memsets */
+    char words[240];    /* as it was given */
+} gs_program_change;
+
+enum { GS_WHAT_IF_CHANGES = 8 };
+
+/* Changes that are made together. */
+typedef struct gs_what_if {
+    gs_program_change changes[GS_WHAT_IF_CHANGES];
+    size_t count;
+    const gs_gpu *gpu; /* another one; NULL: the same */
+} gs_what_if;
+
+/* "graph", "host=never-late", "host=2x", "streams=2", "streams=*softmax*+copy", "order=*nccl*:first",
+   "priority=*nccl*:-1", "sms=112", "gpu=a100", or several of these, separated by commas. */
+gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error);
+
+/* The name after "gpu=", or NULL: whoever reads opens it, and sets `gpu`. */
+const char *gs_what_if_gpu(const gs_what_if *what_if);
+
+/* What is known of a launch alone. */
+typedef struct gs_alone {
+    int64_t ns;   /* how long it takes; 0: not known */
+    double share; /* of the GPU: see gs_operation */
+} gs_alone;
+
+/* By launch. `played`: the timeline of the run. The caller frees it. NULL: out of memory. */
+gs_alone *gs_alone_of(const gs_run *run, const gs_timeline *played, gs_error *error);
+
+/* A program and its GPU, as it was recorded. */
+typedef struct gs_recorded_program {
+    const gs_gpu *gpu, *recorded_on;
+    const gs_run *run;
+    const gs_sequence *order;
+    const gs_part *part;
+    const gs_pace *pace;
+    const gs_short_names *names; /* patterns match these too; or NULL */
+    const gs_alone *alone;       /* by launch; NULL: launches take as long as measured */
+    bool is_host_bound;          /* the GPU waits for the host for more than a fifth of the time */
+    int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
+} gs_recorded_program;
+
+/* How long a step takes, or the part if nothing repeats. The true time is between the two, if kernels that would run
+   side by side do not slow each other down (`least`), or so much that nothing is gained (`most`). */
+typedef struct gs_outcome {
+    int64_t least_ns, most_ns;
+    double loss;      /* of what is saved: what kernels lose that slow each other down; -1: not known */
+    int64_t saved_ns; /* by kernels side by side, in a step */
+    int64_t unscheduled_ns, unscheduled_saved_ns; /* the same by the null model: no scheduler, and SMs without end */
+    int64_t foreign; /* launches of a step that another GPU cannot run: their kernels are made for other GPUs */
+} gs_outcome;
+
+/* `what_if` NULL: as recorded; then `base` is NULL. Otherwise that one: where kernels ran side by side in it, it shows
+   how they slow each other down, and there is no interval. */
+gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, const gs_outcome *base,
+               gs_outcome *outcome, gs_error *error);
+
+/* Learns from how long a step really takes how kernels that run side by side slow each other down: `loss` of `base`. */
+void gs_outcome_learn(gs_outcome *base, int64_t step_ns);
+
+/* The first steps of a part with the changes made, as a run that can be played. The caller frees it. */
+gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *what_if, gs_error *error);
+
+/* The same for a recording, of which the steps are found. */
+gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const char *range,
+                        const gs_what_if *what_if, gs_error *error);
+
+/* ---- advice ---- */
+
+typedef struct gs_advice {
+    char words[240];           /* as --what-if takes it; "" if it is none */
+    char sentence[400];        /* what to do */
+    int64_t least_ns, most_ns; /* a step then takes */
+} gs_advice;
+
+typedef struct gs_advices {
+    gs_advice *data; /* the largest gain first */
+    size_t count, capacity;
+} gs_advices;
+
+/* ---- all of it ---- */
+
+/* Kernels side by side: the time that this saves in a step, or in the part. */
+typedef struct gs_overlap_account {
+    int64_t achieved_ns;
+    int64_t by_dependencies_ns; /* if the host were never late, and SMs without end */
+    int64_t by_resources_ns;    /* if the host were never late, on this GPU */
+} gs_overlap_account;
+
+typedef struct gs_explained {
+    gs_sequence order;
+    gs_part part;
+    gs_pace pace;
+    gs_time_account account;
+    gs_short_names names;
+    gs_kernel_rows kernels;
+    gs_overlap_account overlap;
+    int64_t recorded_ns; /* a step; the part if nothing repeats */
+    int64_t step_ns;     /* the same without a recorder, if that is known */
+    int64_t played_ns;   /* the same, played without a change */
+    double loss;         /* see gs_outcome */
+    gs_advices advices;
+    gs_outcome *outcomes; /* of the what-ifs that were asked for */
+    size_t outcome_count;
+} gs_explained;
+
+typedef struct gs_explain_options {
+    const char *range; /* NULL: the steps that repeat */
+    int64_t step_ns;   /* how long a step takes without a recorder; 0: as recorded */
+    const gs_what_if *what_ifs;
+    size_t what_if_count;
+    bool has_advice;
+} gs_explain_options;
+
+/* GS_E_USAGE: the run has no launches with start_us and end_us. The caller clears the result. */
+gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
+                   gs_explained *explained, gs_error *error);
+void gs_explained_clear(gs_explained *explained);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * explained.c: what limits a recorded program, and what would help: the parts of the answer, one after the other.
+ */
+#include "advice.h"
+#include "explain.h"
+
+#include <stdlib.h>
+
+static gs_code make_names(const gs_run *run, gs_short_names *names, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
+        code = gs_short_names_add(names, run->launches.data[i].kernel, error);
+    return code == GS_OK ? gs_short_names_make(names, error) : code;
+}
+
+static gs_code check_measured(const gs_run *run, gs_error *error) {
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (gs_measured_ns(&run->launches.data[i].issue))
+            return GS_OK;
+    return gs_fail(error, GS_E_USAGE,
+                   "nothing to explain: no launch has start_us and end_us; record a program with 'gridsmith trace' "
+                   "through CUPTI");
+}
+
+/* What is taken from the recording as it is. */
+static gs_code look_at_recording(const gs_recorded_program *program, gs_explained *explained, gs_alone **alone,
+                                 gs_error *error) {
+    gs_timeline played = {0}, followed = {0};
+    const gs_run *run = program->run;
+    gs_code code = gs_timeline_play(program->recorded_on, program->recorded_on, run, program->pace, &played, error);
+    if (code == GS_OK)
+        code = gs_timeline_follow(program->recorded_on, run, &played, &followed, error);
+    if (code == GS_OK)
+        code = gs_time_account_of(run, program->order, program->part, &played, &explained->account, error);
+    if (code == GS_OK)
+        code = gs_kernel_rows_of(program->recorded_on, run, program->order, program->part, &followed, &explained->names,
+                                 &explained->kernels, error);
+    if (code == GS_OK) {
+        *alone = gs_alone_of(run, &played, error);
+        code = *alone ? GS_OK : GS_E_MEMORY;
+    }
+    gs_timeline_clear(&played);
+    gs_timeline_clear(&followed);
+    return code;
+}
+
+static gs_code try_all(const gs_recorded_program *program, const gs_explain_options *options, gs_explained *explained,
+                       gs_error *error) {
+    gs_what_if never_late;
+    gs_outcome base, ahead;
+    gs_code code = gs_try(program, NULL, NULL, &base, error);
+    if (code == GS_OK)
+        code = gs_what_if_read("host=never-late", &never_late, error);
+    if (code == GS_OK)
+        code = gs_try(program, &never_late, &base, &ahead, error);
+    if (code != GS_OK)
+        return code;
+    const gs_time_account *account = &explained->account;
+    int64_t steps = (int64_t)gs_max_u64(1, gs_part_steps(program->part));
+    gs_outcome_learn(&base, explained->step_ns);
+    explained->played_ns = base.least_ns;
+    explained->loss = base.loss;
+    explained->overlap = (gs_overlap_account){gs_max(0, account->alone_ns - account->busy_ns) / steps,
+                                              ahead.unscheduled_saved_ns, ahead.saved_ns};
+    explained->outcomes = calloc(options->what_if_count + 1, sizeof *explained->outcomes);
+    if (!explained->outcomes)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < options->what_if_count && code == GS_OK; i++)
+        code = gs_try(program, &options->what_ifs[i], &base, &explained->outcomes[explained->outcome_count++], error);
+    struct gs_adviser adviser = {program, &base, &explained->kernels, &explained->advices};
+    return code == GS_OK && options->has_advice ? gs_advise(&adviser, error) : code;
+}
+
+static gs_code choose_part(const gs_run *run, const char *range, gs_sequence *order, gs_part *part, gs_error *error) {
+    gs_code code = check_measured(run, error);
+    if (code == GS_OK)
+        code = gs_sequence_of(run, order, error);
+    if (code == GS_OK)
+        code = range ? gs_part_read(run, order, range, part, error) : gs_part_find(run, order, part, error);
+    return code;
+}
+
+gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const char *range,
+                        const gs_what_if *what_if, gs_error *error) {
+    gs_sequence order = {0};
+    gs_part part;
+    gs_pace pace;
+    gs_short_names names = {0};
+    gs_run *changed = NULL;
+    gs_recorded_program program = {.gpu = gpu,
+                                   .recorded_on = recorded_on,
+                                   .run = run,
+                                   .order = &order,
+                                   .part = &part,
+                                   .pace = &pace,
+                                   .names = &names};
+    if (choose_part(run, range, &order, &part, error) == GS_OK && gs_pace_of(run, &pace, error) == GS_OK &&
+        make_names(run, &names, error) == GS_OK)
+        changed = gs_changed_run(&program, what_if, error);
+    gs_short_names_clear(&names);
+    gs_sequence_clear(&order);
+    return changed;
+}
+
+gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
+                   gs_explained *explained, gs_error *error) {
+    *explained = (gs_explained){0};
+    gs_alone *alone = NULL;
+    gs_recorded_program program = {.gpu = gpu,
+                                   .recorded_on = recorded_on,
+                                   .run = run,
+                                   .order = &explained->order,
+                                   .part = &explained->part,
+                                   .pace = &explained->pace,
+                                   .names = &explained->names,
+                                   .step_ns = options->step_ns};
+    gs_code code = choose_part(run, options->range, &explained->order, &explained->part, error);
+    if (code == GS_OK)
+        code = gs_pace_of(run, &explained->pace, error);
+    if (code == GS_OK)
+        code = make_names(run, &explained->names, error);
+    if (code == GS_OK)
+        code = look_at_recording(&program, explained, &alone, error);
+    if (code == GS_OK) {
+        int64_t steps = (int64_t)gs_max_u64(1, gs_part_steps(&explained->part));
+        explained->recorded_ns = explained->account.span_ns / steps;
+        explained->step_ns = options->step_ns ? options->step_ns : explained->recorded_ns;
+        program.alone = alone;
+        program.is_host_bound = 5 * explained->account.idle_ns[GS_IDLE_HOST] > explained->account.span_ns;
+        code = try_all(&program, options, explained, error);
+    }
+    free(alone);
+    if (code != GS_OK)
+        gs_explained_clear(explained);
+    return code;
+}
+
+void gs_explained_clear(gs_explained *explained) {
+    gs_sequence_clear(&explained->order);
+    gs_short_names_clear(&explained->names);
+    free(explained->kernels.data);
+    free(explained->advices.data);
+    free(explained->outcomes);
+    *explained = (gs_explained){0};
+}

@@ -1,0 +1,246 @@
+/*
+ * outcome.c: a changed program, played: how long its steps take.
+ *
+ * A few steps are played, and the time of a step is taken between the ends of two of them, so that it does not contain
+ * how the first one begins.
+ *
+ * The engine knows when blocks run, not how they slow each other down. If kernels ran side by side in the recording, it
+ * shows how: the step takes longer than it is played with the times of kernels alone, and that is taken as the same
+ * part of the time that is saved by running side by side. If not, and a change lets kernels run side by side, the time
+ * is an interval. Its lower end is what was played. At its upper end nothing is saved.
+ *
+ * With fewer SMs, a launch that fills the GPU takes between as much longer as there are fewer SMs, and as many more
+ * waves as it has.
+ */
+#include "change.h"
+
+#include <stdlib.h>
+
+enum { MOST_STEPS = 8, FEW_STEPS = 4, MOST_OPERATIONS = 40000, MOST_BLOCKS = 4000000, MOST_ROUNDS = 16 };
+
+/* ---- one play ---- */
+
+struct played {
+    int64_t step_ns;
+    int64_t saved_ns; /* in a step, by kernels that run side by side */
+};
+
+/* What is played over and over. */
+struct player {
+    const gs_recorded_program *program;
+    const gs_gpu *gpu;
+    gs_plan *plan;
+    size_t *numbers; /* by number in the plan: its operation in the run */
+    int64_t *ends_ns;
+    struct played played, unscheduled;
+};
+
+struct spans {
+    struct span {
+        int64_t from_ns, to_ns;
+    } * data;
+    size_t count;
+};
+
+static int compare_spans(const void *first, const void *second) {
+    return GS_COMPARE(((const struct span *)first)->from_ns, ((const struct span *)second)->from_ns);
+}
+
+/* The time of all kernels, one after the other, less the time while any of them runs. `played`: by the engine. */
+static gs_code find_saved(const gs_run *run, const gs_timeline *played, const gs_timeline *timeline, int64_t *saved_ns,
+                          gs_error *error) {
+    struct spans spans = {.data = malloc((run->launches.count + 1) * sizeof *spans.data)};
+    int64_t alone_ns = 0, busy_ns = 0, until_ns = INT64_MIN;
+    if (!spans.data)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        const gs_course *course = &timeline->operations[i].course;
+        if (course->start_ns == GS_NO_TIME || course->end_ns == GS_NO_TIME)
+            continue;
+        alone_ns += played->operations[i].alone_ns;
+        spans.data[spans.count++] = (struct span){course->start_ns, course->end_ns};
+    }
+    qsort(spans.data, spans.count, sizeof *spans.data, compare_spans);
+    for (size_t i = 0; i < spans.count; i++) {
+        busy_ns += gs_max(0, spans.data[i].to_ns - gs_max(until_ns, spans.data[i].from_ns));
+        until_ns = gs_max(until_ns, spans.data[i].to_ns);
+    }
+    *saved_ns = gs_max(0, alone_ns - busy_ns);
+    free(spans.data);
+    return GS_OK;
+}
+
+/* The time of a step: between the ends of two steps. Steps that run side by side do not end one after the other: then
+   at least their share in the time of all. */
+static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t first_ns) {
+    int64_t ends[MOST_STEPS] = {0}, all_ns = 0;
+    size_t steps = plan->steps;
+    for (size_t i = 0; i < plan->count; i++) {
+        size_t step = gs_min_u64(plan->data[i].step, MOST_STEPS - 1);
+        ends[step] = gs_max(ends[step], ends_ns[i]);
+        all_ns = gs_max(all_ns, ends_ns[i]);
+    }
+    int64_t mean_ns = (all_ns - first_ns) / (int64_t)gs_max_u64(1, steps);
+    if (steps < 3)
+        return mean_ns;
+    size_t from = gs_plan_timed_from(plan);
+    int64_t later_ns = (ends[steps - 1] - ends[from]) / (int64_t)(steps - 1 - from);
+    return plan->is_turned ? gs_max(mean_ns, later_ns) : later_ns;
+}
+
+static gs_code note_played(struct player *player, const gs_run *run, const gs_timeline *by_engine,
+                           const gs_timeline *timeline, struct played *played, gs_error *error) {
+    int64_t first_ns = INT64_MAX;
+    for (size_t i = 0; i < player->plan->count; i++) {
+        const gs_course *course = &timeline->operations[player->numbers[i]].course;
+        player->ends_ns[i] = course->end_ns;
+        if (course->start_ns != GS_NO_TIME)
+            first_ns = gs_min(first_ns, course->start_ns);
+    }
+    played->step_ns = step_time(player->plan, player->ends_ns, first_ns);
+    gs_code code = find_saved(run, by_engine, timeline, &played->saved_ns, error);
+    played->saved_ns /= (int64_t)gs_max_u64(1, player->plan->steps);
+    return code;
+}
+
+/* Plays the plan once, by the null model and by the engine, whose ends are kept. */
+static gs_code play_once(struct player *player, gs_error *error) {
+    const gs_recorded_program *program = player->program;
+    gs_timeline timeline = {0}, unscheduled = {0};
+    gs_run *run = gs_plan_run(program, player->plan, player->numbers, error);
+    gs_code code = run ? GS_OK : GS_E_MEMORY;
+    if (code == GS_OK)
+        code = gs_timeline_play(player->gpu, program->recorded_on, run, program->pace, &timeline, error);
+    if (code == GS_OK)
+        code = gs_timeline_unscheduled(run, &timeline, false, &unscheduled, error);
+    if (code == GS_OK)
+        code = note_played(player, run, &timeline, &unscheduled, &player->unscheduled, error);
+    if (code == GS_OK)
+        code = note_played(player, run, &timeline, &timeline, &player->played, error);
+    gs_timeline_clear(&timeline);
+    gs_timeline_clear(&unscheduled);
+    gs_run_free(run);
+    return code;
+}
+
+/* Plays the plan until the host goes on when the GPU has ended what it waits for. */
+static gs_code play_plan(struct player *player, gs_error *error) {
+    bool has_moved = true;
+    gs_plan *plan = player->plan;
+    player->numbers = malloc((plan->count + 1) * sizeof *player->numbers);
+    player->ends_ns = malloc((plan->count + 1) * sizeof *player->ends_ns);
+    gs_code code = player->numbers && player->ends_ns ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK)
+        gs_plan_issue(plan, NULL, &has_moved);
+    for (int round = 0; code == GS_OK && (has_moved || !round) && round < MOST_ROUNDS; round++) {
+        code = play_once(player, error);
+        if (code == GS_OK)
+            gs_plan_issue(plan, player->ends_ns, &has_moved);
+    }
+    free(player->numbers);
+    free(player->ends_ns);
+    return code;
+}
+
+/* ---- an outcome ---- */
+
+static size_t steps_to_play(const gs_recorded_program *program) {
+    const gs_part *part = program->part;
+    size_t period = gs_max_u64(1, part->period);
+    int64_t blocks = 1;
+    for (size_t i = part->first; i < part->first + part->period; i++)
+        if (program->order->data[i] < program->run->launches.count)
+            blocks += program->run->launches.data[program->order->data[i]].blocks;
+    size_t most = gs_min_u64(MOST_OPERATIONS / period, (uint64_t)(MOST_BLOCKS / gs_min(blocks, MOST_BLOCKS)));
+    return gs_max_u64(FEW_STEPS, gs_min_u64(MOST_STEPS, most));
+}
+
+/* A host that waits for the GPU is played once for each time that it waits, and green contexts take long to play. */
+static bool takes_long(const gs_plan *plan) {
+    bool is_slow = plan->sms > 0;
+    for (size_t i = 0; i < plan->count && !is_slow; i++)
+        is_slow = plan->data[i].waits_for_all;
+    return is_slow && plan->steps > FEW_STEPS;
+}
+
+static gs_code plan_steps(const gs_recorded_program *program, const gs_what_if *what_if, size_t most_steps,
+                          gs_plan *plan, gs_error *error) {
+    gs_code code = gs_plan_of(program, most_steps, plan, error);
+    if (code == GS_OK && what_if)
+        plan->gpu = what_if->gpu;
+    for (size_t i = 0; what_if && i < what_if->count && code == GS_OK; i++)
+        code = gs_plan_change(program, &what_if->changes[i], plan, error);
+    if (code != GS_OK)
+        gs_plan_clear(plan);
+    return code;
+}
+
+static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *what_if, gs_plan *plan,
+                         gs_error *error) {
+    gs_code code = plan_steps(program, what_if, steps_to_play(program), plan, error);
+    if (code != GS_OK || !takes_long(plan))
+        return code;
+    gs_plan_clear(plan);
+    return plan_steps(program, what_if, FEW_STEPS, plan, error);
+}
+
+/* What kernels that run side by side do to each other. */
+static void lose_time(const gs_outcome *base, bool is_beside, gs_outcome *outcome) {
+    if (base->loss >= 0) {
+        int64_t lost_ns = (int64_t)(base->loss * (double)outcome->saved_ns);
+        outcome->least_ns += lost_ns;
+        outcome->most_ns += lost_ns;
+    } else if (is_beside)
+        outcome->most_ns += gs_max(0, outcome->saved_ns - base->saved_ns);
+}
+
+void gs_outcome_learn(gs_outcome *base, int64_t step_ns) {
+    enum { MOST_LOSS = 2 }; /* more is not explained by it */
+    if (base->saved_ns * 50 < base->least_ns)
+        return;
+    double loss = (double)(step_ns - base->least_ns) / (double)base->saved_ns;
+    base->loss = loss < 0 ? 0 : loss > MOST_LOSS ? MOST_LOSS : loss;
+    base->least_ns += (int64_t)(base->loss * (double)base->saved_ns);
+    base->most_ns = base->least_ns;
+}
+
+gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, const gs_outcome *base,
+               gs_outcome *outcome, gs_error *error) {
+    const gs_gpu *gpu = what_if && what_if->gpu ? what_if->gpu : program->gpu;
+    gs_plan plan;
+    *outcome = (gs_outcome){0};
+    gs_code code = make_plan(program, what_if, &plan, error);
+    if (code != GS_OK)
+        return code;
+    struct player player = {.program = program, .gpu = gpu, .plan = &plan}, wide = player;
+    code = play_plan(&player, error);
+    *outcome = (gs_outcome){.least_ns = player.played.step_ns,
+                            .most_ns = player.played.step_ns,
+                            .saved_ns = player.played.saved_ns,
+                            .loss = -1,
+                            .unscheduled_ns = player.unscheduled.step_ns,
+                            .unscheduled_saved_ns = player.unscheduled.saved_ns};
+    if (code == GS_OK && plan.sms) {
+        plan.slower = (double)gpu->sms / (double)plan.sms;
+        plan.sms = 0;
+        code = play_plan(&wide, error);
+        outcome->least_ns = gs_min(wide.played.step_ns, outcome->least_ns);
+    }
+    outcome->foreign = gs_plan_foreign(program, &plan);
+    if (code == GS_OK && base)
+        lose_time(base, plan.is_beside, outcome);
+    gs_plan_clear(&plan);
+    return code;
+}
+
+gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *what_if, gs_error *error) {
+    gs_plan plan;
+    gs_run *run = NULL;
+    if (make_plan(program, what_if, &plan, error) != GS_OK)
+        return NULL;
+    struct player player = {.program = program, .gpu = what_if->gpu ? what_if->gpu : program->gpu, .plan = &plan};
+    if (play_plan(&player, error) == GS_OK)
+        run = gs_plan_run(program, &plan, NULL, error);
+    gs_plan_clear(&plan);
+    return run;
+}

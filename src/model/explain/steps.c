@@ -1,0 +1,322 @@
+/*
+ * steps.c: the part of a recording that is looked at.
+ *
+ * Programs repeat: a training step, a request, a token. Before the first step they start up, and the first steps are
+ * often slower. So the steps are found by themselves. Operations are compared by what they are, the kernel and its
+ * shape or the bytes of a copy, not by when they ran. If the sequence has the period P from A to B, each operation from
+ * A to B - P is equal to the one P later. Periods to try are the distances at which a few operations in a row occur
+ * again; of those, the one wins that explains most time of kernels, and of those that explain nearly as much the
+ * shortest.
+ */
+#include "change.h"
+
+#include <stdlib.h>
+
+enum { MOST_PERIODS = 64, LONGEST_WINDOW = 8, FEWEST_STEPS = 3 };
+
+/* ---- the order of the host ---- */
+
+gs_code gs_sequence_of(const gs_run *run, gs_sequence *order, gs_error *error) {
+    size_t launches = run->launches.count, copy = 0;
+    *order = (gs_sequence){.data = malloc((launches + run->copies.count + 1) * sizeof *order->data)};
+    if (!order->data)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i <= launches; i++) {
+        for (; copy < run->copies.count && run->copies.data[copy].before <= i; copy++)
+            order->data[order->count++] = launches + copy;
+        if (i < launches)
+            order->data[order->count++] = i;
+    }
+    return GS_OK;
+}
+
+void gs_sequence_clear(gs_sequence *order) {
+    free(order->data);
+    *order = (gs_sequence){0};
+}
+
+/* ---- what repeats ---- */
+
+/* Strings of a run are at the same address if they are equal. */
+uint64_t gs_operation_kind(const gs_run *run, size_t operation) {
+    if (operation < run->launches.count) {
+        const gs_launch *launch = &run->launches.data[operation];
+        const int64_t keys[] = {(intptr_t)launch->kernel,   launch->blocks,  launch->shape.threads,
+                                launch->shape.shared_bytes, launch->cluster, launch->priority};
+        return gs_hash(0, keys, sizeof keys);
+    }
+    const gs_copy *copy = &run->copies.data[operation - run->launches.count];
+    const int64_t keys[] = {copy->is_memset, copy->kind, copy->bytes};
+    return gs_hash(1, keys, sizeof keys);
+}
+
+struct window {
+    uint64_t hash;
+    size_t at;
+};
+
+struct period {
+    size_t period;
+    double weight; /* how often it occurs, times its length */
+};
+
+struct search {
+    const gs_run *run;
+    const gs_sequence *order;
+    uint64_t *kinds;        /* by place in the order */
+    int64_t *until_ns;      /* by place: the time of all kernels before it */
+    struct window *windows; /* sorted by hash */
+    size_t *distances;
+    struct period *periods;
+    size_t count, window_count, distance_count, period_count;
+};
+
+static int compare_windows(const void *first, const void *second) {
+    const struct window *a = first, *b = second;
+    int order = GS_COMPARE(a->hash, b->hash);
+    return order ? order : GS_COMPARE(a->at, b->at);
+}
+
+static int compare_weights(const void *first, const void *second) {
+    const struct period *a = first, *b = second;
+    int order = GS_COMPARE(b->weight, a->weight);
+    return order ? order : GS_COMPARE(a->period, b->period);
+}
+
+static int compare_periods(const void *first, const void *second) {
+    return GS_COMPARE(((const struct period *)first)->period, ((const struct period *)second)->period);
+}
+
+/* The distances at which the same few operations in a row occur again. */
+static void find_distances(struct search *search) {
+    size_t length = gs_max_u64(1, gs_min_u64(LONGEST_WINDOW, search->count / 4));
+    for (size_t i = 0; i + length <= search->count; i++)
+        search->windows[search->window_count++] =
+            (struct window){gs_hash(0, search->kinds + i, length * sizeof *search->kinds), i};
+    qsort(search->windows, search->window_count, sizeof *search->windows, compare_windows);
+    for (size_t i = 1; i < search->window_count; i++)
+        if (search->windows[i].hash == search->windows[i - 1].hash)
+            search->distances[search->distance_count++] = search->windows[i].at - search->windows[i - 1].at;
+    qsort(search->distances, search->distance_count, sizeof *search->distances, gs_compare_int64);
+}
+
+static void choose_periods(struct search *search) {
+    for (size_t from = 0, to; from < search->distance_count; from = to) {
+        for (to = from; to < search->distance_count && search->distances[to] == search->distances[from]; to++)
+            ;
+        search->periods[search->period_count++] =
+            (struct period){search->distances[from], (double)search->distances[from] * (double)(to - from)};
+    }
+    qsort(search->periods, search->period_count, sizeof *search->periods, compare_weights);
+    search->period_count = gs_min_u64(search->period_count, MOST_PERIODS);
+    qsort(search->periods, search->period_count, sizeof *search->periods, compare_periods);
+}
+
+/* The longest stretch with a period: `first` to `last`, whole steps. */
+static gs_part longest_stretch(const struct search *search, size_t period) {
+    gs_part best = {.period = period};
+    size_t from = 0;
+    for (size_t i = 0; i + period <= search->count; i++) {
+        bool goes_on = i + period < search->count && search->kinds[i] == search->kinds[i + period];
+        if (goes_on)
+            continue;
+        size_t length = (i - from + period) / period * period;
+        if (length > best.last - best.first)
+            best = (gs_part){.first = from, .last = from + length, .period = period};
+        from = i + 1;
+    }
+    return best;
+}
+
+static void find_stretch(const struct search *search, gs_part *part) {
+    int64_t best_ns = 0;
+    for (size_t i = 0; i < search->period_count; i++) {
+        gs_part found = longest_stretch(search, search->periods[i].period);
+        int64_t ns = search->until_ns[found.last] - search->until_ns[found.first];
+        if (gs_part_steps(&found) >= FEWEST_STEPS && ns > best_ns + best_ns / 10) {
+            *part = found;
+            best_ns = ns;
+        }
+    }
+}
+
+static gs_code find_steps(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    struct search search = {.run = run, .order = order, .count = order->count};
+    search.kinds = malloc((search.count + 1) * sizeof *search.kinds);
+    search.until_ns = malloc((search.count + 1) * sizeof *search.until_ns);
+    search.windows = malloc((search.count + 1) * sizeof *search.windows);
+    search.distances = malloc((search.count + 1) * sizeof *search.distances);
+    search.periods = malloc((search.count + 1) * sizeof *search.periods);
+    bool done = search.kinds && search.until_ns && search.windows && search.distances && search.periods;
+    int64_t ns = 0;
+    for (size_t i = 0; done && i < search.count; i++) {
+        search.kinds[i] = gs_operation_kind(run, order->data[i]);
+        search.until_ns[i] = ns;
+        if (order->data[i] < run->launches.count)
+            ns += gs_measured_ns(gs_run_issue(run, order->data[i]));
+    }
+    if (done && search.count) {
+        search.until_ns[search.count] = ns;
+        find_distances(&search);
+        choose_periods(&search);
+        find_stretch(&search, part);
+    }
+    free(search.kinds);
+    free(search.until_ns);
+    free(search.windows);
+    free(search.distances);
+    free(search.periods);
+    return done ? GS_OK : gs_fail_memory(error);
+}
+
+/* ---- where a step begins ---- */
+
+static int64_t host_gap(const gs_run *run, const gs_sequence *order, size_t place) {
+    if (!place)
+        return 0;
+    int64_t at_ns = gs_run_issue(run, order->data[place])->at_ns;
+    int64_t before_ns = gs_run_issue(run, order->data[place - 1])->at_ns;
+    return at_ns == GS_NO_TIME || before_ns == GS_NO_TIME ? 0 : at_ns - before_ns;
+}
+
+/* The shortest pause of the host before an operation, over all steps. */
+static int64_t pause_before(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t phase) {
+    int64_t least_ns = INT64_MAX;
+    for (size_t place = part->first + phase + part->period; place < part->last; place += part->period)
+        least_ns = gs_min(least_ns, host_gap(run, order, place));
+    return least_ns == INT64_MAX ? 0 : least_ns;
+}
+
+/* A step begins where the stretch does, unless the host always pauses much longer elsewhere: there it waited for the
+   step before. */
+static void shift_part(const gs_run *run, const gs_sequence *order, gs_part *part) {
+    size_t best = 0;
+    int64_t first_ns = pause_before(run, order, part, 0), most_ns = gs_max(20000, 4 * first_ns);
+    for (size_t phase = 1; phase < part->period; phase++) {
+        int64_t pause_ns = pause_before(run, order, part, phase);
+        if (pause_ns > most_ns) {
+            most_ns = pause_ns;
+            best = phase;
+        }
+    }
+    if (!best || gs_part_steps(part) <= FEWEST_STEPS)
+        return;
+    part->first += best;
+    part->last -= part->period - best;
+}
+
+/* When the step that begins at a place starts: the first of its operations that was measured. */
+static int64_t step_start(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t place) {
+    for (size_t i = place; i < order->count && (i < place + part->period || !part->period); i++)
+        if (gs_measured_ns(gs_run_issue(run, order->data[i])))
+            return gs_run_issue(run, order->data[i])->start_ns;
+    return GS_NO_TIME;
+}
+
+static int64_t last_end(const gs_run *run, const gs_sequence *order, const gs_part *part) {
+    int64_t end_ns = GS_NO_TIME;
+    for (size_t i = part->first; i < part->last; i++)
+        if (gs_measured_ns(gs_run_issue(run, order->data[i])))
+            end_ns = gs_max(end_ns, gs_run_issue(run, order->data[i])->end_ns);
+    return end_ns;
+}
+
+static void set_times(const gs_run *run, const gs_sequence *order, bool has_next, gs_part *part) {
+    part->from_ns = step_start(run, order, part, part->first);
+    part->to_ns = has_next ? step_start(run, order, part, part->last) : last_end(run, order, part);
+    if (part->to_ns <= part->from_ns)
+        part->to_ns = gs_max(last_end(run, order, part), part->from_ns + 1);
+}
+
+/* The steps at the beginning that take a quarter longer than the median are start-up. */
+static gs_code skip_slow_steps(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    size_t steps = gs_part_steps(part);
+    int64_t *times = malloc(2 * (steps + 1) * sizeof *times), *sorted = times + steps + 1;
+    if (!times)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i + 1 < steps; i++) {
+        size_t place = part->first + i * part->period;
+        times[i] = sorted[i] = step_start(run, order, part, place + part->period) - step_start(run, order, part, place);
+    }
+    qsort(sorted, steps - 1, sizeof *sorted, gs_compare_int64);
+    int64_t median_ns = sorted[(steps - 1) / 2];
+    for (size_t i = 0; i + 1 < steps && gs_part_steps(part) > FEWEST_STEPS && times[i] > median_ns + median_ns / 4; i++)
+        part->first += part->period;
+    free(times);
+    return GS_OK;
+}
+
+static gs_part whole_part(const gs_run *run, const gs_sequence *order) {
+    gs_part part = {.last = order->count};
+    set_times(run, order, false, &part);
+    return part;
+}
+
+gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    *part = (gs_part){0};
+    gs_code code = find_steps(run, order, part, error);
+    if (code != GS_OK)
+        return code;
+    if (!part->period) {
+        *part = whole_part(run, order);
+        return GS_OK;
+    }
+    shift_part(run, order, part);
+    code = skip_slow_steps(run, order, part, error);
+    part->last -= part->period; /* it is known when the last step starts, not when the next would */
+    set_times(run, order, true, part);
+    return code;
+}
+
+/* ---- by words ---- */
+
+static gs_code read_steps(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
+                          gs_error *error) {
+    long long first, last;
+    int length = 0;
+    gs_code code = gs_part_find(run, order, part, error);
+    if (code != GS_OK)
+        return code;
+    if (!part->period)
+        return gs_fail(error, GS_E_USAGE, "the recording has no steps that repeat; choose a range by ms=FROM-TO");
+    size_t steps = gs_part_steps(part);
+    if (sscanf(words, "%lld-%lld%n", &first, &last, &length) != 2 || words[length] || first < 1 || last < first ||
+        (size_t)last > steps)
+        return gs_fail(error, GS_E_USAGE, "steps=%.40s: give FIRST-LAST, from 1 to %zu", words, steps);
+    part->last = part->first + (size_t)last * part->period;
+    part->first += (size_t)(first - 1) * part->period;
+    set_times(run, order, true, part);
+    return GS_OK;
+}
+
+static gs_code read_ms(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
+    double from, to;
+    int length = 0;
+    if (sscanf(words, "%lf-%lf%n", &from, &to, &length) != 2 || words[length] || !(from >= 0) || !(to > from) ||
+        to > 1e12)
+        return gs_fail(error, GS_E_USAGE, "ms=%.40s: give FROM-TO in milliseconds since the start of the recording",
+                       words);
+    *part = (gs_part){.first = order->count, .from_ns = (int64_t)(from * 1e6), .to_ns = (int64_t)(to * 1e6)};
+    for (size_t i = 0; i < order->count; i++) {
+        const gs_issue *issue = gs_run_issue(run, order->data[i]);
+        if (!gs_measured_ns(issue) || issue->end_ns <= part->from_ns || issue->start_ns >= part->to_ns)
+            continue;
+        part->first = gs_min_u64(part->first, i);
+        part->last = i + 1;
+    }
+    if (part->first >= part->last)
+        return gs_fail(error, GS_E_USAGE, "nothing ran from %g to %g ms", from, to);
+    return GS_OK;
+}
+
+gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
+    if (strcmp(words, "all") == 0) {
+        *part = whole_part(run, order);
+        return GS_OK;
+    }
+    if (strncmp(words, "steps=", 6) == 0)
+        return read_steps(run, order, words + 6, part, error);
+    if (strncmp(words, "ms=", 3) == 0)
+        return read_ms(run, order, words + 3, part, error);
+    return gs_fail(error, GS_E_USAGE, "a range is all, steps=FIRST-LAST or ms=FROM-TO, not \"%.60s\"", words);
+}

@@ -1,0 +1,154 @@
+/*
+ * unsaid.c: predictions of recordings, which do not say everything that matters.
+ *
+ * Two things depend on how the host sent the launches, and a recording of placements does not say them:
+ *
+ *   - Nodes of a graph that wait for nothing go through several connections of the program. The first comes first. Two
+ *     neighbors among the others come in either order, and the GPU does not always repeat itself.
+ *   - A launch with an entry for the end of the launch before it in its stream may be programmatic, but never
+ * triggered: then it waits for that launch. Or it is a normal one: then it waits for all before it in its stream.
+ *
+ * So there is a set of predictions, and a recording is compared with the one that agrees best: each possible change is
+ * tried, one after the other, and kept if fewer launches differ and no fewer agree. The same holds for the turns at the
+ * beginning, which the engine takes from a recording itself (order_burst of serve.c).
+ */
+#include "timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TRIES = 64 }; /* changes of a recording that are tried */
+
+/* The best prediction so far. */
+struct search {
+    const gs_gpu *gpu;
+    const gs_run *recorded;
+    gs_unsaid unsaid;
+    gs_run *best;
+    gs_score score;
+    int tries, kept; /* changes */
+};
+
+/* Whether a launch is a node of a graph without copies, and waits for nothing. */
+static bool is_root(const gs_run *run, size_t launch) {
+    const gs_issue *issue = &run->launches.data[launch].issue;
+    return gs_issue_is_node(issue) && !issue->after_count && !run->copies.count;
+}
+
+/* The next root of the graph of this launch; SIZE_MAX: none. */
+static size_t next_root(const gs_run *run, size_t launch) {
+    while (gs_run_graph_goes_on(run, launch))
+        if (is_root(run, ++launch))
+            return launch;
+    return SIZE_MAX;
+}
+
+/* Whether it is the first of its graph. */
+static bool begins_graph(const gs_run *run, size_t launch) {
+    return !launch || !gs_run_graph_goes_on(run, launch - 1);
+}
+
+/* Whether a launch has a plain entry for the launch before it in its stream. */
+static bool may_be_normal(const gs_run *run, size_t launch) {
+    const gs_launch *launches = run->launches.data;
+    const gs_issue *issue = &launches[launch].issue;
+    size_t before = launch;
+    while (launches[launch].stream && before-- > 0)
+        if (launches[before].stream && strcmp(launches[before].stream, launches[launch].stream) == 0)
+            break;
+    if (!launches[launch].stream || before == SIZE_MAX)
+        return false;
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (run->edges.data[i].number == before && run->edges.data[i].when == GS_AT_END && !run->edges.data[i].is_copy)
+            return true;
+    return false;
+}
+
+/* Predicts with the changes so far, and keeps the prediction if it is better. `*is_better`: whether it is. */
+static gs_code try_changes(struct search *search, bool *is_better, gs_error *error) {
+    gs_score score = {0};
+    *is_better = false;
+    search->tries++;
+    gs_run *predicted = gs_predict_unsaid(search->gpu, search->recorded, &search->unsaid, error);
+    gs_code code = predicted ? gs_score_add(&score, search->recorded, predicted, error) : error->code;
+    const gs_score *old = &search->score;
+    *is_better = code == GS_OK && score.launches - score.launches_exact < old->launches - old->launches_exact &&
+                 score.launches_exact >= old->launches_exact;
+    gs_run_free(*is_better ? search->best : predicted);
+    search->best = *is_better ? predicted : search->best;
+    search->score = *is_better ? score : search->score;
+    search->kept += *is_better;
+    return code;
+}
+
+static void exchange(struct search *search, size_t one, size_t other) {
+    size_t came = search->unsaid.came[one];
+    search->unsaid.came[one] = search->unsaid.came[other];
+    search->unsaid.came[other] = came;
+}
+
+/* Tries what this launch leaves open. */
+static gs_code try_launch(struct search *search, size_t launch, gs_error *error) {
+    const gs_run *run = search->recorded;
+    size_t next = is_root(run, launch) && !begins_graph(run, launch) ? next_root(run, launch) : SIZE_MAX;
+    gs_code code = GS_OK;
+    bool is_better = false;
+    if (next != SIZE_MAX) {
+        exchange(search, launch, next);
+        code = try_changes(search, &is_better, error);
+        if (!is_better)
+            exchange(search, launch, next);
+    } else if (may_be_normal(run, launch)) {
+        search->unsaid.is_normal[launch] = true;
+        code = try_changes(search, &is_better, error);
+        search->unsaid.is_normal[launch] = is_better;
+    }
+    return code;
+}
+
+static gs_code search_all(struct search *search, gs_error *error) {
+    size_t count = search->recorded->launches.count;
+    search->unsaid = (gs_unsaid){malloc((count + 1) * sizeof(size_t)), calloc(count + 1, sizeof(bool))};
+    bool done = search->unsaid.came && search->unsaid.is_normal;
+    for (size_t i = 0; done && i < count; i++)
+        search->unsaid.came[i] = i;
+    gs_code code = done ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK && search->tries < MOST_TRIES && !search->score.runs_exact; i++)
+        code = try_launch(search, i, error);
+    free(search->unsaid.came);
+    free(search->unsaid.is_normal);
+    return code;
+}
+
+/* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
+   and the recording need not be followed. */
+gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error) {
+    gs_predict_options options = {.follow = true};
+    struct search search = {.gpu = gpu, .recorded = recorded};
+    gs_score score = {0};
+    gs_error own;
+    error = error ? error : &own;
+    *changes = 0;
+    if (gs_run_is_timed(recorded)) {
+        gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
+        if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
+            (score.runs_exact && score.blocks_exact == score.blocks))
+            return predicted;
+        gs_run_free(predicted);
+        return gs_predict_on(gpu, gpu, recorded, &options, error);
+    }
+    search.best = gs_predict_on(gpu, gpu, recorded, &options, error);
+    gs_code code = search.best ? gs_score_add(&search.score, recorded, search.best, error) : error->code;
+    if (code == GS_OK && !search.score.runs_exact)
+        code = search_all(&search, error);
+    *changes = search.kept;
+    if (code == GS_OK)
+        return search.best;
+    gs_run_free(search.best);
+    return NULL;
+}
+
+gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+    int changes;
+    return gs_predict_recorded_as(gpu, recorded, &changes, error);
+}

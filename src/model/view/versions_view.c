@@ -1,0 +1,99 @@
+/*
+ * versions_view.c: two recordings side by side: what changed between two versions of a program.
+ *
+ * Times are per step. Kernels are compared by their names; those that changed most are first.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+
+struct pair {
+    const gs_kernel_row *before, *after; /* NULL: the version does not have it */
+    double before_us, after_us;
+};
+
+struct pairs {
+    struct pair *data;
+    size_t count, capacity;
+};
+
+static double steps_of(const gs_explained *explained) {
+    return (double)gs_max_u64(1, gs_part_steps(&explained->part));
+}
+
+static double us_of(const gs_kernel_row *row, const gs_explained *explained) {
+    return row ? (double)row->ns / 1000 / steps_of(explained) : 0;
+}
+
+static double change_of(const struct pair *pair) {
+    double change = pair->after_us - pair->before_us;
+    return change < 0 ? -change : change;
+}
+
+static int compare_pairs(const void *first, const void *second) {
+    const struct pair *a = first, *b = second;
+    int order = GS_COMPARE(change_of(b), change_of(a));
+    const char *one = (a->after ? a->after : a->before)->kernel, *two = (b->after ? b->after : b->before)->kernel;
+    return order ? order : strcmp(one, two);
+}
+
+static bool pair_kernels(const gs_explained *before, const gs_explained *after, struct pairs *pairs) {
+    gs_names known = {0};
+    bool done = true;
+    for (size_t i = 0; i < before->kernels.count && done; i++) {
+        const gs_kernel_row *row = &before->kernels.data[i];
+        done = gs_names_add(&known, row->kernel, i) != SIZE_MAX &&
+               GS_PUSH(pairs, (struct pair){.before = row, .before_us = us_of(row, before)});
+    }
+    for (size_t i = 0; i < after->kernels.count && done; i++) {
+        const gs_kernel_row *row = &after->kernels.data[i];
+        size_t number = gs_names_find(&known, row->kernel);
+        if (number != SIZE_MAX) {
+            pairs->data[number].after = row;
+            pairs->data[number].after_us = us_of(row, after);
+        } else
+            done = GS_PUSH(pairs, (struct pair){.after = row, .after_us = us_of(row, after)});
+    }
+    gs_names_free(&known);
+    if (done && pairs->count)
+        qsort(pairs->data, pairs->count, sizeof *pairs->data, compare_pairs);
+    return done;
+}
+
+static void put_times(gs_text *text, const char *name, double before_us, double after_us) {
+    gs_text_add(text, "%-12s %12.1f %12.1f %+12.1f", name, before_us, after_us, after_us - before_us);
+    if (before_us > 0)
+        gs_text_add(text, " %+6.1f%%", (after_us / before_us - 1) * 100);
+    gs_text_add(text, "\n");
+}
+
+static void put_kernel(gs_text *text, const struct pair *pair, const gs_explained *before, const gs_explained *after) {
+    double launches = pair->before ? (double)pair->before->launches / steps_of(before) : 0;
+    double later = pair->after ? (double)pair->after->launches / steps_of(after) : 0;
+    gs_text_add(text, "%12.1f %12.1f %+12.1f %9.0f %9.0f  %s\n", pair->before_us, pair->after_us,
+                pair->after_us - pair->before_us, launches, later, (pair->after ? pair->after : pair->before)->name);
+}
+
+gs_code gs_put_versions(gs_text *text, const gs_explained *before, const gs_explained *after, int64_t top,
+                        gs_error *error) {
+    struct pairs pairs = {0};
+    if (!pair_kernels(before, after, &pairs)) {
+        free(pairs.data);
+        return gs_fail_memory(error);
+    }
+    gs_text_add(text, "us per step         before        after       change\n");
+    put_times(text, "step", (double)before->step_ns / 1000, (double)after->step_ns / 1000);
+    put_times(text, "busy", (double)before->account.busy_ns / 1000 / steps_of(before),
+              (double)after->account.busy_ns / 1000 / steps_of(after));
+    for (gs_idle idle = 0; idle < GS_IDLES; idle++)
+        put_times(text, gs_idle_name(idle), (double)before->account.idle_ns[idle] / 1000 / steps_of(before),
+                  (double)after->account.idle_ns[idle] / 1000 / steps_of(after));
+    gs_text_add(text, "\n   before us     after us       change  launches     after  kernel\n");
+    size_t shown = top ? gs_min_u64(pairs.count, (uint64_t)top) : pairs.count;
+    for (size_t i = 0; i < shown; i++)
+        put_kernel(text, &pairs.data[i], before, after);
+    if (shown < pairs.count)
+        gs_text_add(text, "and %zu more kernels, which changed less\n", pairs.count - shown);
+    free(pairs.data);
+    return GS_OK;
+}

@@ -1,0 +1,273 @@
+/*
+ * test_explain.c: the account of a program's time is right and adds up, its steps are found, and a change takes as long
+ * as it must.
+ *
+ * The account is compared with one that asks at each nanosecond what happens, on random programs.
+ */
+#include "test.h"
+
+#include "model/explain/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the account, literally ---- */
+
+enum { LATENCY = 3, GAP = 2, SLACK = 10000 };
+
+static const gs_pace pace = {LATENCY, {GAP, GAP, GAP, GAP, 0}};
+
+static bool runs_at(const gs_issue *issue, int64_t now_ns) {
+    return gs_measured_ns(issue) && issue->start_ns <= now_ns && now_ns < issue->end_ns;
+}
+
+/* What the GPU does at a nanosecond: -1 busy, or why it is idle. */
+static int state_at(const gs_run *run, const gs_freed *freed, int64_t now_ns) {
+    size_t launches = run->launches.count, count = launches + run->copies.count, next = SIZE_MAX;
+    bool copies = false;
+    for (size_t i = 0; i < count; i++) {
+        const gs_issue *issue = gs_run_issue(run, i);
+        if (i < launches && runs_at(issue, now_ns))
+            return -1;
+        copies = copies || runs_at(issue, now_ns);
+        if (gs_measured_ns(issue) && issue->start_ns > now_ns &&
+            (next == SIZE_MAX || issue->start_ns < gs_run_issue(run, next)->start_ns))
+            next = i;
+    }
+    if (copies)
+        return GS_IDLE_COPY;
+    if (next == SIZE_MAX)
+        return GS_IDLE_HOST;
+    int64_t arrived_ns = gs_run_issue(run, next)->at_ns + LATENCY;
+    if (now_ns < arrived_ns)
+        return GS_IDLE_HOST;
+    if (now_ns >= gs_max(arrived_ns, freed[next].ready_ns) + SLACK)
+        return GS_IDLE_OTHER;
+    bool is_late = freed[next].freed_ns == GS_NO_TIME || arrived_ns > freed[next].freed_ns;
+    return is_late ? GS_IDLE_HOST : GS_IDLE_GAP;
+}
+
+static gs_issue random_issue(gs_random *random, int64_t *at_ns, int64_t longest) {
+    gs_issue issue = gs_issue_none();
+    *at_ns += gs_random_from(random, 0, 20);
+    issue.at_ns = *at_ns;
+    issue.start_ns = *at_ns + gs_random_from(random, 0, longest);
+    issue.end_ns = issue.start_ns + gs_random_from(random, 0, 30);
+    return issue;
+}
+
+/* Times need not be possible: the account must add up whatever a recorder writes. */
+static gs_run *random_program(gs_random *random, int64_t longest) {
+    gs_run *run = gs_run_new(NULL);
+    int64_t at_ns = 0;
+    char id[24];
+    for (int64_t i = gs_random_from(random, 1, 12); i > 0; i--) {
+        char *streams[] = {"1", "2"};
+        snprintf(id, sizeof id, "%lld", (long long)i);
+        if (gs_random_chance(random, 70)) {
+            gs_launch launch = gs_launch_default();
+            launch.kernel = "k";
+            launch.blocks = gs_random_from(random, 1, 2000);
+            launch.shape = (gs_shape){.threads = 128, .registers = 32, .carveout_percent = GS_NO_CARVEOUT};
+            launch.stream = streams[gs_random_from(random, 0, 1)];
+            launch.issue = random_issue(random, &at_ns, longest);
+            launch.issue.id = id;
+            assert_int_equal(gs_run_copy_launch(run, &launch, NULL), GS_OK);
+        } else {
+            gs_copy copy = {.stream = streams[gs_random_from(random, 0, 1)], .bytes = 8};
+            copy.issue = random_issue(random, &at_ns, longest);
+            copy.issue.id = id;
+            assert_int_equal(gs_run_add_copy(run, &copy, NULL), GS_OK);
+        }
+    }
+    return run;
+}
+
+static void compare_account(const gs_run *run, const gs_part *part) {
+    gs_sequence order;
+    gs_time_account account;
+    gs_timeline played = {.count = run->launches.count + run->copies.count, .pace = pace};
+    played.operations = calloc(played.count + 1, sizeof *played.operations);
+    gs_freed *freed = gs_freed_times(run, &pace, NULL);
+    int64_t busy_ns = 0, idle_ns[GS_IDLES] = {0}, sum_ns;
+    assert_int_equal(gs_sequence_of(run, &order, NULL), GS_OK);
+    assert_int_equal(gs_time_account_of(run, &order, part, &played, &account, NULL), GS_OK);
+    for (int64_t now_ns = part->from_ns; now_ns < part->to_ns; now_ns++) {
+        int state = state_at(run, freed, now_ns);
+        *(state < 0 ? &busy_ns : &idle_ns[state]) += 1;
+    }
+    assert_int_equal(account.busy_ns, busy_ns);
+    sum_ns = account.busy_ns;
+    for (int i = 0; i < GS_IDLES; i++) {
+        assert_int_equal(account.idle_ns[i], idle_ns[i]);
+        sum_ns += account.idle_ns[i];
+    }
+    assert_int_equal(sum_ns, account.span_ns);
+    gs_sequence_clear(&order);
+    gs_timeline_clear(&played);
+    free(freed);
+}
+
+static void the_account_is_what_happens_at_each_nanosecond(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 600; i++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 3), i);
+        gs_run *run = random_program(&random, i % 50 ? 60 : 25000);
+        int64_t from_ns = gs_random_from(&random, 0, 100);
+        gs_part part = {.last = run->launches.count + run->copies.count,
+                        .from_ns = from_ns,
+                        .to_ns = from_ns + gs_random_from(&random, 1, i % 50 ? 250 : 30000)};
+        compare_account(run, &part);
+        gs_run_free(run);
+    }
+}
+
+/* ---- programs of steps ---- */
+
+/* A program: 5 operations of start-up, then steps of three launches of 1 us that the host issues `host_ns` apart, and a
+   copy. Kernels start 5 us after they are issued. The first step is slower. */
+static gs_run *program_of_steps(int steps, int64_t host_ns) {
+    gs_text text = {0};
+    int64_t at_ns = 0;
+    int id = 0;
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = -5; i < 4 * steps; i++) {
+        int64_t start_ns = at_ns + 5000;
+        const char *name = i < 0 ? "start" : i % 4 == 0 ? "one" : i % 4 == 1 ? "two" : "three";
+        gs_text_add(&text, id ? "," : "");
+        if (i >= 0 && i % 4 == 3)
+            gs_text_add(&text, "{\"op\":\"copy\",\"id\":%d,\"stream\":1,\"bytes\":64", id);
+        else
+            gs_text_add(&text,
+                        "{\"op\":\"launch\",\"id\":%d,\"kernel\":\"%s\",\"blocks\":%d,\"threads\":256,\"registers\":32,"
+                        "\"shared_bytes\":0,\"stream\":1",
+                        id, name, i < 0 ? 1 + i * i : 132);
+        gs_text_add(&text, ",\"at_us\":%g,\"start_us\":%g,\"end_us\":%g}", (double)at_ns / 1000,
+                    (double)start_ns / 1000, (double)start_ns / 1000 + 1);
+        at_ns += i < 4 ? 3 * host_ns : host_ns;
+        id++;
+    }
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_text_free(&text);
+    return run;
+}
+
+static gs_explained explain_run(const gs_run *run, const char *range, const gs_what_if *what_if) {
+    gs_explained explained;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_explain_options options = {.range = range, .what_ifs = what_if, .what_if_count = what_if ? 1 : 0};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+    gs_gpu_free(gpu);
+    return explained;
+}
+
+static void steps_are_found_without_start_up(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(8, 10000);
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.period, 4);
+    assert_int_equal(explained.part.first, 9); /* five operations and the slow step */
+    assert_int_equal(gs_part_steps(&explained.part), 6);
+    assert_int_equal(explained.step_ns, 40000);
+    assert_int_equal(explained.account.busy_ns, 6 * 3000);
+    assert_int_equal(explained.account.idle_ns[GS_IDLE_COPY], 6 * 1000);
+    assert_int_equal(explained.account.idle_ns[GS_IDLE_HOST], 6 * 36000);
+    assert_int_equal(explained.kernels.count, 3);
+    assert_int_equal(explained.kernels.data[0].launches, 6);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "steps=2-3", NULL);
+    assert_int_equal(explained.part.first, 13);
+    assert_int_equal(gs_part_steps(&explained.part), 2);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "all", NULL);
+    assert_int_equal(explained.part.last, 5 + 32);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+static gs_outcome try_words(const gs_run *run, const char *words) {
+    gs_what_if what_if;
+    gs_error error = {0};
+    assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
+    gs_explained explained = explain_run(run, NULL, &what_if);
+    gs_outcome outcome = explained.outcomes[0];
+    gs_explained_clear(&explained);
+    return outcome;
+}
+
+/* The GPU takes 4 us for a step, and the gaps between its operations. */
+static void a_step_takes_as_long_as_the_host_or_the_gpu(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    assert_int_equal(try_words(run, "host=2x").least_ns, 20000);
+    assert_int_equal(try_words(run, "host=0.5x").least_ns, 80000);
+    gs_outcome never_late = try_words(run, "host=never-late"), graph = try_words(run, "graph");
+    assert_true(never_late.least_ns >= 4000 && never_late.least_ns <= 12000);
+    assert_int_equal(never_late.least_ns, never_late.most_ns);
+    assert_int_equal(graph.least_ns, 10000); /* the call takes longer than the graph */
+    gs_outcome both = try_words(run, "graph,host=never-late");
+    assert_true(both.least_ns >= 4000 && both.least_ns <= never_late.least_ns);
+    assert_int_equal(try_words(run, "sms=112").least_ns, 40000);
+    gs_run_free(run);
+}
+
+/* Two steps at a time: nothing is lost, or all that is gained. */
+static void steps_side_by_side_have_an_interval(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    gs_outcome one = try_words(run, "host=never-late"), two = try_words(run, "host=never-late,streams=2");
+    assert_true(two.least_ns < one.least_ns);
+    assert_true(two.most_ns > two.least_ns);
+    gs_outcome apart = try_words(run, "host=never-late,streams=t*o"),
+               same = try_words(run, "host=never-late,streams=1");
+    assert_true(apart.least_ns < one.least_ns);
+    assert_int_equal(same.least_ns, one.least_ns);
+    gs_run_free(run);
+}
+
+static void what_ifs_that_make_no_sense_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *message;
+    } mistakes[] = {
+        {"grap", "unknown change \"grap\" (did you mean \"graph\"?); there are graph, host, streams, order, "
+                 "priority, sms and gpu"},
+        {"graph=2", "graph takes no value"},
+        {"host", "host needs a value"},
+        {"host=fast", "host=fast: give never-late, or how many times as fast, such as 2x"},
+        {"host=nanx", "host=nanx: give never-late, or how many times as fast, such as 2x"},
+        {"sms=0", "sms=0: give a number of SMs"},
+        {"order=a", "order=a: give PATTERN:first, such as order=*nccl*:first"},
+        {"priority=a:b", "priority=a:b: give PATTERN:NUMBER, such as priority=*nccl*:-1"},
+        {"graph,,sms=3", "unknown change \"\"; there are graph, host, streams, order, priority, sms and gpu"},
+        {"streams=", "\"streams=\": give patterns of kernels of 1 to 199 letters, such as *nccl*+copy"}};
+    gs_what_if what_if;
+    for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
+        gs_error error = {0};
+        assert_int_equal(gs_what_if_read(mistakes[i].words, &what_if, &error), GS_E_USAGE);
+        assert_string_equal(error.message, mistakes[i].message);
+    }
+    gs_run *run = program_of_steps(6, 10000);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_explained explained;
+    gs_error error = {0};
+    assert_int_equal(gs_what_if_read("streams=nothing", &what_if, &error), GS_OK);
+    gs_explain_options options = {.what_ifs = &what_if, .what_if_count = 1};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_E_USAGE);
+    assert_string_equal(error.message, "\"streams=nothing\": nothing in the part of the recording matches nothing");
+    options = (gs_explain_options){.range = "ms=5"};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_E_USAGE);
+    gs_gpu_free(gpu);
+    gs_run_free(run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_account_is_what_happens_at_each_nanosecond),
+                                       cmocka_unit_test(steps_are_found_without_start_up),
+                                       cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
+                                       cmocka_unit_test(steps_side_by_side_have_an_interval),
+                                       cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/*
+ * test_waits.c: machine code tells which kernels wait for memory, and what a warp at an instruction waits for.
+ *
+ * The kernels are those of waits.cu, as ptxas compiles them for three architectures.
+ */
+#include "test.h"
+
+#include "kernels/sass/sass.h"
+
+#include <stdlib.h>
+
+static void read_cubin(int architecture, gs_sass_image *image) {
+    gs_error error = {.code = GS_OK};
+    char file[80], *bytes = NULL;
+    size_t count = 0;
+    snprintf(file, sizeof file, "tests/fuzz/corpus/cubin/waits%d.cubin", architecture);
+    assert_int_equal(gs_input_all(test_path(file), 1 << 20, &bytes, &count, &error), GS_OK);
+    assert_int_equal(gs_sass_read(image, bytes, count, &error), GS_OK);
+    free(bytes);
+}
+
+static const gs_text *code_of(const gs_sass_image *image, const char *kernel) {
+    const gs_sass_section *section = gs_sass_find(image, ".text.", kernel);
+    assert_non_null(section);
+    return &section->bytes;
+}
+
+/* Whether a warp of a kernel can be at an instruction that waits in this way. */
+static bool has_wait(const gs_text *code, int architecture, gs_sass_wait_kind kind, gs_sass_wait *wait) {
+    for (size_t at = 0; at < code->count; at += 16) {
+        *wait = gs_sass_wait_at(code->data, code->count, architecture, at);
+        if (wait->kind == kind)
+            return true;
+    }
+    return false;
+}
+
+static const int architectures[] = {80, 90, 100};
+
+static void finds_kernels_that_wait(void **state) {
+    static const char *const waiting[] = {"waits_for_value",   "waits_to_acquire", "waits_by_adding",
+                                          "waits_by_exchange", "waits_for_lock",   "waits_for_grid"};
+    static const char *const others[] = {"runs_sum",  "runs_search", "runs_tasks", "at_barrier",
+                                         "in_shared", "in_malloc",   "endless"};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_sass_image image;
+        size_t at;
+        read_cubin(architectures[i], &image);
+        for (size_t k = 0; k < GS_COUNT(waiting); k++) {
+            const gs_text *code = code_of(&image, waiting[k]);
+            gs_sass_wait wait;
+            if (!gs_sass_waits_for_memory(code->data, code->count, architectures[i], &at))
+                fail_msg("sm_%d: %s does not wait", architectures[i], waiting[k]);
+            assert_true(has_wait(code, architectures[i], GS_SASS_POLLS, &wait));
+            assert_true(wait.is_global && wait.base != 255);
+        }
+        for (size_t k = 0; k < GS_COUNT(others); k++) {
+            const gs_text *code = code_of(&image, others[k]);
+            if (gs_sass_waits_for_memory(code->data, code->count, architectures[i], &at))
+                fail_msg("sm_%d: %s waits", architectures[i], others[k]);
+        }
+        gs_sass_free(&image);
+    }
+}
+
+static void knows_other_waits(void **state) {
+    gs_sass_wait wait;
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_sass_image image;
+        int architecture = architectures[i];
+        read_cubin(architecture, &image);
+        assert_true(has_wait(code_of(&image, "at_barrier"), architecture, GS_SASS_AT_BARRIER, &wait));
+        assert_int_equal(wait.barrier, 1);
+        assert_true(has_wait(code_of(&image, "in_malloc"), architecture, GS_SASS_POLLS, &wait));
+        assert_true(wait.calls && !wait.is_global);
+        assert_true(has_wait(code_of(&image, "endless"), architecture, GS_SASS_ENDLESS, &wait));
+        assert_int_equal(wait.read, 16); /* not the branch behind the end of the code */
+        assert_false(has_wait(code_of(&image, "runs_sum"), architecture, GS_SASS_POLLS, &wait));
+        if (architecture >= 90) {
+            assert_true(has_wait(code_of(&image, "at_cluster"), architecture, GS_SASS_AT_CLUSTER, &wait));
+            assert_true(has_wait(code_of(&image, "at_dependency"), architecture, GS_SASS_AT_DEPENDENCY, &wait));
+            assert_true(has_wait(code_of(&image, "at_mbarrier"), architecture, GS_SASS_AT_MBARRIER, &wait));
+        }
+        gs_sass_free(&image);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_kernels_that_wait),
+        cmocka_unit_test(knows_other_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

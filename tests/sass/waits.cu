@@ -1,0 +1,112 @@
+/*
+ * waits.cu: kernels whose machine code test_waits.c looks at: those that wait for memory, and those that do not.
+ *
+ *   for a in 80 90 100; do nvcc -arch=sm_$a -cubin -o ../fuzz/corpus/cubin/waits$a.cubin waits.cu; done    (CUDA 13.0)
+ */
+#include <cooperative_groups.h>
+
+#define KERNEL extern "C" __global__ void
+
+/* ---- kernels that wait for memory ---- */
+
+KERNEL waits_for_value(volatile unsigned long long *p) {
+    while (*p < 7)
+        ;
+}
+
+KERNEL waits_to_acquire(unsigned *p) {
+    unsigned value;
+    do
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(p));
+    while (value < 7);
+}
+
+KERNEL waits_by_adding(unsigned *p) {
+    while (atomicAdd(p, 0) < 10)
+        ;
+}
+
+KERNEL waits_by_exchange(unsigned *p) {
+    while (atomicExch(p, 1))
+        ;
+}
+
+KERNEL waits_for_lock(unsigned *p) {
+    while (atomicCAS(p, 0, 1))
+        __nanosleep(100);
+}
+
+KERNEL waits_for_grid(void) {
+    cooperative_groups::this_grid().sync();
+}
+
+/* ---- kernels that do not ---- */
+
+KERNEL runs_sum(const float *a, int n, float *out) {
+    float sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += a[i];
+    *out = sum;
+}
+
+KERNEL runs_search(const int *a, int *out) {
+    int i = 0;
+    while (a[i])
+        i++;
+    *out = i;
+}
+
+KERNEL runs_tasks(float *data, unsigned *next, unsigned n) {
+    __shared__ unsigned task;
+    for (;;) {
+        if (threadIdx.x == 0)
+            task = atomicAdd(next, 1);
+        __syncthreads();
+        unsigned mine = task;
+        __syncthreads();
+        if (mine >= n)
+            return;
+        data[mine] += 1;
+    }
+}
+
+/* ---- other waits ---- */
+
+KERNEL at_barrier(int n) {
+    if (threadIdx.x < 32)
+        asm volatile("bar.sync 1, %0;" ::"r"(n));
+}
+
+KERNEL in_shared(int n) {
+    extern __shared__ volatile int words[];
+    while (words[n] == 0)
+        ;
+}
+
+KERNEL in_malloc(void **p, int n) {
+    void *got;
+    while (!(got = malloc(n)))
+        ;
+    *p = got;
+}
+
+KERNEL endless(void) {
+    for (unsigned x = threadIdx.x;;)
+        asm volatile("mad.lo.u32 %0, %0, 1664525, 1013904223;" : "+r"(x));
+}
+
+#if __CUDA_ARCH__ >= 900
+KERNEL at_cluster(void) {
+    asm volatile("barrier.cluster.arrive;");
+    asm volatile("barrier.cluster.wait;");
+}
+
+KERNEL at_dependency(void) {
+    asm volatile("griddepcontrol.wait;");
+}
+
+KERNEL at_mbarrier(unsigned address) {
+    asm volatile(
+        "{.reg .pred p; L: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @p bra D; bra L; D: }" ::"r"(address));
+}
+#endif

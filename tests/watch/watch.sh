@@ -1,0 +1,104 @@
+#!/bin/sh
+# `gridsmith watch` on the fake driver: programs that hang are explained, others are left alone.
+#
+#   sh tests/watch/watch.sh GRIDSMITH WATCHED_APP FAKE_DRIVER_FOLDER
+set -u
+gridsmith=$1 app=$2
+export GRIDSMITH_FAKE=h200 LD_LIBRARY_PATH=$3
+source_dir=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failed=0
+complain() {
+    echo "$1"
+    failed=1
+}
+# expect NAME TEXT: the report has this text.
+expect() {
+    grep -qF -- "$2" "$folder/$1" || {
+        complain "$1: \"$2\" is missing in"
+        cat "$folder/$1"
+    }
+}
+
+# Hangs: the program goes on, until `timeout` ends it and its exit status is passed on; or it is ended.
+timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 8 "$app" value 2>"$folder/value"
+[ $? = 124 ] || complain "value: the exit status is not that of the program"
+for how in circle host-lock host-calls; do
+    timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
+    [ $? = 1 ] || complain "$how: the exit status is not 1"
+done
+for how in value circle host-lock host-calls; do
+    [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
+done
+expect value ': never-issued'
+expect value 'is 1, and no stream has an operation that writes it.'
+expect value 'is in cuStreamSynchronize for'
+expect circle 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
+expect host-lock 'It is not in a call of CUDA: it waits for a lock or for another thread.'
+expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
+
+# A kernel whose code is not known may be long: that is said, and is no hang.
+timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 8 env GRIDSMITH_FAKE=h200,stuck "$app" lost-flag 2>"$folder/long"
+expect long 'a wait that may be long, or a hang, in process'
+expect long 'kernel spin_flag, 2 x 32'
+
+# Two ranks in different collectives, and one that is missing.
+timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -o "$folder/reports" -- "$app" ranks 2>"$folder/ranks"
+expect ranks 'is collective 2 of its stream on rank 0, and waits for other ranks'
+"$gridsmith" watch --join "$folder/reports" >"$folder/join"
+[ $? = 1 ] || complain "join: the exit status is not 1"
+cat >"$folder/expected" <<'END'
+rank 0: ranks, in collective 2, ncclAllReduce_kernel_60000000
+rank 1: ranks, in collective 2, ncclAllGather_kernel_60000000
+rank 2 has no report: it has ended, does not wait, or is not watched
+collective 2 is ncclAllReduce_kernel_60000000 on rank 0, and ncclAllGather_kernel_60000000 on rank 1: the ranks issue collectives in different orders
+END
+cmp "$folder/join" "$folder/expected" || { complain "join: another answer"; cat "$folder/join"; }
+for ending in txt json html; do
+    [ -s "$folder/reports/hang.rank1.$ending" ] || complain "no report hang.rank1.$ending"
+done
+
+# Asked for a report, and for one of the GPU: the dump is one that was recorded on an H200.
+gunzip -c "$source_dir/corpus/dumps/spin.core.gz" >"$folder/spin.core"
+GRIDSMITH_FAKE=h200,stuck GRIDSMITH_FAKE_DUMP=$folder/spin.core timeout -s KILL 60 \
+    "$gridsmith" watch --after 60s -o "$folder/seen" -- "$app" lost-flag 2>"$folder/seen.txt" &
+watch=$!
+program=
+for _ in $(seq 100); do
+    [ -n "$program" ] && break
+    sleep 0.1
+    program=$(ps -o pid= --ppid $watch 2>/dev/null | head -n 1 | tr -d ' ')
+    [ -n "$program" ] && program=$(ps -o pid= --ppid "$program" | head -n 1 | tr -d ' ')
+done
+sleep 1
+"$gridsmith" watch --now "$program" >"$folder/now" || complain "now: failed"
+expect now 'inferred from the calls of the program'
+"$gridsmith" watch --now "$program" --abort >"$folder/abort" || complain "now: failed"
+wait $watch
+[ $? = 1 ] || complain "abort: the exit status is not 1"
+expect abort ': endless'
+expect abort 'waits for something that nothing which is issued can do: 2 warps wait for memory (go) at hang.cu:10.'
+expect abort 'seen in a dump of the GPU: 1 grid, 2 resident blocks'
+grep -qF '"variable":"go"' "$folder"/seen/hang.*.json || complain "abort: no variable in the JSON"
+"$gridsmith" watch --now $$ 2>"$folder/other"
+[ $? = 2 ] || complain "now: a process that is not watched is not refused"
+expect other 'was not started by'
+
+# Programs that do not hang.
+for how in works idle persistent polls events many; do
+    timeout -s KILL 60 "$gridsmith" watch --after 2s -- "$app" $how 2>"$folder/$how" || complain "$how: failed"
+    [ -s "$folder/$how" ] && { complain "$how: it is not left alone"; cat "$folder/$how"; }
+done
+
+# Mistakes.
+"$gridsmith" watch 2>"$folder/usage" && complain "no program is no mistake"
+expect usage 'give a program to run, --now PID, or --join FOLDER'
+"$gridsmith" watch --after 3 -- true 2>"$folder/after" && complain "--after 3 is no mistake"
+expect after '--after takes a time such as'
+"$gridsmith" watch --join "$folder" 2>"$folder/empty" && complain "a folder without reports is no mistake"
+expect empty 'has no report'
+"$gridsmith" watch -- "$folder/missing" 2>"$folder/none"
+[ $? = 127 ] || complain "a program that is not there: not 127"
+[ $failed = 0 ] && echo "watch: all is well"
+exit $failed

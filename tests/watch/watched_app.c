@@ -1,0 +1,232 @@
+/*
+ * watched_app.c: programs that hang, and some that do not, for tests of `gridsmith watch` on the fake driver.
+ *
+ *   watched_app HOW    see the table at the end
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALLS(X)                                                                                                       \
+    X(cuInit, (unsigned))                                                                                              \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
+    X(cuCtxSetCurrent, (void *))                                                                                       \
+    X(cuCtxSynchronize, (void))                                                                                        \
+    X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
+    X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
+    X(cuMemsetD8_v2, (uint64_t, unsigned char, size_t))                                                                \
+    X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
+    X(cuStreamSynchronize, (void *))                                                                                   \
+    X(cuStreamQuery, (void *))                                                                                         \
+    X(cuStreamWaitValue32_v2, (void *, uint64_t, unsigned, unsigned))                                                  \
+    X(cuStreamWriteValue32_v2, (void *, uint64_t, unsigned, unsigned))                                                 \
+    X(cuLaunchHostFunc, (void *, void (*)(void *), void *))                                                            \
+    X(cuEventCreate, (void **, unsigned))                                                                              \
+    X(cuEventRecord, (void *, void *))                                                                                 \
+    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
+    X(cuLaunchKernel,                                                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))
+
+#define POINTER(name, arguments) int(*name) arguments;
+static struct { CALLS(POINTER) } cuda;
+
+enum { EQUAL = 1, NON_BLOCKING = 1 };
+
+static uint64_t words; /* on the device */
+
+static void check(int code) {
+    if (code) {
+        fprintf(stderr, "the driver failed: %d\n", code);
+        exit(1);
+    }
+}
+
+static void start_cuda(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *found, *context;
+    if (!driver) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+#define FILL(name, arguments)                                                                                          \
+    found = dlsym(driver, #name);                                                                                      \
+    memcpy(&cuda.name, &found, sizeof found);
+    CALLS(FILL)
+    check(cuda.cuInit(0));
+    check(cuda.cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuda.cuCtxSetCurrent(context));
+    check(cuda.cuMemAlloc_v2(&words, 64));
+    check(cuda.cuMemsetD8_v2(words, 0, 64));
+}
+
+static void *new_stream(void) {
+    void *stream;
+    check(cuda.cuStreamCreateWithPriority(&stream, NON_BLOCKING, 0));
+    return stream;
+}
+
+static void launch(const char *name, unsigned blocks, unsigned threads, void *stream) {
+    void *function;
+    check(cuda.cuModuleGetFunction(&function, NULL, name));
+    check(cuda.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, NULL, NULL));
+}
+
+static void sleep_s(int seconds) {
+    nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
+}
+
+/* ---- hangs ---- */
+
+static void wait_value(void) {
+    void *stream = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(stream, words, 1, EQUAL));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static void circle(void) {
+    void *one = new_stream(), *two = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(one, words, 1, EQUAL));
+    check(cuda.cuStreamWriteValue32_v2(one, words + 4, 1, 0));
+    check(cuda.cuStreamWaitValue32_v2(two, words + 4, 1, EQUAL));
+    check(cuda.cuStreamWriteValue32_v2(two, words, 1, 0));
+    check(cuda.cuStreamSynchronize(one));
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void take_lock(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&lock);
+}
+
+static void host_lock(void) {
+    void *stream = new_stream();
+    pthread_mutex_lock(&lock);
+    check(cuda.cuLaunchHostFunc(stream, take_lock, NULL));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static void call_cuda(void *stream) {
+    cuda.cuStreamSynchronize(stream);
+}
+
+static void host_calls(void) {
+    void *stream = new_stream(), *other = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(other, words, 1, EQUAL));
+    check(cuda.cuLaunchHostFunc(stream, call_cuda, other));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+/* The kernel of a recorded dump. */
+static void barrier(void) {
+    void *stream = new_stream();
+    launch("_Z11barrier_allj", 272, 1024, stream);
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static void lost_flag(void) {
+    void *stream = new_stream();
+    launch("_Z9spin_flagv", 2, 32, stream);
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+/* Each rank is in another collective. */
+static void ranks(void) {
+    for (int rank = 0; rank < 2; rank++)
+        if (fork() == 0) {
+            setenv("RANK", rank ? "1" : "0", 1);
+            setenv("WORLD_SIZE", "3", 1);
+            start_cuda();
+            void *stream = new_stream();
+            launch("ncclInit", 1, 32, stream);
+            check(cuda.cuStreamSynchronize(stream));
+            launch(rank ? "ncclAllGather_kernel_60000000" : "ncclAllReduce_kernel_60000000", 8, 512, stream);
+            check(cuda.cuStreamSynchronize(stream));
+            exit(0);
+        }
+    while (wait(NULL) > 0)
+        ;
+}
+
+/* ---- programs that do not hang ---- */
+
+static void works(void) {
+    void *stream = new_stream();
+    for (int i = 0; i < 30; i++) {
+        launch("slow_kernel_100000", 8, 128, stream);
+        check(cuda.cuStreamSynchronize(stream));
+    }
+}
+
+static void is_idle(void) {
+    void *stream = new_stream();
+    launch("slow_kernel_1000", 8, 128, stream);
+    check(cuda.cuStreamSynchronize(stream));
+    sleep_s(3);
+}
+
+/* A persistent kernel that the host does not wait for. */
+static void persistent(void) {
+    void *stream = new_stream(), *other = new_stream();
+    launch("slow_kernel_4000000", 8, 128, stream);
+    for (int i = 0; i < 30; i++) {
+        launch("slow_kernel_100000", 8, 128, other);
+        check(cuda.cuStreamSynchronize(other));
+    }
+}
+
+/* An event of work that goes on is polled, each time another one. */
+static void polls(void) {
+    void *stream = new_stream();
+    for (int i = 0; i < 30; i++) {
+        launch("slow_kernel_100000", 8, 128, stream);
+        while (cuda.cuStreamQuery(stream))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+static void waits_for_event(void) {
+    void *one = new_stream(), *two = new_stream(), *event;
+    check(cuda.cuEventCreate(&event, 0));
+    for (int i = 0; i < 30; i++) {
+        launch("slow_kernel_50000", 8, 128, one);
+        check(cuda.cuEventRecord(event, one));
+        check(cuda.cuStreamWaitEvent(two, event, 0));
+        launch("slow_kernel_50000", 8, 128, two);
+        check(cuda.cuStreamSynchronize(two));
+    }
+}
+
+static void many(void) {
+    void *stream = new_stream();
+    for (int i = 0; i < 200000; i++)
+        launch("kernel", 8, 128, stream);
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static const struct {
+    const char *name;
+    void (*play)(void);
+} programs[] = {
+    {"value", wait_value}, {"circle", circle},         {"host-lock", host_lock}, {"host-calls", host_calls},
+    {"barrier", barrier},  {"lost-flag", lost_flag},   {"ranks", ranks},         {"works", works},
+    {"idle", is_idle},     {"persistent", persistent}, {"polls", polls},         {"events", waits_for_event},
+    {"many", many},
+};
+
+int main(int count, char **arguments) {
+    for (size_t i = 0; count == 2 && i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(arguments[1], programs[i].name) == 0) {
+            if (strcmp(arguments[1], "ranks") != 0)
+                start_cuda();
+            programs[i].play();
+            return 0;
+        }
+    fprintf(stderr, "unknown program\n");
+    return 2;
+}
