@@ -75,6 +75,8 @@ void gs_show_step(void *user, const char *step, int64_t done, int64_t total) {
 int gs_read_source(const char *path, char **text, gs_source *source, gs_error *error) {
     size_t count;
     gs_code code = gs_input_all(path, (size_t)64 << 20, text, &count, error);
+    if (code == GS_OK && !gs_ptx_is_source(*text, count))
+        code = gs_fail(error, GS_E_USAGE, "%s: elastic needs CUDA source", gs_input_name(path));
     if (code == GS_OK)
         code = gs_source_read(source, gs_input_name(path), *text, count, error);
     return code == GS_OK ? 0 : gs_report(error);

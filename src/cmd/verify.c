@@ -25,7 +25,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "on", on, "host|cuda", "where to run (default host: on the CPU)"),
     GS_TEXT(struct options, "tolerance", tolerance, "X",
             "largest difference of floating-point numbers, relative to the larger of 1 and the original (default 0)"),
-    GS_INT(struct options, "workers", workers, "N", 1, INT32_MAX,
+    GS_INT(struct options, "workers", workers, "N", 1, UINT16_MAX,
            "worker blocks of a persistent or confined kernel (default: as many as fit)"),
     GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
            "the most blocks that a worker block takes at a time (default 10)"),

@@ -721,6 +721,15 @@ mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu 
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
 mistake "too many threads" "a block must have at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx.gz \
     --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
+for command in "reshape" "verify"; do
+    mistake "$command PTX as elastic" "elastic needs CUDA source" "$program" $command kernels/ptx/reduce.ptx.gz --kernel 'reduce<256>' \
+        --as elastic --launch kernels/reduce.json
+done
+mistake "too many workers" "--workers" "$program" verify kernels/ptx/reduce.ptx.gz --kernel 'reduce<256>' --as persistent \
+    --launch kernels/reduce.json --workers 65536
+mistake "too many layers of a block" "a block must have at most 64 layers (z)" sh -c \
+    "sed 's/\[256, 1, 1\]/[1, 1, 65]/' kernels/reduce.json > '$work/layers.json'; '$program' verify kernels/ptx/reduce.ptx.gz \
+    --kernel 'reduce<256>' --as persistent --launch '$work/layers.json'"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
     >"$work/type.json"
 mistake "an unknown type" 'an argument must be {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \

@@ -8,7 +8,8 @@
  * the analysis.
  *
  * The kernels are variations of what people write: flags of other blocks by coordinates, threads and tickets; counters;
- * locks; locks with tickets; claims; searches; updates; each with mistakes. GRIDSMITH_RUNS sets how many are tried.
+ * locks; locks with tickets; claims; searches; updates; bytes of block numbers and counters; each with mistakes.
+ * GRIDSMITH_RUNS sets how many are tried.
  */
 #include "test.h"
 
@@ -26,6 +27,7 @@ enum operation {
     REM,
     MAD,  /* d = a * b + c */
     NOT,  /* d = ~a */
+    PASS, /* d = a, or a byte of it: `variant` says how */
     TEST, /* predicate d = a ? b, `variant` says how */
     JUMP, /* to label number if predicate a, with variant: if not; a is -1: always */
     LABEL,
@@ -67,6 +69,27 @@ struct machine {
 
 static const char *const special_names[] = {"%ctaid.x",  "%ctaid.y",  "%ctaid.z", "%nctaid.x",
                                             "%nctaid.y", "%nctaid.z", "%tid.x",   "%ntid.x"};
+
+/* How a value comes from a register to another one: whole, or only its lowest byte. */
+static const struct {
+    const char *text;
+    bool is_byte, is_signed;
+} passes[] = {
+    {"cvt.s32.s8 %%r%d, %%r%d;", true, true},
+    {"cvt.u32.u8 %%r%d, %%r%d;", true, false},
+    {"cvt.u8.u32 %%r%d, %%r%d;", true, false},
+    {"st.shared.u32 [part], %%r%2$d; ld.shared.s8 %%r%1$d, [part];", true, true},
+    {"st.shared.u8 [part], %%r%2$d; ld.shared.u8 %%r%1$d, [part];", true, false},
+    {"cvt.s64.s32 %%wide, %%r%2$d; cvt.u32.u64 %%r%1$d, %%wide;", false, false},
+    {"st.shared.u32 [part], %%r%2$d; ld.shared.b32 %%r%1$d, [part];", false, false},
+    {"mov.b32 %%r%d, %%r%d;", false, false},
+};
+
+static int passed_value(int variant, int value) {
+    if (!passes[variant].is_byte)
+        return value;
+    return passes[variant].is_signed ? (int8_t)value : (uint8_t)value;
+}
 
 static int special_value(const struct machine *machine, const struct thread *thread, int which) {
     return which < 3    ? thread->block[which]
@@ -132,6 +155,9 @@ static void run_instruction(struct machine *machine, struct thread *thread) {
         break;
     case SUB:
         values[code->d] = (int)((unsigned)values[code->a] - (unsigned)b);
+        break;
+    case PASS:
+        values[code->d] = passed_value(code->variant, values[code->a]);
         break;
     case MUL:
         values[code->d] = (int)((unsigned)values[code->a] * (unsigned)b);
@@ -320,6 +346,11 @@ static void put_instruction(gs_text *text, const struct instruction *code, int l
     case MAD:
         gs_text_add(text, "\tmad.lo.s32 %%r%d, %%r%d, %%r%d, %%r%d;\n", code->d, code->a, code->b, code->c);
         break;
+    case PASS:
+        gs_text_add(text, "\t");
+        gs_text_add(text, passes[code->variant].text, code->d, code->a);
+        gs_text_add(text, "\n");
+        break;
     case NOT:
         gs_text_add(text, "\tnot.b32 %%r%d, %%r%d;\n", code->d, code->a);
         break;
@@ -351,7 +382,8 @@ static void put_kernel(gs_text *text, const struct kernel *kernel) {
     gs_text_add(text,
                 ".version 8.0\n.target sm_80\n.address_size 64\n"
                 ".visible .entry k(.param .u64 flags, .param .u64 other, .param .u64 counter)\n{\n"
-                "\t.reg .b64 %%d<400>, %%flags, %%other, %%counter, %%shuffled;\n\t.reg .b32 %%r<%d>, %%lo, %%hi, "
+                "\t.shared .b32 part;\n\t.reg .b64 %%d<400>, %%flags, %%other, %%counter, %%shuffled, %%wide;\n\t.reg "
+                ".b32 %%r<%d>, %%lo, %%hi, "
                 "%%l, %%h;\n\t.reg .pred %%p<%d>;\n"
                 "\tld.param.u64 %%flags, [flags];\n\tld.param.u64 %%other, [other];\n"
                 "\tld.param.u64 %%counter, [counter];\n\tmov.b64 {%%lo, %%hi}, %%flags;\n"
@@ -586,6 +618,52 @@ static void make_counter(struct kernel *kernel) {
     put_label(kernel, end);
 }
 
+static int put_pass(struct kernel *kernel, int a) {
+    int d = new_register(kernel);
+    put(kernel, PASS, d, a, -1)->variant = pick(GS_COUNT(passes));
+    return d;
+}
+
+/* Flags by a number of which only a byte may be used: then block 0 may be behind block 1. */
+static void make_parts(struct kernel *kernel) {
+    int number = put_sum(kernel, ADD, put_block_number(kernel), -1, ONE_OF(0, 126, 127, 254, 255));
+    int block = put_pass(kernel, number), offset = ONE_OF(0, 0, 1, -1);
+    put_waiting(kernel, block, offset + ONE_OF(-1, -1, -255, -255, 1));
+    put_publishing(kernel, pick(4) ? block : number, offset);
+}
+
+/* A loop inside that leaves a remainder of a number. */
+static void put_reduction(struct kernel *kernel, int value) {
+    int less = kernel->labels++, few = kernel->labels++;
+    put_label(kernel, less);
+    put_jump(kernel, put_test(kernel, BELOW, value, 256), false, few);
+    put(kernel, SUB, value, value, -1)->number = 256;
+    put_jump(kernel, -1, false, less);
+    put_label(kernel, few);
+}
+
+/* A counter of which only a part may be used: the last block adds what the others wait for. */
+static void make_counter_parts(struct kernel *kernel) {
+    int again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++, value = new_register(kernel);
+    put_jump(kernel, put_test(kernel, EQUAL, put_special(kernel, 0), pick(3)), false, skip);
+    put_label(kernel, again);
+    struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
+    code->variant = A_ADD;
+    code->c = ONE_OF(1, 256, 256);
+    int used = put_pass(kernel, value);
+    if (!pick(3))
+        used = put_sum(kernel, MUL, used, -1, ONE_OF(2, 256, 16777216));
+    else if (!pick(3))
+        put_reduction(kernel, used);
+    put_jump(kernel, put_test(kernel, BELOW_SIGNED, used, 5), false, again);
+    put_jump(kernel, -1, false, end);
+    put_label(kernel, skip);
+    code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
+    code->variant = A_ADD;
+    code->c = ONE_OF(1, 5, 64);
+    put_label(kernel, end);
+}
+
 /* A lock, and its release: by all, by some, of this word, of another one. */
 static void make_lock(struct kernel *kernel) {
     int block = put_block_number(kernel), again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++;
@@ -742,8 +820,11 @@ static void make_search(struct kernel *kernel) {
 static const struct {
     const char *name;
     void (*make)(struct kernel *kernel);
-} makers[] = {{"flags", make_flags}, {"flags", make_flags},     {"flags", make_flags},   {"counter", make_counter},
-              {"lock", make_lock},   {"tickets", make_tickets}, {"claims", make_claims}, {"search", make_search}};
+} makers[] = {{"flags", make_flags},   {"flags", make_flags},
+              {"flags", make_flags},   {"counter", make_counter},
+              {"lock", make_lock},     {"tickets", make_tickets},
+              {"claims", make_claims}, {"search", make_search},
+              {"parts", make_parts},   {"counter parts", make_counter_parts}};
 
 static bool is_accepted(const gs_text *text, gs_ptx_form *form) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
@@ -778,7 +859,7 @@ static void try_kernel(uint64_t number, size_t maker, int *accepted, int *refuse
 static void accepted_kernels_end_with_one_worker_block(void **state) {
     (void)state;
     int accepted[GS_COUNT(makers)] = {0}, wrong[GS_COUNT(makers)] = {0};
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 40;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 32;
     for (uint64_t i = 0; i < runs; i++)
         try_kernel(i, i % GS_COUNT(makers), &accepted[i % GS_COUNT(makers)], &wrong[i % GS_COUNT(makers)]);
     for (size_t i = 0; i < GS_COUNT(makers) && runs >= 2500; i++) /* both kinds occur */

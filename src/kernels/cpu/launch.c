@@ -261,6 +261,8 @@ static gs_code read_launch(const gs_json *json, gs_launch_file *launch, gs_error
     gs_step block = gs_step_key(&root, "block");
     if (code == GS_OK && (uint64_t)launch->block[0] * launch->block[1] * launch->block[2] > 1024)
         code = gs_json_fail(json, &block, false, error, "a block must have at most 1024 threads");
+    if (code == GS_OK && launch->block[2] > 64)
+        code = gs_json_fail(json, &block, false, error, "a block must have at most 64 layers (z)");
     return code == GS_OK ? read_arguments(json, &root, launch, error) : code;
 }
 
