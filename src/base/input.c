@@ -186,12 +186,12 @@ gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, cons
 }
 
 gs_code gs_input_check_expansion(const gs_input *input, gs_error *error) {
-    enum { FREE_BYTES = 16 << 20, MOST_EXPANSION = 500 };
+    enum { FREE_BYTES = 20 << 20, MOST_EXPANSION = 100 };
     z_off_t expanded = input->file ? gztell(input->file) : 0;
     if (expanded <= FREE_BYTES || (size_t)expanded / MOST_EXPANSION <= gs_input_bytes_read(input))
         return GS_OK;
     return gs_input_fail(input, error, GS_E_FORMAT,
-                         "the file is more than 500 times as long as its compressed bytes; decompress it first");
+                         "the file is more than 100 times as long as its compressed bytes; decompress it first");
 }
 
 long gs_input_line_number(const gs_input *input) {

@@ -21,7 +21,7 @@ enum {
     MOST_MIB = 128,          /* of the text of a value */
     BYTES_PER_BRACKET = 16,  /* one bracket is allowed for this many bytes of the limit */
     FREE_EXPANSION_MIB = 16, /* of gzip: up to this length, a value may be expanded from any number of bytes */
-    MOST_EXPANSION = 500     /* a longer value may be at most this many times as long as its compressed bytes */
+    MOST_EXPANSION = 100     /* a longer value may be at most this many times as long as its compressed bytes */
 };
 
 /* The limit for the text of one value. GRIDSMITH_DOCUMENT_MIB changes it. */
@@ -115,7 +115,7 @@ static gs_code check_size(const gs_input *input, const struct cut *cut, size_t s
     }
     if (size > (size_t)FREE_EXPANSION_MIB << 20 && size / MOST_EXPANSION > expanded_from)
         return fail_here(input, error,
-                         "one JSON value is more than 500 times as long as its compressed bytes; "
+                         "one JSON value is more than 100 times as long as its compressed bytes; "
                          "decompress the file first");
     return GS_OK;
 }

@@ -342,7 +342,7 @@ static void count_residents_wrongly(gs_engine *engine) {
 }
 
 static void keep_warm(gs_engine *engine) {
-    engine->bulk->warm_count = 1;
+    engine->bulk->warm_count++;
 }
 
 static const struct damage {

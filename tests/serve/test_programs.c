@@ -138,19 +138,23 @@ static void reports_tell_of_programs(void **state) {
     gs_write_end(&writer);
     assert_string_equal(
         text.data,
-        "{\"programs\":[{\"name\":\"batch\",\"process\":41,\"opened_ns\":12,\"class\":\"best-effort\",\"weight\":30,"
+        "{\"programs\":[{\"name\":\"batch\",\"process\":41,\"opened_ns\":12,\"class\":\"best-effort\",\"sharing\":"
+        "\"time slices\",\"weight\":30,"
         "\"most_percent\":0,"
         "\"has_work\":false,\"is_ungated\":true,\"launches\":0,\"graphs\":1000,\"copies\":9223372036854775807,"
-        "\"waits\":2000,\"work_ns\":3000,\"longest_us\":4.0,\"share_waits\":5000,\"guarded\":0,\"guarded_kernels\":0,"
+        "\"waits\":2000,\"work_ns\":3000,\"late_ns\":0,\"longest_us\":4.0,\"share_waits\":5000,\"guarded\":0,\"guarded_"
+        "kernels\":0,"
         "\"unguarded_kernels\":0,\"slice_us\":6000,"
         "\"long_kernels\":[{\"name\":\"gemm\",\"us\":2.5},{\"name\":\"a?b\",\"us\":0.1}],\"memory_bytes\":7000,"
         "\"memory_limit_bytes\":0},{\"name\":\"server\",\"process\":40,\"opened_ns\":11,\"class\":\"latency\","
+        "\"sharing\":\"time slices\","
         "\"weight\":100,\"most_percent\":0,\"has_work\":true,\"is_ungated\":false,\"launches\":5,\"graphs\":0,"
         "\"copies\":3,\"waits\":0,"
-        "\"work_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"guarded\":0,\"guarded_kernels\":0,\"unguarded_kernels\":"
+        "\"work_ns\":0,\"late_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"guarded\":0,\"guarded_kernels\":0,"
+        "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
         "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"mean_us\":1612.0,"
-        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6}}]}");
+        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6}}],\"commands\":[]}");
     gs_text_clear(&text);
     gs_tenants_metrics(&tenants, &text);
     static const char *const lines[] = {

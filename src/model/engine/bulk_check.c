@@ -65,6 +65,11 @@ const char *gs_bulk_check(const gs_engine *engine) {
         return violated;
     if (residents != bulk->residents || gs_dispatcher_state(engine->dispatcher)->resident_count)
         return "21: the number of blocks on the SMs is wrong";
+    int32_t listed = 0;
+    for (int32_t i = 0; i < bulk->sms; i++)
+        listed += bulk->is_listed[i];
+    if (listed != bulk->warm_count)
+        return "21: the list of idle SMs that keep their configuration is wrong";
     if (!gs_bulk_is_idle(bulk) && bulk->warm_count && engine->queue.first == NO_LAUNCH)
         return "21: an idle SM keeps its configuration";
     return check_full(engine);
