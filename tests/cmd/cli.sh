@@ -703,7 +703,7 @@ mistake "a template without arguments" "has no kernel reduce (of a template, nam
 mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows its kernels" "$program" \
     reshape kernels/ptx/reduce.ptx.gz --kernel sum --as persistent
 mistake "a small file that expands to a large one" "more than 100 times as long as its compressed bytes" sh -c \
-    "head -c 20000000 /dev/zero | gzip >'$work/bomb.ptx.gz'; '$program' reshape --list '$work/bomb.ptx.gz'"
+    "head -c 40000000 /dev/zero | gzip >'$work/bomb.ptx.gz'; '$program' reshape --list '$work/bomb.ptx.gz'"
 mistake "compressed PTX that is cut short" "the gzip file is cut short" sh -c \
     "head -c 500 kernels/ptx/reduce.ptx.gz >'$work/cut.ptx.gz'; '$program' reshape --list '$work/cut.ptx.gz'"
 mistake "not PTX" "the file is neither PTX nor a file that contains PTX" "$program" reshape --list README.md
