@@ -81,6 +81,8 @@ expect abort ': endless'
 expect abort 'waits for something that nothing which is issued can do: 2 warps wait for memory (go) at hang.cu:10.'
 expect abort 'seen in a dump of the GPU: 1 grid, 2 resident blocks'
 grep -qF '"variable":"go"' "$folder"/seen/hang.*.json || complain "abort: no variable in the JSON"
+"$gridsmith" watch --now 2147483647 2>"$folder/gone"
+[ $? = 2 ] && grep -q 'there is no process 2147483647' "$folder/gone" || complain "now: of no process"
 "$gridsmith" watch --now $$ 2>"$folder/other"
 [ $? = 2 ] || complain "now: a process that is not watched is not refused"
 expect other 'was not started by'

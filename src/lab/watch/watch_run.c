@@ -235,6 +235,10 @@ static bool find_folder(int64_t process, char *folder, size_t size, gs_error *er
     char *words = NULL;
     size_t count = 0;
     snprintf(path, sizeof path, "/proc/%lld/environ", (long long)process);
+    if (access(path, F_OK) != 0) {
+        gs_fail(error, GS_E_USAGE, "there is no process %lld", (long long)process);
+        return false;
+    }
     if (gs_input_all(path, 1 << 22, &words, &count, error) != GS_OK)
         return false;
     bool is_found = false;
