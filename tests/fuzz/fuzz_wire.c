@@ -697,11 +697,14 @@ static void change_worker(gs_server *server, struct reader *reader) {
         server->options.limit_ns = 1;
 }
 
-/* The numbers of the status that depend on neither the machine nor the process. */
+/* The numbers of the status that depend on neither the machine nor the process: who is a user or a family of processes
+   does. */
 static void tell_status(const char *json) {
-    static const char *const others[] = {"process\":", "user\":", "resident_bytes\":", "limit\":"};
+    static const char *const others[] = {"process\":", "resident_bytes\":", "limit\":"};
+    const char *users = strstr(json, "\"users\":["), *clients = strstr(json, "\"clients\":[");
+    must(users && clients);
     for (const char *at = json; (at = strchr(at, ':')); at++) {
-        bool is_other = false;
+        bool is_other = at > users && at < clients;
         for (size_t i = 0; i < GS_COUNT(others); i++) {
             size_t length = strlen(others[i]);
             is_other |= (size_t)(at + 1 - json) >= length && memcmp(at + 1 - length, others[i], length) == 0;
