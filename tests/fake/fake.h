@@ -19,8 +19,8 @@
  *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *
  * What a kernel does depends on where it comes from. Probe kernels and timed kernels run on the modeled GPU. Kernels of
- * other modules run on the CPU. A kernel without a module (NULL) is only a name: one with `kernel_500` in it takes 500 us,
- * others no time, and both do nothing; events tell their time, however busy the machine is.
+ * other modules run on the CPU. A kernel without a module (NULL) is only a name: one with `kernel_500` in it takes 500
+ * us, others no time, and both do nothing; events tell their time, however busy the machine is.
  *
  * GRIDSMITH_FAKE is a list of words, separated by commas. The GPU is `small` (the default; small.json, which is not
  * built in) or `h200`. Its behavior:
@@ -38,7 +38,8 @@
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
  *   subscribed     another profiler uses CUPTI
  *
- * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to CUDA_COREDUMP_PIPE.
+ * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
+ * CUDA_COREDUMP_PIPE.
  *
  * For tests alone the driver has the functions at the end of this file. GRIDSMITH_FAKE_QUESTIONS names a file to which
  * it adds how often it was asked for an attribute of a kernel.
@@ -276,19 +277,32 @@ void fake_invalidate_captures(void);
 
 /* ---- graphs ---- */
 
-enum { FAKE_NODE_KERNEL = 0, FAKE_NODE_COPY = 1, FAKE_NODE_SET = 2, FAKE_NODE_GRAPH = 4, FAKE_NODE_WAIT = 12 };
+enum {
+    FAKE_NODE_KERNEL = 0,
+    FAKE_NODE_COPY = 1,
+    FAKE_NODE_SET = 2,
+    FAKE_NODE_GRAPH = 4,
+    FAKE_NODE_RECORD = 7,
+    FAKE_NODE_WAIT = 12
+};
 
 typedef struct fake_node {
+    struct fake_graph *graph; /* that it is in */
     uint64_t id;
     int type, priority;
     cu_function function; /* of a kernel */
     cu_launch call;
     uint32_t cluster[3];
     probe_arguments arguments;
-    size_t bytes; /* of a copy or a memset */
+    fake_blocks blocks; /* of a kernel of a cubin */
+    void *values[1];    /* its arguments, for who asks */
+    size_t bytes;       /* of a copy or a memset */
+    void *to;           /* of a memset of words */
+    cu_event event;     /* of a record */
+    const struct fake_node *original;
     uint8_t copy_kind;
     _Atomic uint32_t *word; /* of a wait */
-    uint32_t value;
+    uint32_t value;         /* of that, or of a memset */
     struct fake_graph *child;
     fake_front after;
     uint8_t edge_type, edge_port; /* of the edges to those before it */
@@ -303,6 +317,8 @@ typedef struct fake_graph {
 int fake_capture(cu_stream stream, const fake_node *node);
 /* The node of a launch. */
 fake_node fake_kernel_node(const cu_launch *call, cu_function function, void **arguments);
+/* The blocks of a launch of a kernel of a cubin. */
+fake_blocks fake_blocks_of(const cu_launch *call, cu_function function, void **arguments);
 /* Launches a probe kernel as a node of a graph. Returns an error of the driver. */
 int fake_launch_probe(const cu_launch *call, cu_function function, const void *arguments, const fake_place *place);
 

@@ -40,6 +40,7 @@ static fake_node *add_node(fake_graph *graph, const fake_node *node, fake_node *
         return NULL;
     fake_node *made = malloc(sizeof *made);
     *made = *node;
+    made->graph = graph;
     made->after.count = count;
     if (count)
         memcpy(made->after.last, after, count * sizeof *after);
@@ -112,6 +113,8 @@ int cuGraphAddMemsetNode(fake_node **made, fake_graph *graph, fake_node *const *
     if (!parameters || !context)
         return FAKE_INVALID_VALUE;
     const fake_node node = {.type = FAKE_NODE_SET,
+                            .to = parameters->element_bytes == 4 ? (void *)(uintptr_t)parameters->to : NULL,
+                            .value = parameters->value,
                             .bytes = parameters->width * parameters->height * parameters->element_bytes};
     return give_node(made, add_node(graph, &node, after, count));
 }
@@ -137,6 +140,13 @@ int cuGraphAddBatchMemOpNode(fake_node **made, fake_graph *graph, fake_node *con
                             .word = (void *)(uintptr_t)how->operations->address,
                             .value = (uint32_t)how->operations->value};
     return give_node(made, add_node(graph, &node, after, count));
+}
+
+GRAPH_CALL cuGraphAddEventRecordNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
+                                     cu_event event);
+int cuGraphAddEventRecordNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
+                              cu_event event) {
+    return give_node(made, add_node(graph, &(fake_node){.type = FAKE_NODE_RECORD, .event = event}, after, count));
 }
 
 int fake_add_node(fake_graph *graph, int type, fake_graph *child) {
@@ -169,6 +179,20 @@ int cuGraphRemoveDependencies_v2(fake_graph *graph, fake_node *const *from, fake
             return FAKE_OK;
         }
     return FAKE_INVALID_VALUE;
+}
+
+GRAPH_CALL cuGraphDestroyNode(fake_node *node);
+int cuGraphDestroyNode(fake_node *node) {
+    fake_graph *graph = node->graph;
+    size_t kept = 0;
+    for (size_t i = 0; i < graph->count; i++) {
+        cuGraphRemoveDependencies_v2(graph, &node, &graph->nodes[i], NULL, 1);
+        if (graph->nodes[i] != node)
+            graph->nodes[kept++] = graph->nodes[i];
+    }
+    graph->count = kept;
+    free(node);
+    return FAKE_OK;
 }
 
 /* ---- what a graph consists of; without arrays: how many there are ---- */
@@ -209,8 +233,18 @@ int cuGraphNodeGetType(const fake_node *node, int *type) {
 
 GRAPH_CALL cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *value);
 int cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *value) {
-    *value = node->priority;
-    return attribute != CU_LAUNCH_PRIORITY || node->type != FAKE_NODE_KERNEL ? FAKE_INVALID_VALUE : FAKE_OK;
+    if (attribute == CU_LAUNCH_CLUSTER)
+        memcpy(value, node->cluster, sizeof node->cluster);
+    else
+        *value = attribute == CU_LAUNCH_PRIORITY ? node->priority : 0;
+    return node->type != FAKE_NODE_KERNEL ? FAKE_INVALID_VALUE : FAKE_OK;
+}
+
+GRAPH_CALL cuGraphKernelNodeCopyAttributes(fake_node *to, const fake_node *from);
+int cuGraphKernelNodeCopyAttributes(fake_node *to, const fake_node *from) {
+    to->priority = from->priority;
+    memcpy(to->cluster, from->cluster, sizeof to->cluster);
+    return to->type == FAKE_NODE_KERNEL && from->type == FAKE_NODE_KERNEL ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
 GRAPH_CALL cuGraphKernelNodeSetAttribute(fake_node *node, int attribute, const void *value);
@@ -225,8 +259,9 @@ int cuGraphChildGraphNodeGetGraph(const fake_node *node, fake_graph **graph) {
     return node->child ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphKernelNodeGetParams_v2(const fake_node *node, struct kernel_parameters *parameters);
-int cuGraphKernelNodeGetParams_v2(const fake_node *node, struct kernel_parameters *parameters) {
+GRAPH_CALL cuGraphKernelNodeGetParams_v2(fake_node *node, struct kernel_parameters *parameters);
+int cuGraphKernelNodeGetParams_v2(fake_node *node, struct kernel_parameters *parameters) {
+    node->values[0] = &node->blocks.counters;
     *parameters = (struct kernel_parameters){.function = node->function,
                                              .grid_x = node->call.grid_x,
                                              .grid_y = node->call.grid_y,
@@ -234,7 +269,8 @@ int cuGraphKernelNodeGetParams_v2(const fake_node *node, struct kernel_parameter
                                              .block_x = node->call.block_x,
                                              .block_y = node->call.block_y,
                                              .block_z = node->call.block_z,
-                                             .shared_bytes = node->call.shared_bytes};
+                                             .shared_bytes = node->call.shared_bytes,
+                                             .arguments = node->values};
     return node->type == FAKE_NODE_KERNEL ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
@@ -363,6 +399,7 @@ static fake_graph *copy_graph(const fake_graph *graph) {
         for (size_t k = 0; k < node->after.count; k++)
             node->after.last[k] = made->nodes[place_of(graph, node->after.last[k])];
         node->child = node->child ? copy_graph(node->child) : NULL;
+        node->original = graph->nodes[i];
     }
     return made;
 }
@@ -371,6 +408,14 @@ GRAPH_CALL cuGraphClone(fake_graph **copy, const fake_graph *graph);
 int cuGraphClone(fake_graph **copy, const fake_graph *graph) {
     *copy = copy_graph(graph);
     return FAKE_OK;
+}
+
+GRAPH_CALL cuGraphNodeFindInClone(fake_node **found, const fake_node *original, const fake_graph *clone);
+int cuGraphNodeFindInClone(fake_node **found, const fake_node *original, const fake_graph *clone) {
+    for (size_t i = 0; i < clone->count; i++)
+        if (clone->nodes[i]->original == original)
+            return give_node(found, clone->nodes[i]);
+    return FAKE_INVALID_VALUE;
 }
 
 static void free_graph(fake_graph *graph) {
@@ -517,8 +562,18 @@ static void launch_nodes(const fake_graph *graph, cu_stream stream, uint32_t cor
             launch_nodes(node->child, stream, correlation);
         else
             fake_tell_work(node, stream->id, correlation, IN_GRAPH);
-        if (node->type == FAKE_NODE_KERNEL)
+        if (node->type == FAKE_NODE_KERNEL && node->function->kind == FAKE_OF_CUBIN)
+            fake_add_step(stream, &(fake_step){.kind = FAKE_BLOCKS, .blocks = node->blocks});
+        else if (node->type == FAKE_NODE_KERNEL)
             fake_add_step(stream, &(fake_step){.kind = FAKE_NAP, .number = node->function->us});
+        if (node->type == FAKE_NODE_SET && node->to)
+            fake_add_step(
+                stream,
+                &(fake_step){.kind = FAKE_SET_WORDS, .to = node->to, .value = node->value, .bytes = node->bytes});
+        if (node->type == FAKE_NODE_RECORD) {
+            uint64_t number = atomic_fetch_add(&node->event->asked, 1) + 1;
+            fake_add_step(stream, &(fake_step){.kind = FAKE_RECORD, .event = node->event, .number = number});
+        }
         if (node->type == FAKE_NODE_WAIT) {
             fake.graph_waits++;
             fake_add_step(stream, &(fake_step){.kind = FAKE_WAIT, .to = node->word, .value = node->value});

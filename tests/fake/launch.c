@@ -79,17 +79,21 @@ static int launch_library(const cu_launch *call, cu_function function, void **ar
 
 /* ---- kernels of cubins: they take their time, too ---- */
 
-static int launch_cubin(const cu_launch *call, cu_function function, void **arguments) {
-    fake_step step = {.kind = FAKE_BLOCKS};
+fake_blocks fake_blocks_of(const cu_launch *call, cu_function function, void **arguments) {
     int blocks;
     cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)call->block_x, call->shared_bytes);
-    step.blocks = (fake_blocks){.count = call->grid_x * call->grid_y * call->grid_z,
-                                .resident = (uint32_t)(blocks * fake.description->sms),
-                                .us = function->us,
-                                .counters = *(uint32_t **)arguments[0],
-                                .is_guarded = function->is_guarded};
+    fake_blocks made = {.count = call->grid_x * call->grid_y * call->grid_z,
+                        .resident = (uint32_t)(blocks * fake.description->sms),
+                        .us = function->us,
+                        .counters = *(uint32_t **)arguments[0],
+                        .is_guarded = function->is_guarded};
     if (function->is_guarded)
-        step.blocks.guard = *(const gs_guard_parameter *)arguments[1];
+        made.guard = *(const gs_guard_parameter *)arguments[1];
+    return made;
+}
+
+static int launch_cubin(const cu_launch *call, cu_function function, void **arguments) {
+    fake_step step = {.kind = FAKE_BLOCKS, .blocks = fake_blocks_of(call, function, arguments)};
     fake.launches++;
     return fake_add_step(fake_stream(call->stream), &step);
 }
@@ -110,6 +114,8 @@ fake_node fake_kernel_node(const cu_launch *call, cu_function function, void **a
         .type = FAKE_NODE_KERNEL, .function = function, .call = *call, .priority = fake_stream(call->stream)->priority};
     if (function->kind == FAKE_PROBE)
         memcpy(&node.arguments, arguments[0], sizeof node.arguments);
+    if (function->kind == FAKE_OF_CUBIN)
+        node.blocks = fake_blocks_of(call, function, arguments);
     for (unsigned i = 0; i < call->attribute_count; i++) {
         const cu_attribute *attribute = &call->attributes[i];
         if (attribute->id == CU_LAUNCH_PRIORITY)

@@ -286,6 +286,18 @@ static int capture(unsigned us, void *stream, unsigned times) {
     return code ? code : ended ? ended : cuda.instantiate(&graph, captured, 0);
 }
 
+/* A graph of a short kernel and a long one, several times. */
+static int capture_steps(unsigned blocks, void *stream, unsigned times) {
+    void *captured = NULL;
+    int code = cuda.begin_capture(stream, 0);
+    for (unsigned i = 0; i < times && code == 0; i++) {
+        code = launch(10, stream, 1);
+        code = code ? code : launch_steps(blocks, stream, 1);
+    }
+    int ended = cuda.end_capture(stream, &captured);
+    return code ? code : ended ? ended : cuda.instantiate(&graph, captured, 0);
+}
+
 static void *launch_many(void *argument) {
     intptr_t code = cuda.set_current(context);
     for (int i = 0; i < 200 && code == 0; i++)
@@ -409,6 +421,7 @@ static int do_command(const char *line) {
            : strcmp(word, "steps") == 0       ? launch_steps(a, stream, c)
            : strcmp(word, "runs") == 0        ? print_runs(a)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
+           : strcmp(word, "keep") == 0        ? capture_steps(a, stream, c)
            : strcmp(word, "graph") == 0       ? cuda.graph_launch(graph, streams[a % STREAMS])
            : strcmp(word, "change") == 0      ? cuda.set_enabled(graph, NULL, 1)
            : strcmp(word, "destroy") == 0     ? cuda.graph_destroy(graph)

@@ -1109,6 +1109,42 @@ static void long_graphs_wait_in_their_midst(void **state) {
     stop_program(&training);
 }
 
+/* Kernels of a graph, too: one that is long stops in its midst, and each block runs once. */
+static void long_kernels_of_graphs_are_stopped(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort", "--guard");
+    char command[400];
+    unsigned launches = 0;
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    snprintf(command, sizeof command, "load %s", test_path("tests/cases/steps.cubin"));
+    assert_int_equal(ask(&training, command), 0);
+    assert_int_equal(ask(&training, "keep 1600 1 3"), 0);
+    for (; launches < 100 && !launch_graphs(&training, 1, false); launches++)
+        continue;
+    assert_true(launches < 100);
+    struct runs before = ask_runs(&training);
+    assert_int_equal(before.least, before.most);
+    assert_int_equal(before.least, 3 * (launches + 1));
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(ask(&training, "graph 1"), 0);
+    while (ask_runs(&training).sum < before.sum + 160)
+        wait_ms(1);
+    assert_int_equal(ask(&latency, "launch 100000000 1"), 0);
+    while (count_stops(&training) == 0)
+        wait_ms(1);
+    wait_ms(20); /* blocks that had begun */
+    struct runs stopped = ask_runs(&training);
+    wait_ms(50);
+    assert_int_equal(ask_runs(&training).sum, stopped.sum);
+    stop_program(&latency);
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    struct runs after = ask_runs(&training);
+    assert_true(after.least == before.least + 60 && after.most == before.most + 60);
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&training);
+}
+
 /* Pieces of 2.5 MB: as long as a copy from the host takes in 50 us. */
 static void big_copies_have_waits_in_them(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
@@ -1143,25 +1179,31 @@ static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
 static void graphs_are_cut_where_one_node_separates_them(void **state) {
     const uint32_t chain_from[] = {4, 3, 2, 1}, chain_to[] = {3, 2, 1, 0};
     const uint32_t from[] = {0, 1, 1, 2, 3, 4, 5}, to[] = {1, 2, 3, 4, 4, 5, 6}, wild[] = {0, 9};
+    const int64_t same[] = {10, 10, 10, 10, 10, 10, 10};
     uint32_t cuts[8];
     (void)state;
-    gs_cut_graph chain = {.nodes = 5, .edges = 4, .from = chain_from, .to = chain_to};
-    assert_int_equal(gs_cut_graph_find(&chain, 2, cuts), 2);
+    gs_cut_graph chain = {.nodes = 5, .edges = 4, .from = chain_from, .to = chain_to, .ns = same};
+    assert_int_equal(gs_cut_graph_find(&chain, 20, cuts), 2);
     assert_int_equal(cuts[0], 3);
     assert_int_equal(cuts[1], 1);
-    assert_int_equal(gs_cut_graph_find(&chain, 5, cuts), 0);
-    gs_cut_graph diamond = {.nodes = 7, .edges = 7, .from = from, .to = to};
-    assert_int_equal(gs_cut_graph_find(&diamond, 1, cuts), 4);
+    assert_int_equal(gs_cut_graph_find(&chain, 50, cuts), 0);
+    chain.ns = (const int64_t[]){10, 1, 1, 60, 10}; /* 4 and 3, then the rest */
+    assert_int_equal(gs_cut_graph_find(&chain, 30, cuts), 2);
+    assert_int_equal(cuts[0], 4);
+    assert_int_equal(cuts[1], 3);
+    gs_cut_graph diamond = {.nodes = 7, .edges = 7, .from = from, .to = to, .ns = same};
+    assert_int_equal(gs_cut_graph_find(&diamond, 10, cuts), 4);
     assert_int_equal(cuts[0] * 1000 + cuts[1] * 100 + cuts[2] * 10 + cuts[3], 145);
-    assert_int_equal(gs_cut_graph_find(&diamond, 3, cuts), 1);
+    assert_int_equal(gs_cut_graph_find(&diamond, 50, cuts), 1);
     assert_int_equal(cuts[0], 4);
     gs_cut_graph two_chains = {
-        .nodes = 4, .edges = 2, .from = (const uint32_t[]){0, 2}, .to = (const uint32_t[]){1, 3}};
-    assert_int_equal(gs_cut_graph_find(&two_chains, 1, cuts), 0);
-    gs_cut_graph circle = {.nodes = 2, .edges = 2, .from = (const uint32_t[]){0, 1}, .to = (const uint32_t[]){1, 0}};
-    assert_int_equal(gs_cut_graph_find(&circle, 1, cuts), SIZE_MAX);
-    gs_cut_graph wrong = {.nodes = 2, .edges = 2, .from = wild, .to = wild};
-    assert_int_equal(gs_cut_graph_find(&wrong, 1, cuts), SIZE_MAX);
+        .nodes = 4, .edges = 2, .from = (const uint32_t[]){0, 2}, .to = (const uint32_t[]){1, 3}, .ns = same};
+    assert_int_equal(gs_cut_graph_find(&two_chains, 10, cuts), 0);
+    gs_cut_graph circle = {
+        .nodes = 2, .edges = 2, .from = (const uint32_t[]){0, 1}, .to = (const uint32_t[]){1, 0}, .ns = same};
+    assert_int_equal(gs_cut_graph_find(&circle, 10, cuts), SIZE_MAX);
+    gs_cut_graph wrong = {.nodes = 2, .edges = 2, .from = wild, .to = wild, .ns = same};
+    assert_int_equal(gs_cut_graph_find(&wrong, 10, cuts), SIZE_MAX);
 }
 
 /* ---- time slices ---- */
@@ -2385,6 +2427,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
+        DAEMON_TEST(long_kernels_of_graphs_are_stopped),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(big_copies_have_waits_in_them),
         DAEMON_TEST(time_slices_are_set_while_they_help),

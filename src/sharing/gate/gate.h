@@ -12,6 +12,8 @@
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
  *   gate_share.c         best effort: which program may launch, if weights differ or its share is capped
  *   gate_graph.c         best effort: long graphs with waits in them
+ *   gate_parts.c         best effort: the nodes of a graph, and edges between them
+ *   gate_node.c          best effort: how long nodes take, and those that can be stopped
  *   gate_cut.c           best effort: at which nodes a graph can be cut
  *   gate_copy.c          best effort: big copies in pieces
  *   gate_names.c         best effort: the names of kernels that take too long
@@ -90,6 +92,14 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuGraphExecNodeSetParams, (void *, void *, void *))                                                              \
     X(cuGraphNodeSetEnabled, (void *, void *, unsigned))                                                               \
     X(cuGraphClone, (void **, void *))                                                                                 \
+    X(cuGraphNodeFindInClone, (void **, void *, void *))                                                               \
+    X(cuGraphDestroyNode, (void *))                                                                                    \
+    X(cuGraphAddEventRecordNode, (void **, void *, void *const *, size_t, void *))                                     \
+    X(cuGraphAddKernelNode_v2, (void **, void *, void *const *, size_t, const void *))                                 \
+    X(cuGraphAddMemsetNode, (void **, void *, void *const *, size_t, const void *, void *))                            \
+    X(cuGraphKernelNodeGetParams_v2, (void *, void *))                                                                 \
+    X(cuGraphKernelNodeGetAttribute, (void *, int, void *))                                                            \
+    X(cuGraphKernelNodeCopyAttributes, (void *, void *))                                                               \
     X(cuGraphDestroy, (void *))                                                                                        \
     X(cuGraphGetNodes, (void *, void **, size_t *))                                                                    \
     X(cuGraphNodeGetType, (void *, int *))                                                                             \
@@ -139,6 +149,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuEventSynchronize, (void *))                                                                                    \
     X(cuEventQuery, (void *))                                                                                          \
     X(cuEventCreate, (void **, unsigned))                                                                              \
+    X(cuEventDestroy_v2, (void *))                                                                                     \
     X(cuEventElapsedTime, (float *, void *, void *))                                                                   \
     X(cuStreamCreate, (void **, unsigned))                                                                             \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
@@ -268,8 +279,16 @@ void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const 
 void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
 /* It was destroyed or changed. */
 void gs_gate_graph_forget(void *exec);
-/* The graph with waits for the flags in it, if it is long enough to need them; NULL otherwise. */
-void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer flags);
+/* A launch of a graph. */
+typedef struct gs_gate_work {
+    int64_t expected_ns; /* 0: not known */
+    gs_gate_pointer flags;
+    void *stream;
+} gs_gate_work;
+
+/* What is launched in place of a graph that is long; NULL: nothing else. `is_divided`: it has waits for the flags in
+   it; else it tells how long its nodes take. */
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, bool *is_divided);
 
 /* ---- gate_mark.c: best effort ---- */
 
@@ -298,8 +317,12 @@ typedef struct gs_gate_guard {
     char reason[GS_TENANT_REASON]; /* why there is no twin */
 } gs_gate_guard;
 
+/* How to launch a kernel of this duration so that it can be stopped, but for its lane; without a twin: it cannot, or
+   need not. */
+gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch, unsigned cluster, int64_t expected_ns);
+
 typedef struct gs_gate_item gs_gate_item;
-/* How to launch a kernel of this duration so that it can be stopped; without a twin: it cannot, or need not. */
+/* The same for work of a stream. */
 gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns);
 /* Launches it. */
 int gs_gate_guard_launch(const gs_gate_guard *guard, const gs_gate_config *launch, void *stream, void **values,

@@ -66,13 +66,15 @@ static bool sort_nodes(struct order *order, const gs_cut_graph *graph) {
     return count == graph->nodes;
 }
 
-static size_t find_cuts(const struct order *order, size_t nodes, size_t most, uint32_t *cuts) {
-    size_t count = 0, last = 0, reach = 0; /* the farthest target of edges from before this position */
-    for (size_t at = 0; at + 1 < nodes; at++) {
-        uint32_t node = order->node[at];
-        if (reach <= at && at + 1 >= order->roots && at + 1 - last >= most) {
+static size_t find_cuts(const struct order *order, const gs_cut_graph *graph, int64_t most_ns, uint32_t *cuts) {
+    size_t count = 0, reach = 0; /* the farthest target of edges from before this position */
+    int64_t since_ns = 0;        /* the last cut */
+    for (size_t at = 0; at + 1 < graph->nodes; at++) {
+        uint32_t node = order->node[at], next = order->node[at + 1];
+        since_ns += graph->ns[node];
+        if (reach <= at && at + 1 >= order->roots && since_ns + graph->ns[next] > most_ns) {
             cuts[count++] = node;
-            last = at + 1;
+            since_ns = 0;
         }
         for (uint32_t i = order->first[node]; i < order->first[node + 1]; i++)
             if (order->place[order->after[i]] > reach)
@@ -81,11 +83,11 @@ static size_t find_cuts(const struct order *order, size_t nodes, size_t most, ui
     return count;
 }
 
-size_t gs_cut_graph_find(const gs_cut_graph *graph, size_t most, uint32_t *cuts) {
+size_t gs_cut_graph_find(const gs_cut_graph *graph, int64_t most_ns, uint32_t *cuts) {
     struct order order = {0};
     size_t count = SIZE_MAX;
     if (make_order(&order, graph) && list_edges(&order, graph) && sort_nodes(&order, graph))
-        count = find_cuts(&order, graph->nodes, most, cuts);
+        count = find_cuts(&order, graph, most_ns, cuts);
     free_order(&order);
     return count;
 }

@@ -2,13 +2,15 @@
  * gate_graph.c: puts waits into long graphs of a best-effort program.
  *
  * A copy of each graph is kept when it is instantiated. When its duration is known and exceeds the allowed work between
- * two waits, the copy gets nodes that wait for the board's flags (cuGraphAddBatchMemOpNode) where it can be cut
- * (gate_cut.c), and is launched instead of the original. Durations of single nodes are not known, so pieces have
- * equally many nodes. A graph that the program changes afterwards, or that has nodes which cannot be copied, stays as
- * it is.
+ * two waits, the graph is launched once in a form that tells how long its nodes take (gate_node.c). Then the copy gets
+ * nodes that wait for the board's flags where it can be cut (gate_cut.c), kernels that are long can be stopped, and it
+ * is launched instead of the original. If the times of the nodes cannot be found, all are taken to be equally long. A
+ * graph that the program changes afterwards, or that has nodes which cannot be copied, stays as it is.
  */
 #include "gate.h"
 #include "gate_cut.h"
+#include "gate_node.h"
+#include "gate_parts.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,18 +20,16 @@ enum {
     GRAPHS = 1024, /* kept at a time: a power of two; further graphs stay as they are */
     MOST_NODES = 100000,
     DEVICE_LAUNCH = 4, /* of the flags of an instantiation */
-    UPLOAD = 2,
-    MEM_ALLOC_NODE = 10,
-    MEM_FREE_NODE = 11,
-    CONDITIONAL_NODE = 13,
-    WAIT_VALUE_32 = 1,
-    WAIT_EQUAL = 1
+    UPLOAD = 2
 };
 
 struct graph {
-    void *exec;    /* the program's; NULL: free */
-    void *copy;    /* NULL: it cannot be divided, or is divided already */
-    void *divided; /* launched in place of `exec`, or NULL */
+    void *exec;          /* the program's; NULL: free */
+    void *copy;          /* NULL: it cannot be divided, or is divided already */
+    void *divided;       /* launched in place of `exec`, or NULL */
+    gs_gate_parts parts; /* of the copy, while its nodes are timed */
+    gs_gate_timing timing;
+    gs_gate_pointer controls; /* of kernels that can be stopped, or 0 */
     uint64_t flags;
 };
 
@@ -38,25 +38,8 @@ static struct graphs {
     struct graph all[GRAPHS];
 } graphs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-struct wait_operation { /* CUstreamBatchMemOpParams */
-    int operation;
-    gs_gate_pointer address;
-    uint64_t value;
-    unsigned flags;
-    uint64_t rest[2];
-};
-
-struct wait_node { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
-    void *context;
-    unsigned count;
-    struct wait_operation *operations;
-    unsigned flags;
-};
-
 static bool has_calls(void) {
-    return gs_gate_real.cuGraphClone && gs_gate_real.cuGraphGetNodes && gs_gate_real.cuGraphNodeGetType &&
-           gs_gate_real.cuGraphGetEdges_v2 && gs_gate_real.cuGraphAddBatchMemOpNode &&
-           gs_gate_real.cuGraphAddDependencies_v2 && gs_gate_real.cuGraphRemoveDependencies_v2 &&
+    return gs_gate_real.cuGraphClone && gs_gate_real.cuGraphGetNodes && gs_gate_real.cuGraphAddBatchMemOpNode &&
            gs_gate_real.cuGraphDestroy && gs_gate_real.cuGraphInstantiateWithFlags && gs_gate_real.cuCtxGetCurrent;
 }
 
@@ -76,18 +59,27 @@ static struct graph *find_graph(const void *exec) {
     return free_place;
 }
 
-static void clear_graph(struct graph *graph) {
+static void forget_copy(struct graph *graph) {
     if (graph->copy)
         gs_gate_real.cuGraphDestroy(graph->copy);
+    graph->copy = NULL;
+    gs_gate_parts_free(&graph->parts);
+    gs_gate_timing_free(&graph->timing);
+}
+
+static void clear_graph(struct graph *graph) {
+    forget_copy(graph);
     if (graph->divided)
         gs_gate_real.cuGraphExecDestroy(graph->divided);
+    if (graph->controls)
+        gs_gate_real.cuMemFree_v2(graph->controls); /* when the GPU has done all work */
     *graph = (struct graph){0};
 }
 
 void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
     size_t nodes = 0;
     if (!has_calls() || flags & DEVICE_LAUNCH || gs_gate_real.cuGraphGetNodes(graph, NULL, &nodes) != GS_CUDA_OK ||
-        nodes < 2 || nodes > MOST_NODES)
+        !nodes || nodes > MOST_NODES)
         return;
     pthread_mutex_lock(&graphs.lock);
     struct graph *place = find_graph(exec);
@@ -107,120 +99,87 @@ void gs_gate_graph_forget(void *exec) {
     pthread_mutex_unlock(&graphs.lock);
 }
 
-/* ---- a graph's nodes ---- */
+/* ---- dividing; under the lock ---- */
 
-struct parts {
-    void **nodes, **from, **to; /* of edges */
-    uint32_t *from_ids, *to_ids, *cuts;
-    size_t count, edges;
-};
-
-static void free_parts(struct parts *parts) {
-    free(parts->nodes);
-    free(parts->from);
-    free(parts->to);
-    free(parts->from_ids);
-    free(parts->to_ids);
-    free(parts->cuts);
-}
-
-static bool make_parts(struct parts *parts) {
-    parts->nodes = calloc(parts->count + 1, sizeof *parts->nodes);
-    parts->from = calloc(parts->edges + 1, sizeof *parts->from);
-    parts->to = calloc(parts->edges + 1, sizeof *parts->to);
-    parts->from_ids = calloc(parts->edges + 1, sizeof *parts->from_ids);
-    parts->to_ids = calloc(parts->edges + 1, sizeof *parts->to_ids);
-    parts->cuts = calloc(parts->count + 1, sizeof *parts->cuts);
-    return parts->nodes && parts->from && parts->to && parts->from_ids && parts->to_ids && parts->cuts;
-}
-
-static int by_address(const void *a, const void *b) {
-    uintptr_t left = (uintptr_t) * (void *const *)a, right = (uintptr_t) * (void *const *)b;
-    return (left > right) - (left < right);
-}
-
-/* The number of a node: nodes are sorted by their addresses. */
-static uint32_t id_of(const struct parts *parts, void *node) {
-    void **found = bsearch(&node, parts->nodes, parts->count, sizeof *parts->nodes, by_address);
-    return found ? (uint32_t)(found - parts->nodes) : UINT32_MAX;
-}
-
-static bool can_divide(const struct parts *parts) {
-    for (size_t i = 0; i < parts->count; i++) {
-        int type = CONDITIONAL_NODE;
-        if (gs_gate_real.cuGraphNodeGetType(parts->nodes[i], &type) != GS_CUDA_OK || type == MEM_ALLOC_NODE ||
-            type == MEM_FREE_NODE || type >= CONDITIONAL_NODE)
-            return false;
-    }
-    return true;
-}
-
-/* The driver refuses the query if edges carry more than plain order. */
-static bool read_parts(void *graph, struct parts *parts) {
-    if (gs_gate_real.cuGraphGetNodes(graph, NULL, &parts->count) != GS_CUDA_OK ||
-        gs_gate_real.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &parts->edges) != GS_CUDA_OK || !make_parts(parts) ||
-        gs_gate_real.cuGraphGetNodes(graph, parts->nodes, &parts->count) != GS_CUDA_OK ||
-        gs_gate_real.cuGraphGetEdges_v2(graph, parts->from, parts->to, NULL, &parts->edges) != GS_CUDA_OK)
-        return false;
-    qsort(parts->nodes, parts->count, sizeof *parts->nodes, by_address);
-    for (size_t i = 0; i < parts->edges; i++) {
-        parts->from_ids[i] = id_of(parts, parts->from[i]);
-        parts->to_ids[i] = id_of(parts, parts->to[i]);
-    }
-    return can_divide(parts);
-}
-
-/* ---- dividing ---- */
-
-/* Puts a wait between a node and all that depends on it. */
-static int put_wait(void *graph, const struct parts *parts, uint32_t id, const struct wait_node *wait) {
-    void *node = parts->nodes[id], *added = NULL;
-    int code = gs_gate_real.cuGraphAddBatchMemOpNode(&added, graph, &node, 1, wait);
-    for (size_t i = 0; i < parts->edges && code == GS_CUDA_OK; i++) {
-        if (parts->from_ids[i] != id)
+/* Puts chains in the place of long kernels. Returns an error of the driver. */
+static int guard_kernels(struct graph *graph, const int64_t *ns, const gs_gate_work *work) {
+    size_t chains = 0;
+    int code = GS_CUDA_OK;
+    for (uint32_t i = 0; i < graph->parts.count && chains < GS_NODE_CHAINS && code == GS_CUDA_OK; i++) {
+        bool is_chain = false;
+        if (ns[i] <= gs_gate_state.ahead_ns)
             continue;
-        code = gs_gate_real.cuGraphRemoveDependencies_v2(graph, &node, &parts->to[i], NULL, 1);
-        if (code == GS_CUDA_OK)
-            code = gs_gate_real.cuGraphAddDependencies_v2(graph, &added, &parts->to[i], NULL, 1);
+        if (!graph->controls)
+            graph->controls = gs_gate_node_controls(work->stream);
+        if (!graph->controls)
+            break;
+        code = gs_gate_node_guard(&graph->parts, i, ns[i], work->flags, graph->controls, chains, &is_chain);
+        chains += is_chain;
+    }
+    if (!chains && graph->controls) {
+        gs_gate_real.cuMemFree_v2(graph->controls);
+        graph->controls = 0;
     }
     return code;
 }
 
-static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gate_pointer board_flags) {
-    struct wait_operation operation = {.operation = WAIT_VALUE_32, .address = board_flags, .flags = WAIT_EQUAL};
-    struct wait_node wait = {.count = 1, .operations = &operation};
-    int code = gs_gate_real.cuCtxGetCurrent(&wait.context);
-    for (size_t i = 0; i < cuts && code == GS_CUDA_OK; i++)
-        code = put_wait(graph, parts, parts->cuts[i], &wait);
-    return code;
+/* Puts the waits in. Returns how many there are; SIZE_MAX: it failed. */
+static size_t put_waits(gs_gate_parts *parts, const int64_t *ns, gs_gate_pointer flags) {
+    uint32_t *cuts = calloc(parts->count + 1, sizeof *cuts);
+    gs_cut_graph cut = {.nodes = parts->count, .edges = parts->edges, .from = parts->from, .to = parts->to, .ns = ns};
+    size_t count = cuts ? gs_cut_graph_find(&cut, gs_gate_state.ahead_ns, cuts) : SIZE_MAX;
+    for (size_t i = 0; count != SIZE_MAX && i < count; i++)
+        if (gs_gate_node_wait(parts, cuts[i], flags) != GS_CUDA_OK)
+            count = SIZE_MAX;
+    free(cuts);
+    return count;
 }
 
-/* The graph with waits in it; NULL: it cannot be divided. */
-static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer board_flags) {
-    struct parts parts = {0};
-    void *divided = NULL;
-    if (read_parts(graph, &parts)) {
-        size_t most = (size_t)((double)parts.count * (double)gs_gate_state.ahead_ns / (double)expected_ns);
-        gs_cut_graph cut = {.nodes = parts.count, .edges = parts.edges, .from = parts.from_ids, .to = parts.to_ids};
-        size_t cuts = gs_cut_graph_find(&cut, most ? most : 1, parts.cuts);
-        if (cuts && cuts != SIZE_MAX && put_waits(graph, &parts, cuts, board_flags) == GS_CUDA_OK &&
-            gs_gate_real.cuGraphInstantiateWithFlags(&divided, graph, flags) != GS_CUDA_OK)
-            divided = NULL;
+/* The time of each node; NULL: out of memory. The caller frees them. */
+static int64_t *find_times(const struct graph *graph, int64_t expected_ns) {
+    const gs_gate_parts *parts = &graph->parts;
+    int64_t *ns = calloc(parts->count + 1, sizeof *ns);
+    if (ns && !(graph->timing.exec && gs_gate_timing_read(&graph->timing, parts, ns)))
+        for (size_t i = 0; i < parts->count; i++)
+            ns[i] = expected_ns / (int64_t)parts->count + 1;
+    return ns;
+}
+
+static void divide(struct graph *graph, const gs_gate_work *work) {
+    int64_t *ns = find_times(graph, work->expected_ns);
+    bool is_good =
+        ns && (!gs_gate_state.has_guards || !graph->timing.exec || guard_kernels(graph, ns, work) == GS_CUDA_OK);
+    size_t waits = is_good ? put_waits(&graph->parts, ns, work->flags) : SIZE_MAX;
+    if (waits == SIZE_MAX || (!waits && !graph->controls) ||
+        gs_gate_real.cuGraphInstantiateWithFlags(&graph->divided, graph->copy, graph->flags) != GS_CUDA_OK)
+        graph->divided = NULL;
+    free(ns);
+    forget_copy(graph);
+}
+
+/* The next form of a graph that is long and not divided yet; NULL: the program's own. */
+static void *next_form(struct graph *graph, const gs_gate_work *work) {
+    if (!graph->parts.graph) {
+        if (!gs_gate_parts_read(&graph->parts, graph->copy))
+            forget_copy(graph);
+        else if (gs_gate_timing_make(&graph->timing, &graph->parts, graph->flags))
+            return graph->timing.exec;
+        else
+            divide(graph, work);
+    } else if (gs_gate_timing_is_done(&graph->timing)) {
+        divide(graph, work);
     }
-    free_parts(&parts);
-    return divided;
+    return graph->divided;
 }
 
-void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer board_flags) {
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, bool *is_divided) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *graph = find_graph(exec);
     bool is_kept = graph && graph->exec == exec && exec;
-    if (is_kept && graph->copy && expected_ns > gs_gate_state.ahead_ns) {
-        graph->divided = divide_graph(graph->copy, graph->flags, expected_ns, board_flags);
-        gs_gate_real.cuGraphDestroy(graph->copy);
-        graph->copy = NULL;
-    }
-    void *divided = is_kept ? graph->divided : NULL;
+    void *form = is_kept ? graph->divided : NULL;
+    if (is_kept && graph->copy && work->expected_ns > gs_gate_state.ahead_ns)
+        form = next_form(graph, work);
+    *is_divided = is_kept && graph->divided;
     pthread_mutex_unlock(&graphs.lock);
-    return divided;
+    return form;
 }

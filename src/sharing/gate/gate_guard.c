@@ -208,15 +208,12 @@ static gs_gate_guard refuse(gs_gate_guard *guard, const char *reason) {
     return *guard;
 }
 
-gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) {
-    const gs_gate_config *launch = item->launch;
-    unsigned cluster = 1;
+gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch, unsigned cluster,
+                                 int64_t expected_ns) {
     gs_gate_twin twin;
     gs_gate_guard guard = {0};
     twin.reason[0] = '\0';
-    if (item->is_cooperative || !is_plain(launch, &cluster) || !gs_gate_real.cuLaunchKernelEx)
-        return refuse(&guard, "its launch is cooperative, or tied to other launches");
-    if (!gs_gate_twin_find(item->what, &twin))
+    if (!gs_gate_twin_find(what, &twin))
         return refuse(&guard, twin.reason);
     pthread_mutex_lock(&guards.lock);
     gs_chain_kernel kernel = {.expected_ns = expected_ns,
@@ -224,11 +221,10 @@ gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) 
                               .resident = count_resident(&twin, launch) / cluster,
                               .threads = (unsigned)product(launch->shape + 3) * cluster,
                               .requests_per_ns = requests_per_ns()};
-    gs_chain_plan plan = gs_chain_plan_of(&kernel);
-    guard.lane = plan.launches ? find_lane(item->stream) : NULL;
     pthread_mutex_unlock(&guards.lock);
-    if (!guard.lane)
-        return refuse(&guard, plan.reason ? plan.reason : "there are too many streams");
+    gs_chain_plan plan = gs_chain_plan_of(&kernel);
+    if (!plan.launches)
+        return refuse(&guard, plan.reason);
     copy_attributes(&twin);
     guard.twin = twin.function;
     guard.parameter = twin.parameter;
@@ -239,6 +235,22 @@ gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) 
     guard.stop_ns = plan.stop_ns;
     guard.constants = twin.constants;
     return guard;
+}
+
+gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) {
+    unsigned cluster = 1;
+    gs_gate_guard guard = {0};
+    if (item->is_cooperative || !is_plain(item->launch, &cluster) || !gs_gate_real.cuLaunchKernelEx)
+        return refuse(&guard, "its launch is cooperative, or tied to other launches");
+    guard = gs_gate_guard_find(item->what, item->launch, cluster, expected_ns);
+    if (!guard.twin)
+        return guard;
+    pthread_mutex_lock(&guards.lock);
+    guard.lane = find_lane(item->stream);
+    pthread_mutex_unlock(&guards.lock);
+    if (!guard.lane)
+        guard.twin = NULL;
+    return guard.lane ? guard : refuse(&guard, "there are too many streams");
 }
 
 /* ---- launching ---- */

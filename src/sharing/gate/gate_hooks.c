@@ -27,7 +27,10 @@ static void *stream_of_ptsz(void *stream) {
 /* ---- work ---- */
 
 static gs_gate_around before_work(const gs_gate_item *item) {
-    if (!gs_gate_is_linked() || gs_gate_is_capturing(item->stream))
+    bool is_linked = gs_gate_is_linked(), is_captured = is_linked && gs_gate_is_capturing(item->stream);
+    if (is_captured && item->launch && gs_gate_state.has_guards && gs_gate_state.class == GS_GATE_BEST_EFFORT)
+        gs_gate_function_keep(item->what);
+    if (!is_linked || is_captured)
         return (gs_gate_around){.stream = item->stream};
     gs_tenant_page *page = gs_gate_state.page;
     gs_gate_count(!item->what ? &page->copies : item->launch ? &page->launches : &page->graphs, 1);

@@ -326,6 +326,15 @@ static void *function_of(const void *what) {
                : NULL;
 }
 
+void gs_gate_function_keep(const void *what) {
+    pthread_mutex_lock(&twins.lock);
+    bool is_known = owner_of(what) && image_of(what);
+    pthread_mutex_unlock(&twins.lock);
+    void *function = is_known && gs_gate_real.cuFuncGetAttribute ? function_of(what) : NULL;
+    if (function && function != what)
+        gs_gate_owner_keep(function, what);
+}
+
 bool gs_gate_twin_find(const void *what, gs_gate_twin *twin) {
     void *context = NULL;
     if (!gs_gate_real.cuModuleLoadData || !gs_gate_real.cuModuleGetFunction || !gs_gate_real.cuModuleUnload ||

@@ -14,6 +14,8 @@ void gs_gate_image_keep(const void *owner, bool is_library, const void *image);
 void gs_gate_image_keep_file(const void *owner, bool is_library, const char *path);
 /* A module, a kernel or a function comes from that library, module or kernel. */
 void gs_gate_owner_keep(const void *child, const void *owner);
+/* A launch is captured: the graph will have the function, whatever the program launches. */
+void gs_gate_function_keep(const void *what);
 /* It is about to be unloaded. */
 void gs_gate_image_forget(const void *owner);
 /* A context is about to go: nothing is kept. */

@@ -207,16 +207,27 @@ static void mark_divided(const gs_pace_step *step, gs_gate_around *around) {
     around->sample = NULL;
 }
 
+/* Whether the work can be divided is not known yet: if not, users are told later. */
+static void name_later(const gs_pace_step *step) {
+    pthread_mutex_lock(&waits.lock);
+    step->kernel->is_named = false;
+    pthread_mutex_unlock(&waits.lock);
+}
+
 /* What exceeds the allowed work between two waits: a graph is launched in a form with waits in it, a kernel so that it
    can be stopped. */
 static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
+    gs_gate_work work = {.expected_ns = step->is_learned ? step->expected_ns : 0, .stream = item->stream};
+    bool is_divided = false;
+    work.flags = gs_gate_mark_find(false);
     if (is_graph(item))
-        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, step->is_learned ? step->expected_ns : 0,
-                                             gs_gate_mark_find(false));
-    else if (gs_gate_state.has_guards && item->what && step->is_learned && step->expected_ns > gs_gate_state.ahead_ns)
+        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &is_divided);
+    else if (gs_gate_state.has_guards && item->what && work.expected_ns > gs_gate_state.ahead_ns)
         around->guard = gs_gate_guard_plan(item, step->expected_ns);
-    if (around->graph || around->guard.twin)
+    if (is_divided || around->guard.twin)
         mark_divided(step, around);
+    else if (around->graph)
+        name_later(step);
 }
 
 /* A request that comes while the work runs waits for at most `stop_ns`. */
