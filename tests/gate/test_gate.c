@@ -392,8 +392,7 @@ static void programs_beyond_the_slots_run_without(void **state) {
         programs[i] = PROGRAM("--latency");
         assert_int_equal(ask(&programs[i], "start"), 0);
     }
-    assert_true(
-        errors_say("a daemon serves at most 32 latency programs, and 32 are connected: running without the daemon"));
+    assert_true(errors_say("a GPU has at most 32 latency programs, and 32 are connected: running without the daemon"));
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
         assert_int_equal(ask(&programs[i], "sync 1"), 0);
@@ -1043,6 +1042,34 @@ static void top_and_metrics_show_programs(void **state) {
     assert_non_null(strstr(text, wanted));
     stop_program(&latency);
     stop_program(&training);
+}
+
+/* ---- several GPUs ---- */
+
+static struct program start_on(const char *gpu, bool is_latency) {
+    setenv("GRIDSMITH_FAKE", "three-gpus", 1);
+    setenv("CUDA_VISIBLE_DEVICES", gpu, 1);
+    struct program program = is_latency ? PROGRAM("--latency", "--hold=10000") : PROGRAM("--best-effort");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("GRIDSMITH_FAKE");
+    assert_int_equal(ask(&program, "start"), 0);
+    return program;
+}
+
+/* A request holds only programs of its own GPU. */
+static void programs_of_other_gpus_are_not_held(void **state) {
+    (void)state;
+    struct program latency = start_on("1", true), same = start_on("1", false), other = start_on("2", false);
+    assert_int_equal(ask(&latency, "launch 100000000 1"), 0);
+    assert_int_equal(ask(&same, "launch 10 1"), 0);
+    assert_int_equal(ask(&other, "launch 10 1"), 0);
+    assert_waits(&same, &latency);
+    assert_goes_on(&other);
+    assert_true(status_says("\"gpu\":\"02020202020202020202020202020202\""));
+    stop_program(&latency);
+    assert_goes_on(&same);
+    stop_program(&same);
+    stop_program(&other);
 }
 
 /* ---- captures ---- */
@@ -2425,6 +2452,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(long_kernels_are_stopped_by_requests),
         DAEMON_TEST(kernels_that_are_stopped_often_run_once),
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
+        DAEMON_TEST(programs_of_other_gpus_are_not_held),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(long_kernels_of_graphs_are_stopped),

@@ -24,10 +24,10 @@ static gs_tenant *open_program(gs_tenants *tenants, const char *name, bool is_la
 
 static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights,
                          bool is_weighted) {
-    assert_int_equal(atomic_load(&tenants->notice->latency), latency);
-    assert_int_equal(atomic_load(&tenants->notice->best_effort), best_effort);
-    assert_int_equal(atomic_load(&tenants->notice->weights), weights);
-    assert_int_equal(atomic_load(&tenants->notice->is_weighted), is_weighted);
+    assert_int_equal(atomic_load(&tenants->groups->notice->latency), latency);
+    assert_int_equal(atomic_load(&tenants->groups->notice->best_effort), best_effort);
+    assert_int_equal(atomic_load(&tenants->groups->notice->weights), weights);
+    assert_int_equal(atomic_load(&tenants->groups->notice->is_weighted), is_weighted);
 }
 
 static void the_board_counts_programs(void **state) {
@@ -48,7 +48,7 @@ static void the_board_counts_programs(void **state) {
     gs_tenant_close(server);
     expect_board(&tenants, 0, 1, 50, false);
     gs_tenant_close(light);
-    assert_null(tenants.board);
+    assert_null(tenants.groups);
     assert_null(tenants.first);
 }
 
@@ -70,7 +70,7 @@ static void programs_have_slots_of_their_own(void **state) {
     expect_board(&tenants, GS_BOARD_SLOTS, GS_BOARD_SLOTS + 1, 100 * (GS_BOARD_SLOTS + 1), false);
     gs_tenant_close(programs[0][GS_BOARD_SLOTS]);
     /* the slot of one that has ended is given again; nothing of it is left */
-    gs_board *board = tenants.board;
+    gs_board *board = tenants.groups->board;
     for (uint32_t i = 4; i < 6; i++) {
         gs_board_raise(board, 1u << i);
         atomic_store(&board->slots[i].since_ns, 9);
@@ -89,7 +89,35 @@ static void programs_have_slots_of_their_own(void **state) {
     assert_null(open_program(&tenants, "k", true, 100));
     assert_int_equal(open_program(&tenants, "k", false, 100)->slot, 5);
     gs_tenants_close(&tenants);
-    assert_null(tenants.board);
+    assert_null(tenants.groups);
+}
+
+/* Programs of different GPUs do not see each other. */
+static void each_gpu_has_a_board(void **state) {
+    (void)state;
+    gs_tenants tenants = {0};
+    gs_error error;
+    gs_tenant *programs[66];
+    int fd;
+    for (size_t i = 0; i < 66; i++) {
+        gs_tenant_options options = {.process = 40 + (int32_t)i, .weight = 100, .is_latency = i < 2};
+        options.gpu[7] = (unsigned char)(i % 65);
+        programs[i] = gs_tenant_open(&tenants, &options, &fd, &error);
+        assert_true((programs[i] != NULL) == (i != 64)); /* 64 GPUs are served */
+        if (programs[i])
+            close(fd);
+    }
+    assert_string_equal(error.message, "a daemon serves programs of at most 64 GPUs");
+    assert_ptr_equal(programs[0]->group, programs[65]->group);
+    assert_ptr_not_equal(programs[0]->group, programs[1]->group);
+    assert_int_equal(programs[0]->slot + programs[1]->slot, 0);
+    const gs_notice *notice = programs[0]->group->notice, *other = programs[1]->group->notice;
+    assert_int_equal(atomic_load(&notice->latency) * 10 + atomic_load(&notice->best_effort), 11);
+    assert_int_equal(atomic_load(&other->latency) * 10 + atomic_load(&other->best_effort), 10);
+    gs_tenant_close(programs[0]);
+    assert_int_equal(atomic_load(&notice->latency) * 10 + atomic_load(&notice->best_effort), 1);
+    gs_tenants_close(&tenants);
+    assert_null(tenants.groups);
 }
 
 /* A latency program with 1,000 requests: 500 of a millisecond, 490 of two, 9 of eight and one of 60. */
@@ -121,7 +149,7 @@ static void reports_tell_of_programs(void **state) {
               *batch = open_program(&tenants, "batch", false, 30);
     fill_page(server->page);
     server->opened_ns = 11, batch->opened_ns = 12;
-    atomic_store(&tenants.board->slots[0].since_ns, 1);
+    atomic_store(&tenants.groups->board->slots[0].since_ns, 1);
     gs_tenant_page *page = batch->page;
     _Atomic uint64_t *counts[] = {&page->graphs,      &page->waits,    &page->work_ns,      &page->longest_ns,
                                   &page->share_waits, &page->slice_us, &page->memory_bytes, &page->is_ungated};
@@ -138,7 +166,8 @@ static void reports_tell_of_programs(void **state) {
     gs_write_end(&writer);
     assert_string_equal(
         text.data,
-        "{\"programs\":[{\"name\":\"batch\",\"process\":41,\"opened_ns\":12,\"class\":\"best-effort\",\"sharing\":"
+        "{\"programs\":[{\"name\":\"batch\",\"process\":41,\"opened_ns\":12,\"gpu\":"
+        "\"00000000000000000000000000000000\",\"class\":\"best-effort\",\"sharing\":"
         "\"time slices\",\"weight\":30,"
         "\"most_percent\":0,"
         "\"has_work\":false,\"is_ungated\":true,\"launches\":0,\"graphs\":1000,\"copies\":9223372036854775807,"
@@ -146,7 +175,8 @@ static void reports_tell_of_programs(void **state) {
         "kernels\":0,"
         "\"unguarded_kernels\":0,\"slice_us\":6000,"
         "\"long_kernels\":[{\"name\":\"gemm\",\"us\":2.5},{\"name\":\"a?b\",\"us\":0.1}],\"memory_bytes\":7000,"
-        "\"memory_limit_bytes\":0},{\"name\":\"server\",\"process\":40,\"opened_ns\":11,\"class\":\"latency\","
+        "\"memory_limit_bytes\":0},{\"name\":\"server\",\"process\":40,\"opened_ns\":11,\"gpu\":"
+        "\"00000000000000000000000000000000\",\"class\":\"latency\","
         "\"sharing\":\"time slices\","
         "\"weight\":100,\"most_percent\":0,\"has_work\":true,\"is_ungated\":false,\"launches\":5,\"graphs\":0,"
         "\"copies\":3,\"waits\":0,"
@@ -181,6 +211,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_board_counts_programs),
         cmocka_unit_test(programs_have_slots_of_their_own),
+        cmocka_unit_test(each_gpu_has_a_board),
         cmocka_unit_test(reports_tell_of_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

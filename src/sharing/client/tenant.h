@@ -4,11 +4,11 @@
  * A program is a process that uses CUDA directly, through the libcuda.so.1 of src/sharing/gate. It says hello as
  * LATENCY or BEST_EFFORT and gets three files of shared memory with the answer:
  *
- *   the board   one for all programs. A latency program sets its flag there while it has work. The streams of
+ *   the board   one for all programs of a GPU. A latency program sets its flag there while it has work. The streams of
  *               best-effort programs wait until no flag is set. This needs no system call, and the GPU reads the flags
  *               itself.
  *   its page    the program's part of the status. The program writes it, and the daemon checks what it reads.
- *   the notice  one for all programs: what the daemon says. It is sealed: programs can only read it.
+ *   the notice  one for all programs of a GPU: what the daemon says. It is sealed: programs can only read it.
  *
  * The board is not trusted: any program can write anything there. Flags expire: a best-effort program clears the flag
  * of a request that exceeds its limit, which the notice limits, and flags that belong to no connected program. The

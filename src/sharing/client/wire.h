@@ -30,7 +30,8 @@
 
 enum {
     GS_WIRE_MAGIC = 0x47535731,
-    GS_WIRE_VERSION = 5,
+    GS_WIRE_VERSION = 6,
+    GS_WIRE_GPU = 16, /* bytes of the name that a driver gives to a GPU (its UUID) */
     GS_WIRE_NAME = 64,
     GS_WIRE_MESSAGE = 240,         /* of an error */
     GS_WIRE_RING_BYTES = 1 << 18,  /* of commands */
@@ -63,10 +64,11 @@ typedef struct gs_wire_hello {
     uint32_t weight;
     int32_t priority;
     uint32_t most_sms;
-    uint32_t hold_ms;      /* of a LATENCY program: how long a request may hold others; 0: not declared */
-    uint32_t most_percent; /* of a BEST_EFFORT program: its cap, for the status; 0: none */
-    uint32_t has_mps;      /* a program of `gridsmith run` uses MPS */
-    uint64_t command;      /* names what a program of `gridsmith run` executes; 0: not known */
+    uint32_t hold_ms;               /* of a LATENCY program: how long a request may hold others; 0: not declared */
+    uint32_t most_percent;          /* of a BEST_EFFORT program: its cap, for the status; 0: none */
+    uint32_t has_mps;               /* a program of `gridsmith run` uses MPS */
+    uint64_t command;               /* names what a program of `gridsmith run` executes; 0: not known */
+    unsigned char gpu[GS_WIRE_GPU]; /* that a program of `gridsmith run` uses */
     char name[GS_WIRE_NAME];
 } gs_wire_hello;
 

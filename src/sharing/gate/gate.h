@@ -206,6 +206,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, void *, int, size_t))                                       \
     X(cuCtxGetDevice, (int *))                                                                                         \
     X(cuDeviceGetAttribute, (int *, int, int))                                                                         \
+    X(cuDeviceGetUuid_v2, (unsigned char *, int))                                                                      \
     X(cuCtxDestroy_v2, (void *))                                                                                       \
     X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
     X(cuDevicePrimaryCtxReset_v2, (int))                                                                               \

@@ -272,6 +272,8 @@ static void connect_once(void) {
                            .has_mps = gs_gate_state.has_mps,
                            .command = gs_gate_state.command};
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
+    if (gs_gate_real.cuDeviceGetUuid_v2) /* of the first GPU that it sees */
+        gs_gate_real.cuDeviceGetUuid_v2(hello.gpu, 0);
     link_socket = gs_wire_connect(NULL, &hello);
     if (link_socket < 0) {
         if (!getenv("GRIDSMITH_NO_DAEMON")) /* `gridsmith run` has said it */

@@ -294,6 +294,7 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
     gs_make_printable(options.name);
+    memcpy(options.gpu, hello->gpu, sizeof options.gpu);
     gs_tenant *tenant = check_place(connection, hello->kind, error) == GS_OK
                             ? gs_tenant_open(&connection->owner->server->tenants, &options, page, error)
                             : NULL;
@@ -310,8 +311,8 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
     gs_wire_welcome welcome = {.page_bytes = sizeof(gs_board) + sizeof(gs_tenant_page) + sizeof(gs_notice)};
     int page = -1;
     open_tenant(connection, hello, &page, &error);
-    const gs_tenants *tenants = &connection->owner->server->tenants;
-    const int fds[] = {tenants->board_fd, page, tenants->notice_fd};
+    const gs_tenant_group *group = connection->tenant ? connection->tenant->group : NULL;
+    const int fds[] = {group ? group->board_fd : -1, page, group ? group->notice_fd : -1};
     if (!connection->tenant)
         refuse(connection->socket, "%s", error.message);
     if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))

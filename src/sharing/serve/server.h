@@ -660,7 +660,8 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
 
 typedef struct gs_tenant_options {
     char name[GS_WIRE_NAME];
-    int32_t process; /* its id */
+    unsigned char gpu[GS_WIRE_GPU]; /* that it uses */
+    int32_t process;                /* its id */
     uint32_t weight;
     uint32_t most_percent; /* of a best-effort program; 0: it has no cap */
     uint64_t command;      /* what it executes; 0: not known */
@@ -669,8 +670,20 @@ typedef struct gs_tenant_options {
     bool is_latency;
 } gs_tenant_options;
 
+/* The programs of a GPU: only they have anything to do with each other. */
+typedef struct gs_tenant_group {
+    unsigned char gpu[GS_WIRE_GPU];
+    gs_board *board;
+    gs_notice *notice;
+    int board_fd, notice_fd;
+    uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
+    uint32_t programs;
+    struct gs_tenant_group *next;
+} gs_tenant_group;
+
 typedef struct gs_tenant {
     struct gs_tenants *tenants;
+    gs_tenant_group *group;
     gs_tenant_options options;
     uint32_t slot;   /* on the board; GS_BOARD_SLOTS: a best-effort program without a slot */
     uint32_t number; /* in metrics; no other program has it */
@@ -682,16 +695,13 @@ typedef struct gs_tenant {
 
 typedef struct gs_tenants {
     gs_tenant *first;
-    gs_board *board; /* NULL: no program yet; the notice too */
-    gs_notice *notice;
-    int board_fd, notice_fd;
-    uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
-    uint32_t opened;        /* programs so far */
+    gs_tenant_group *groups; /* of GPUs with programs */
+    uint32_t opened;         /* programs so far */
     gs_profile_store *profiles;
 } gs_tenants;
 
-/* Adds a program, which gets the board, the notice and its page; the caller closes the page's descriptor. NULL: it is
- * refused. */
+/* Adds a program, which gets the board and the notice of its GPU, and its page; the caller closes the page's
+ * descriptor. NULL: it is refused. */
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error);
 /* The program has ended. */
 void gs_tenant_close(gs_tenant *tenant);

@@ -46,38 +46,69 @@ static int new_notice(void **memory, gs_error *error) {
     return fd;
 }
 
-static gs_code open_board(gs_tenants *tenants, gs_error *error) {
+/* ---- GPUs ---- */
+
+static gs_code open_board(gs_tenant_group *group, gs_error *error) {
     void *board, *notice;
-    if (tenants->board)
-        return GS_OK;
-    tenants->board_fd = new_memory("gridsmith-board", sizeof(gs_board), &board, error);
-    if (tenants->board_fd < 0)
+    group->board_fd = new_memory("gridsmith-board", sizeof(gs_board), &board, error);
+    if (group->board_fd < 0)
         return error->code;
-    tenants->notice_fd = new_notice(&notice, error);
-    if (tenants->notice_fd < 0) {
+    group->notice_fd = new_notice(&notice, error);
+    if (group->notice_fd < 0) {
         munmap(board, sizeof(gs_board));
-        gs_close_fd(&tenants->board_fd);
+        gs_close_fd(&group->board_fd);
         return error->code;
     }
-    tenants->board = board;
-    tenants->notice = notice;
+    group->board = board;
+    group->notice = notice;
     return GS_OK;
 }
 
-/* The board is freed with the last program, so nothing written there stays. */
-static void close_board_if_unused(gs_tenants *tenants) {
-    if (tenants->first || !tenants->board)
-        return;
-    munmap(tenants->board, sizeof *tenants->board);
-    munmap(tenants->notice, sizeof *tenants->notice);
-    close(tenants->board_fd);
-    close(tenants->notice_fd);
-    tenants->board = NULL;
+/* The group of a GPU, which is made if there is none. NULL: see `error`. */
+static gs_tenant_group *find_group(gs_tenants *tenants, const unsigned char *gpu, gs_error *error) {
+    enum { MOST = 64 };
+    int count = 0;
+    for (gs_tenant_group *at = tenants->groups; at; at = at->next, count++)
+        if (memcmp(at->gpu, gpu, sizeof at->gpu) == 0)
+            return at;
+    if (count == MOST) {
+        gs_fail(error, GS_E_FULL, "a daemon serves programs of at most %d GPUs", MOST);
+        return NULL;
+    }
+    gs_tenant_group *made = calloc(1, sizeof *made);
+    if (!made) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    memcpy(made->gpu, gpu, sizeof made->gpu);
+    if (open_board(made, error) != GS_OK) {
+        free(made);
+        return NULL;
+    }
+    made->next = tenants->groups;
+    return tenants->groups = made;
 }
 
+/* The board is freed with the last program, so nothing written there stays. */
+static void close_group_if_unused(gs_tenants *tenants, gs_tenant_group *group) {
+    gs_tenant_group **at = &tenants->groups;
+    if (group->programs)
+        return;
+    while (*at != group)
+        at = &(*at)->next;
+    *at = group->next;
+    munmap(group->board, sizeof *group->board);
+    munmap(group->notice, sizeof *group->notice);
+    close(group->board_fd);
+    close(group->notice_fd);
+    free(group);
+}
+
+/* ---- programs ---- */
+
 /* The slots of the tenant's class that are in use. */
-static uint32_t *slots_of(gs_tenants *tenants, const gs_tenant *tenant) {
-    return tenant->options.is_latency ? &tenants->slots : &tenants->shares;
+static uint32_t *slots_of(const gs_tenant *tenant) {
+    return tenant->options.is_latency ? &tenant->group->slots : &tenant->group->shares;
 }
 
 /* A process needs one connection, and another one while it executes another program. In another namespace of processes
@@ -94,8 +125,8 @@ static gs_code check_process(const gs_tenants *tenants, const gs_tenant *tenant,
 }
 
 /* A slot of the board. If none is left, a best-effort program runs without one, and its weight does not count. */
-static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
-    uint32_t *used = slots_of(tenants, tenant), slot = 0;
+static gs_code give_slot(const gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
+    uint32_t *used = slots_of(tenant), slot = 0;
     if (check_process(tenants, tenant, error) != GS_OK)
         return error->code;
     while (slot < GS_BOARD_SLOTS && *used >> slot & 1)
@@ -105,23 +136,25 @@ static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error
         *used |= (uint32_t)1 << slot;
     return slot < GS_BOARD_SLOTS || !tenant->options.is_latency
                ? GS_OK
-               : gs_fail(error, GS_E_FULL, "a daemon serves at most %d latency programs, and %d are connected",
+               : gs_fail(error, GS_E_FULL, "a GPU has at most %d latency programs, and %d are connected",
                          GS_BOARD_SLOTS, GS_BOARD_SLOTS);
 }
 
 /* Latency programs remember how their neighbors share the GPU. */
-static void note_neighbors(const gs_tenants *tenants, bool has_mps, bool has_slices) {
+static void note_neighbors(const gs_tenants *tenants, const gs_tenant_group *group, bool has_mps, bool has_slices) {
     for (gs_tenant *at = tenants->first; at; at = at->next) {
-        at->saw_mps |= has_mps;
-        at->saw_slices |= has_slices;
+        at->saw_mps |= has_mps && at->group == group;
+        at->saw_slices |= has_slices && at->group == group;
     }
 }
 
-/* Says which programs are connected. A program knows its slot only after that. */
-static void publish_notice(const gs_tenants *tenants) {
-    gs_notice *notice = tenants->notice;
+/* Says which programs of a GPU are connected. A program knows its slot only after that. */
+static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *group) {
+    gs_notice *notice = group->notice;
     uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0, least = UINT32_MAX, most = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
+        if (at->group != group)
+            continue;
         latency += at->options.is_latency;
         if (at->options.is_latency) {
             atomic_store(&notice->hold_ns[at->slot], at->options.hold_ns);
@@ -133,58 +166,72 @@ static void publish_notice(const gs_tenants *tenants) {
         least = at->options.weight < least ? at->options.weight : least;
         most = at->options.weight > most ? at->options.weight : most;
     }
-    atomic_store(&notice->slots, tenants->slots);
-    atomic_store(&notice->shares, tenants->shares);
+    atomic_store(&notice->slots, group->slots);
+    atomic_store(&notice->shares, group->shares);
     atomic_store(&notice->latency, latency);
     atomic_store(&notice->best_effort, best_effort);
     atomic_store(&notice->sliced, sliced);
-    note_neighbors(tenants, best_effort > sliced, sliced);
+    note_neighbors(tenants, group, best_effort > sliced, sliced);
     atomic_store(&notice->weights, weights);
     atomic_store(&notice->is_weighted, best_effort && least != most);
 }
 
-static void free_slot(gs_tenants *tenants, const gs_tenant *tenant) {
+static void free_slot(const gs_tenant *tenant) {
     if (tenant->slot < GS_BOARD_SLOTS)
-        *slots_of(tenants, tenant) &= ~((uint32_t)1 << tenant->slot);
+        *slots_of(tenant) &= ~((uint32_t)1 << tenant->slot);
+}
+
+/* Its slot and its page. Returns the page's descriptor; -1: see `error`. */
+static int equip(const gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
+    void *memory = NULL;
+    int fd = give_slot(tenants, tenant, error) == GS_OK
+                 ? new_memory("gridsmith-program", sizeof(gs_tenant_page), &memory, error)
+                 : -1;
+    tenant->page = memory;
+    if (fd < 0)
+        free_slot(tenant);
+    return fd;
 }
 
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
-    void *memory = NULL;
-    gs_tenant *tenant = calloc(1, sizeof *tenant);
+    gs_tenant_group *group = find_group(tenants, options->gpu, error);
+    gs_tenant *tenant = group ? calloc(1, sizeof *tenant) : NULL;
     *page_fd = -1;
-    if (!tenant) {
+    if (group && !tenant)
         gs_fail_memory(error);
-        return NULL;
+    if (tenant) {
+        *tenant = (gs_tenant){.tenants = tenants,
+                              .group = group,
+                              .options = *options,
+                              .slot = GS_BOARD_SLOTS,
+                              .opened_ns = (uint64_t)gs_now_ns()};
+        *page_fd = equip(tenants, tenant, error);
     }
-    *tenant = (gs_tenant){
-        .tenants = tenants, .options = *options, .slot = GS_BOARD_SLOTS, .opened_ns = (uint64_t)gs_now_ns()};
-    if (open_board(tenants, error) == GS_OK && give_slot(tenants, tenant, error) == GS_OK)
-        *page_fd = new_memory("gridsmith-program", sizeof(gs_tenant_page), &memory, error);
     if (*page_fd < 0) {
-        free_slot(tenants, tenant);
-        close_board_if_unused(tenants);
+        if (group)
+            close_group_if_unused(tenants, group);
         free(tenant);
         return NULL;
     }
+    group->programs++;
     tenant->number = ++tenants->opened;
-    tenant->page = memory;
     tenant->page->slot = tenant->slot;
     tenant->next = tenants->first;
     tenants->first = tenant;
-    publish_notice(tenants);
+    publish_notice(tenants, group);
     return tenant;
 }
 
 /* No program waits for one that has ended, or for what it wrote into slots that belong to no program. */
-static void clear_free_slots(const gs_tenants *tenants) {
-    gs_board *board = tenants->board;
-    gs_board_lower(board, ~tenants->slots);
+static void clear_free_slots(const gs_tenant_group *group) {
+    gs_board *board = group->board;
+    gs_board_lower(board, ~group->slots);
     for (uint32_t slot = 0; slot < GS_BOARD_SLOTS; slot++) {
-        if (!(tenants->slots >> slot & 1)) {
+        if (!(group->slots >> slot & 1)) {
             atomic_store(&board->slots[slot].since_ns, 0);
             atomic_store(&board->slots[slot].launches, 0);
         }
-        if (!(tenants->shares >> slot & 1))
+        if (!(group->shares >> slot & 1))
             atomic_store(&board->shares[slot].busy_until_ns, 0);
     }
 }
@@ -222,10 +269,11 @@ void gs_tenant_close(gs_tenant *tenant) {
         at = &(*at)->next;
     *at = tenant->next;
     learn_command(tenant);
-    free_slot(tenants, tenant);
-    publish_notice(tenants);
-    clear_free_slots(tenants);
-    close_board_if_unused(tenants);
+    free_slot(tenant);
+    tenant->group->programs--;
+    publish_notice(tenants, tenant->group);
+    clear_free_slots(tenant->group);
+    close_group_if_unused(tenants, tenant->group);
     munmap(tenant->page, sizeof *tenant->page);
     free(tenant);
 }
@@ -295,7 +343,7 @@ static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
 }
 
 static bool has_work(const gs_tenant *tenant) {
-    return tenant->options.is_latency && read_count(&tenant->tenants->board->slots[tenant->slot].since_ns);
+    return tenant->options.is_latency && read_count(&tenant->group->board->slots[tenant->slot].since_ns);
 }
 
 static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
@@ -304,6 +352,10 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_string(writer, "name", tenant->options.name);
     gs_write_int(writer, "process", tenant->options.process);
     gs_write_uint(writer, "opened_ns", tenant->opened_ns);
+    char gpu[2 * GS_WIRE_GPU + 1];
+    for (size_t i = 0; i < GS_WIRE_GPU; i++)
+        snprintf(gpu + 2 * i, 3, "%02x", tenant->options.gpu[i]);
+    gs_write_string(writer, "gpu", gpu);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
     gs_write_string(writer, "sharing", tenant->options.has_mps ? "MPS" : "time slices");
     gs_write_uint(writer, "weight", tenant->options.weight);
