@@ -63,7 +63,7 @@ static void read_kernel_code(const gs_hang *hang, int architecture, gs_hang_kern
         size_t size = 0;
         char *image = read_image(page->process, page->images[i], &size);
         if (image)
-            kernel->code = gs_sass_code_of(image, size, architecture, kernel->function->name, ZSTD_decompress);
+            kernel->code = gs_sass_code_of(image, size, architecture, kernel->function->name, ZSTD_decompress, NULL);
         free(image);
     }
 }
