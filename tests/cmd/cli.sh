@@ -488,6 +488,12 @@ says "in this order: yes"
 says "in any order:  no"
 check "any order" 1 "$program" check --any-order "$work/turned.json"
 
+# A compressed file without bytes has no run.
+: | gzip >"$work/empty.gz"
+for command in predict check replay; do
+    mistake "$command of nothing, compressed" "empty.gz has no run" "$program" $command "$work/empty.gz"
+done
+
 # Kernels that wait are found in machine code and in PTX, with the place.
 cat >"$work/recorded.json" <<'END'
 {"schema": "gridsmith.run/1", "gpu": "h200", "events": [
