@@ -27,7 +27,7 @@ static const gs_option option_table[] = {
             "of a recorded program: only kernels that wait for other blocks, each alone, and each two that may run at "
             "the same time, in every order; those of --kernels also count"),
     GS_LIST(struct options, "code", code, "FILE",
-            "with --waiting: a program, library or cubin whose machine code tells which kernels wait; may be repeated"),
+            "with --waiting: a program, library, cubin or PTX whose code tells which kernels wait; may be repeated"),
     GS_FLAG(struct options, "any-order", any_order,
             "check every launch order, not only the given one; fixes then work in every order"),
     GS_TEXT(struct options, "fix", fix, "KIND[,KIND]...",
@@ -105,18 +105,24 @@ static gs_code check_picked(const struct options *options, unsigned kinds, const
     return code;
 }
 
-static void say_waiting(const gs_run *run, const gs_waiting *waiting, gs_text *text) {
+/* How many kernels wait, and why each of them does. */
+static void say_waiting(const gs_run *run, const gs_waiting *waiting, const gs_waiting_reason *waits, gs_text *text) {
     gs_text_add(text, "%zu kernel%s of %zu launches wait%s for other blocks; %zu pair%s%s may run at the same time\n",
                 waiting->count, waiting->count == 1 ? "" : "s", run->launches.count, waiting->count == 1 ? "s" : "",
                 waiting->pairs.count, waiting->pairs.count == 1 ? "" : "s",
                 waiting->pairs.is_complete ? "" : " and more");
+    for (size_t i = 0; i < waiting->count; i++) {
+        gs_text_add(text, "  %s ", run->launches.data[waiting->data[i]].kernel);
+        gs_put_waiting_reason(text, &waits[waiting->data[i]]);
+        gs_text_add(text, "\n");
+    }
 }
 
 /* Each kernel that waits for other blocks, and each two that may run at the same time. */
 static gs_code check_waiting(const struct options *options, unsigned kinds, gs_run *run, gs_text *text, bool *all_yes,
                              gs_error *error) {
     gs_waiting waiting = {0};
-    bool *waits = calloc(run->launches.count + 1, sizeof *waits);
+    gs_waiting_reason *waits = calloc(run->launches.count + 1, sizeof *waits);
     gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
     gs_code code = !gpu ? error->code : waits ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK)
@@ -124,7 +130,7 @@ static gs_code check_waiting(const struct options *options, unsigned kinds, gs_r
     if (code == GS_OK)
         code = gs_waiting_find(run, waits, &waiting, error);
     if (code == GS_OK && !options->json)
-        say_waiting(run, &waiting, text);
+        say_waiting(run, &waiting, waits, text);
     for (size_t i = 0; i < waiting.count && code == GS_OK; i++)
         code = check_picked(options, kinds, run, &waiting.data[i], 1, text, all_yes, error);
     for (size_t i = 0; i < waiting.pairs.count && code == GS_OK; i++)

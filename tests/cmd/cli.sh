@@ -488,6 +488,35 @@ says "in this order: yes"
 says "in any order:  no"
 check "any order" 1 "$program" check --any-order "$work/turned.json"
 
+# A compressed file without bytes has no run.
+: | gzip >"$work/empty.gz"
+for command in predict check replay; do
+    mistake "$command of nothing, compressed" "empty.gz has no run" "$program" $command "$work/empty.gz"
+done
+
+# Kernels that wait are found in machine code and in PTX, with the place.
+cat >"$work/recorded.json" <<'END'
+{"schema": "gridsmith.run/1", "gpu": "h200", "events": [
+ {"op": "launch", "kernel": "waits_for_value", "blocks": 9, "threads": 32, "registers": 32, "shared_bytes": 0, "stream": 1},
+ {"op": "launch", "kernel": "runs_search", "blocks": 9, "threads": 32, "registers": 32, "shared_bytes": 0, "stream": 2}]}
+END
+kernels=tests/fuzz/corpus
+line=$(grep -n 'ld.volatile.global.u64' $kernels/ptx/waits | head -n 1 | cut -d: -f1)
+check "waits without code" 0 "$program" check --waiting "$work/recorded.json"
+says "0 kernels of 2 launches wait for other blocks"
+check "waits in PTX" 0 "$program" check --waiting --code $kernels/ptx/waits "$work/recorded.json"
+says "1 kernel of 2 launches waits for other blocks"
+says "waits_for_value reads memory until it has changed, in line $line of its PTX in $kernels/ptx/waits"
+check "waits in machine code" 0 "$program" check --waiting --code $kernels/cubin/waits90.cubin "$work/recorded.json"
+says "waits_for_value reads memory until it has changed, at byte 0x"
+check "waits in a program without kernels" 0 "$program" check --waiting --code "$program" "$work/recorded.json"
+says "0 kernels of 2 launches wait for other blocks"
+mistake "waits in a text" "the file is neither PTX nor a file that contains PTX" \
+    "$program" check --waiting --code README.md "$work/recorded.json"
+sed "s/ld.volatile.global.u64/ld.volatile.global.u64 {/" $kernels/ptx/waits >"$work/broken.ptx"
+mistake "waits in PTX with an error" "$work/broken.ptx:$line:" \
+    "$program" check --waiting --code "$work/broken.ptx" "$work/recorded.json"
+
 # A recording of the model is its prediction.
 "$program" predict --json scenarios/case-2.1.json >"$work/predicted.json"
 check "record" 0 "$program" record --device model:rtx3090 -o "$work/recorded.json" scenarios/case-2.1.json

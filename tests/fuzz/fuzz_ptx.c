@@ -25,6 +25,10 @@ static void look_at_function(const gs_ptx_module *module, uint32_t number) {
     require(gs_ptx_uniform_make(&uniform, &flow, true, NULL) == GS_OK);
     gs_ptx_uniform_free(&uniform);
     gs_ptx_flow_free(&flow);
+    uint32_t statement;
+    gs_code code = gs_ptx_waits_for_memory(module, number, &statement, NULL);
+    require(code == GS_OK || code == GS_E_SYNTAX);
+    require(code != GS_OK || statement == GS_PTX_NONE || statement < module->statements.count);
 }
 
 static void reshape(const gs_ptx_module *module, uint32_t number) {

@@ -175,7 +175,7 @@ void source_malformed(struct attacker *me) {
         close(fd);
 }
 
-/* ---- a header that changes ---- */
+/* ---- headers that change, and with names that macros put together ---- */
 
 static bool write_header(const char *path, unsigned value) {
     FILE *file = fopen(path, "w");
@@ -219,6 +219,30 @@ void source_header(struct attacker *me) {
         uint32_t after = value_of(me, &raw, region, text, 2);
         if (before == 17 && after && after != 1042)
             attacker_blames(me, "a changed header was not seen: the kernel has the value %u", after);
+    }
+    if (raw.page)
+        raw_close(me, &raw);
+    if (region >= 0)
+        close(region);
+    unlink(path);
+}
+
+/* Honest code of this kind compiles: the name is known only to a compiler that expands macros. */
+void source_computed(struct attacker *me) {
+    char path[200], text[700];
+    struct raw raw = {.page = NULL};
+    snprintf(path, sizeof path, "%s/computed-%d.h", me->folder, (int)getpid());
+    snprintf(text, sizeof text,
+             "// %llu\n#define TEXT_OF(x) #x\n#define NAME_OF(x) TEXT_OF(x.h)\n#include NAME_OF(%.*s)\n"
+             "__global__ void k(int *a) { a[0] = VALUE; }\n",
+             (unsigned long long)attacker_random(me, UINT64_MAX), (int)strlen(path) - 2, path);
+    int region = raw_memory(4096, RAW_SEALED);
+    if (region >= 0 && raw_open(me, &raw) && raw_allocate(me, &raw, 1, 4096) == GS_CLIENT_OK &&
+        raw_share(me, &raw, 1, region, 4096) == GS_CLIENT_OK && write_header(path, 29)) {
+        uint64_t refused = atomic_load(&me->tally->replies[GS_CLIENT_SOURCE]);
+        uint32_t value = value_of(me, &raw, region, text, 1);
+        if (value ? value != 29 : atomic_load(&me->tally->replies[GS_CLIENT_SOURCE]) > refused)
+            attacker_blames(me, "a header whose name macros put together was not found, or is another one: %u", value);
     }
     if (raw.page)
         raw_close(me, &raw);

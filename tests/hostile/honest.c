@@ -66,6 +66,14 @@ uint64_t times_most_ns(const struct times *times, enum honest_operation *which) 
     return most;
 }
 
+uint64_t times_most_inside_ns(const struct times *times) {
+    uint64_t most = 0;
+    for (int i = 0; i < HONEST_COMPILE; i++)
+        if (i != HONEST_OPEN && i != HONEST_STATUS && atomic_load(&times->most_ns[i]) > most)
+            most = atomic_load(&times->most_ns[i]);
+    return most;
+}
+
 static void begin(struct client *me, enum honest_operation operation) {
     me->phase = atomic_load(&me->honest->board->phase);
     atomic_store(&me->state->operation, operation);

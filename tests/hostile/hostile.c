@@ -109,6 +109,7 @@ static pid_t start_attack(struct run *run, const struct stage *stage, size_t num
     uint64_t seed = next_random(run, UINT64_MAX) | 1;
     struct attacker me = {.socket = stage->socket,
                           .folder = run->folder,
+                          .metrics_port = stage->metrics_port,
                           .daemon = stage->daemon,
                           .worker = stage->worker,
                           .random = seed,
@@ -267,7 +268,7 @@ static bool may_run(const struct run *run, size_t number, bool is_mixed) {
         (run->options.is_suite && flags & ATTACK_HEAVY) ||
         (flags & ATTACK_ON_CPU && strcmp(run->options.device, "host") != 0))
         return false;
-    return run->options.is_suite || !is_mixed || !(flags & ATTACK_DELAYS);
+    return run->options.is_suite || !is_mixed || !(flags & (ATTACK_DELAYS | ATTACK_CROWDS));
 }
 
 /* A worker that was restarted is reported once. */
@@ -553,11 +554,14 @@ static void print_footprint(const char *name, const struct footprint *before, co
 
 /* ---- the verdict ---- */
 
-static void check_phase(struct run *run, uint32_t phase, const char *name) {
-    const struct board *board = run->board;
-    uint64_t alone = times_most_ns(&board->times[0][BASELINE], NULL);
-    uint64_t control = times_most_ns(&board->times[1][phase], NULL),
-             most = times_most_ns(&board->times[0][phase], NULL);
+static uint64_t most_of(const struct run *run, int side, uint32_t phase, unsigned flags) {
+    const struct times *times = &run->board->times[side][phase];
+    return flags & ATTACK_CROWDS ? times_most_inside_ns(times) : times_most_ns(times, NULL);
+}
+
+static void check_phase(struct run *run, uint32_t phase, unsigned flags, const char *name) {
+    uint64_t alone = most_of(run, 0, BASELINE, flags), control = most_of(run, 1, phase, flags),
+             most = most_of(run, 0, phase, flags);
     uint64_t least = alone > control ? alone : control;
     char line[120];
     if (most <= least + (uint64_t)LIMIT_MS * 1000000)
@@ -571,9 +575,9 @@ static void check_phase(struct run *run, uint32_t phase, const char *name) {
 static void check_waits(struct run *run) {
     for (size_t i = 0; i < hostile_attack_count; i++)
         if (!(hostile_attacks[i].flags & ATTACK_DELAYS))
-            check_phase(run, (uint32_t)(FIRST_ATTACK + i), hostile_attacks[i].name);
+            check_phase(run, (uint32_t)(FIRST_ATTACK + i), hostile_attacks[i].flags, hostile_attacks[i].name);
     for (uint32_t i = 0; i < MOST_MIXTURES; i++)
-        check_phase(run, run->mixed + i, run->mixtures[i]);
+        check_phase(run, run->mixed + i, 0, run->mixtures[i]);
 }
 
 /* What is left; NULL: nothing. */

@@ -10,6 +10,7 @@
  *   attack_programs.c     on what programs of `gridsmith run` share
  *   attack_processes.c    with many processes
  *   attack_kernels.c      with kernels that fault, never end or take memory, and with processes that are stopped
+ *   attack_status.c       on the metrics and the status
  *   attack_table.c        the table of attacks
  *   honest.c              clients that work as users do, with libgridsmith-client, and measure how long they wait
  *   watch.c               what /proc says about the daemon, the worker and what they left behind
@@ -43,6 +44,7 @@ struct tally {
 struct attacker {
     const char *socket; /* of the daemon */
     const char *folder; /* for files; private */
+    int metrics_port;   /* of the daemon, on this machine */
     pid_t daemon, worker;
     uint64_t random;
     int64_t until_ns;
@@ -63,7 +65,8 @@ enum attack_flags {
     ATTACK_ALONE = 1,  /* may reset other clients, as documented: not run beside honest ones */
     ATTACK_DELAYS = 2, /* delays others by its nature: no limit of waiting is checked */
     ATTACK_HEAVY = 4,  /* needs seconds of the processor: not in short runs */
-    ATTACK_ON_CPU = 8  /* for the CPU device only */
+    ATTACK_ON_CPU = 8, /* for the CPU device only */
+    ATTACK_CROWDS = 16 /* crowds the door: waits are checked of what needs no new connection */
 };
 
 /* `once` is called again and again until the time is up. */
@@ -127,11 +130,15 @@ struct attack {
     X(source_names, 0, "names, options and kernels that a shell or a compiler could misunderstand")                    \
     X(source_malformed, 0, "files that are no sources")                                                                \
     X(source_header, ATTACK_HEAVY, "a header that changes between two loads: the second must see the change")          \
+    X(source_computed, ATTACK_HEAVY, "a header whose name macros put together: it must be found")                      \
     /* attack_programs.c */                                                                                            \
     X(program_pages, 0, "programs of gridsmith run that write all over the board and their pages")                     \
+    /* attack_status.c */                                                                                              \
+    X(metrics_flood, 0, "connections to the metrics that say nothing, or do not read: others must be answered")        \
+    X(status_paused, 0, "the status after a pause: it must have the time of the request")                              \
     /* attack_processes.c */                                                                                           \
     X(clients_of_children, 0, "children that open clients, hand their sockets over and end")                           \
-    X(clients_killed, ATTACK_DELAYS, "200 processes that connect at once, and are killed meanwhile")                   \
+    X(clients_killed, ATTACK_CROWDS, "200 processes that connect at once, and are killed meanwhile")                   \
     X(clients_stopped, 0, "clients stopped (SIGSTOP) in the middle of their work, then killed")                        \
     X(loads_without_end, 0, "clients that come, load and leave: one always loads")                                     \
     X(programs_many, 0, "100 programs of gridsmith run, and the status that lists them")                               \
@@ -286,6 +293,8 @@ struct honest {
 int honest_works(const struct honest *honest);
 uint64_t times_percentile_ns(const struct times *times, double part);
 uint64_t times_most_ns(const struct times *times, enum honest_operation *which);
+/* The same for operations that need no new connection. */
+uint64_t times_most_inside_ns(const struct times *times);
 
 /* ---- watch.c ---- */
 
@@ -317,6 +326,7 @@ struct stage_options {
 /* A daemon with a socket, a cache and a folder for temporary files of its own. */
 struct stage {
     char folder[80], socket[100], cache[100], temporary[100], log[100];
+    int metrics_port;
     pid_t daemon, worker;
     pid_t honest[HONEST_MOST];
     size_t honest_count;
@@ -329,6 +339,8 @@ struct stage {
 bool stage_open(struct stage *stage, const char *folder, const struct stage_options *options);
 /* Requests the status. False: no answer. `*clients` and `*restarts` may be NULL. */
 bool stage_status(const struct stage *stage, long *clients, long *restarts, pid_t *worker);
+/* The time that the status of the daemon at this socket has. False: no answer. */
+bool stage_status_time(const char *socket, int64_t *time_ns);
 void stage_start_honest(struct stage *stage, size_t count, bool may_fail);
 /* Starts one again that has ended. */
 void stage_restart_honest(struct stage *stage, size_t number);

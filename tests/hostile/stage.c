@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "hostile.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -48,14 +49,27 @@ static int request_status(const char *path) {
     return file;
 }
 
-bool stage_status(const struct stage *stage, long *clients, long *restarts, pid_t *worker) {
-    int file = request_status(stage->socket);
+/* The caller gives it back. NULL: no answer. */
+static json_t *read_status(const char *path) {
+    int file = request_status(path);
     FILE *stream = file >= 0 && lseek(file, 0, SEEK_SET) == 0 ? fdopen(file, "r") : NULL;
-    json_t *root = stream ? json_loadf(stream, 0, NULL) : NULL, *device = json_object_get(root, "device");
+    json_t *root = stream ? json_loadf(stream, 0, NULL) : NULL;
     if (stream)
         fclose(stream);
     else if (file >= 0)
         close(file);
+    return root;
+}
+
+bool stage_status_time(const char *socket, int64_t *time_ns) {
+    json_t *root = read_status(socket);
+    *time_ns = json_integer_value(json_object_get(root, "time_ns"));
+    json_decref(root);
+    return root != NULL;
+}
+
+bool stage_status(const struct stage *stage, long *clients, long *restarts, pid_t *worker) {
+    json_t *root = read_status(stage->socket), *device = json_object_get(root, "device");
     if (clients)
         *clients = (long)json_array_size(json_object_get(root, "clients"));
     if (restarts)
@@ -74,9 +88,12 @@ static void limit(int what, uint64_t most) {
 }
 
 __attribute__((noreturn)) static void become_daemon(const struct stage *stage, const struct stage_options *options) {
+    char metrics[40];
     const char *words[32] = {options->program, "serve",   "--device",   options->device, "--socket",
-                             stage->socket,    "--cache", stage->cache, "--profiles",    ""};
-    size_t count = 10;
+                             stage->socket,    "--cache", stage->cache, "--profiles",    "",
+                             "--metrics",      metrics};
+    size_t count = 12;
+    snprintf(metrics, sizeof metrics, "127.0.0.1:%d", stage->metrics_port);
     bool is_on_cpu = strcmp(options->device, "host") == 0;
     if (is_on_cpu) {
         words[count++] = "--sms";
@@ -110,8 +127,21 @@ static void name_paths(struct stage *stage, const char *folder) {
     mkdir(stage->temporary, 0700);
 }
 
+/* A port that nobody has now. */
+static int free_port(void) {
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof where;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_bound = fd >= 0 && bind(fd, (struct sockaddr *)&where, sizeof where) == 0 &&
+                    getsockname(fd, (struct sockaddr *)&where, &size) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_bound ? ntohs(where.sin_port) : 0;
+}
+
 bool stage_open(struct stage *stage, const char *folder, const struct stage_options *options) {
     name_paths(stage, folder);
+    stage->metrics_port = free_port();
     stage->honest_count = 0;
     stage->stuck = 0;
     stage->daemon = fork();

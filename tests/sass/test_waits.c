@@ -1,10 +1,12 @@
 /*
- * test_waits.c: machine code tells which kernels wait for memory, and what a warp at an instruction waits for.
+ * test_waits.c: machine code and PTX tell which kernels wait for memory, and machine code what a warp at an instruction
+ * waits for.
  *
- * The kernels are those of waits.cu, as ptxas compiles them for three architectures.
+ * The kernels are those of waits.cu, as nvcc and ptxas compile them, for three architectures.
  */
 #include "test.h"
 
+#include "kernels/ptx/ptx.h"
 #include "kernels/sass/sass.h"
 
 #include <stdlib.h>
@@ -37,11 +39,12 @@ static bool has_wait(const gs_text *code, int architecture, gs_sass_wait_kind ki
 
 static const int architectures[] = {80, 90, 100};
 
+static const char *const waiting[] = {"waits_for_value",   "waits_to_acquire", "waits_by_adding",
+                                      "waits_by_exchange", "waits_for_lock",   "waits_for_grid"};
+static const char *const others[] = {"runs_sum",   "runs_search", "runs_tasks", "runs_update", "runs_along",
+                                     "at_barrier", "in_shared",   "in_malloc",  "endless"};
+
 static void finds_kernels_that_wait(void **state) {
-    static const char *const waiting[] = {"waits_for_value",   "waits_to_acquire", "waits_by_adding",
-                                          "waits_by_exchange", "waits_for_lock",   "waits_for_grid"};
-    static const char *const others[] = {"runs_sum",  "runs_search", "runs_tasks", "at_barrier",
-                                         "in_shared", "in_malloc",   "endless"};
     (void)state;
     for (size_t i = 0; i < GS_COUNT(architectures); i++) {
         gs_sass_image image;
@@ -62,6 +65,44 @@ static void finds_kernels_that_wait(void **state) {
         }
         gs_sass_free(&image);
     }
+}
+
+static void read_ptx(gs_ptx_module *module, char **text) {
+    gs_error error = {.code = GS_OK};
+    size_t size = 0;
+    assert_int_equal(gs_input_all(test_path("tests/fuzz/corpus/ptx/waits"), 1 << 20, text, &size, &error), GS_OK);
+    assert_int_equal(gs_ptx_read(module, "waits", *text, size, &error), GS_OK);
+}
+
+/* The instruction in which a kernel waits; "": none. */
+static void wait_in_ptx(const gs_ptx_module *module, const char *kernel, char *word, size_t size) {
+    gs_error error = {.code = GS_OK};
+    uint32_t statement;
+    assert_int_equal(gs_ptx_waits_for_memory(module, gs_ptx_find_entry(module, kernel), &statement, &error), GS_OK);
+    word[0] = '\0';
+    if (statement != GS_PTX_NONE)
+        gs_ptx_token_text(module, module->statements.data[statement].word, word, size);
+}
+
+static void finds_the_same_in_ptx(void **state) {
+    static const char *const words[] = {"ld.volatile.global.u64", "ld.acquire.gpu.u32",  "atom.global.add.u32",
+                                        "atom.global.exch.b32",   "atom.global.cas.b32", "ld.acquire.gpu.u32"};
+    gs_ptx_module module;
+    char *text = NULL, word[64];
+    (void)state;
+    read_ptx(&module, &text);
+    for (size_t i = 0; i < GS_COUNT(waiting); i++) {
+        wait_in_ptx(&module, waiting[i], word, sizeof word);
+        if (strcmp(word, words[i]) != 0)
+            fail_msg("%s waits in \"%s\", not in %s", waiting[i], word, words[i]);
+    }
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        wait_in_ptx(&module, others[i], word, sizeof word);
+        if (word[0])
+            fail_msg("%s waits in %s", others[i], word);
+    }
+    gs_ptx_free(&module);
+    free(text);
 }
 
 static void knows_other_waits(void **state) {
@@ -90,6 +131,7 @@ static void knows_other_waits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_kernels_that_wait),
+        cmocka_unit_test(finds_the_same_in_ptx),
         cmocka_unit_test(knows_other_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

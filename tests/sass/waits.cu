@@ -1,7 +1,8 @@
 /*
- * waits.cu: kernels whose machine code test_waits.c looks at: those that wait for memory, and those that do not.
+ * waits.cu: kernels whose machine code and PTX test_waits.c looks at: those that wait for memory, and those that do not.
  *
  *   for a in 80 90 100; do nvcc -arch=sm_$a -cubin -o ../fuzz/corpus/cubin/waits$a.cubin waits.cu; done    (CUDA 13.0)
+ *   nvcc -arch=compute_90 -ptx -o ../fuzz/corpus/ptx/waits waits.cu
  */
 #include <cooperative_groups.h>
 
@@ -68,6 +69,25 @@ KERNEL runs_tasks(float *data, unsigned *next, unsigned n) {
             return;
         data[mine] += 1;
     }
+}
+
+/* An update by compare-and-swap, which expects what it has seen. */
+KERNEL runs_update(float *p, float value) {
+    unsigned seen = *(volatile unsigned *)p, expected;
+    do {
+        expected = seen;
+        seen = atomicCAS((unsigned *)p, expected, __float_as_uint(__uint_as_float(expected) * value));
+    } while (seen != expected);
+}
+
+struct node {
+    node *volatile next;
+};
+
+KERNEL runs_along(node *p, node **out) {
+    while (p->next)
+        p = p->next;
+    *out = p;
 }
 
 /* ---- other waits ---- */

@@ -2024,6 +2024,92 @@ static size_t slow_bytes(void) {
     return sizeof "raw.cu\0slow" + strlen(slow_text);
 }
 
+/* A launch of a module that is loaded, its arguments behind it. */
+struct wrong_launch {
+    gs_wire_launch launch;
+    gs_wire_argument argument;
+    unsigned char value[GS_CLIENT_VALUE_BYTES + 8];
+};
+
+static void expect_launch_ends(const struct wrong_launch *wrong, size_t behind, const char *message) {
+    struct raw raw = raw_open();
+    raw_load(&raw, 0, slow_text, slow_bytes());
+    raw_reply(&raw, 0, GS_CLIENT_OK);
+    assert_int_equal(gs_ring_put(&raw.ring, wrong, (uint32_t)(sizeof wrong->launch + behind)), GS_RING_DONE);
+    gs_bell_ring_socket(raw.socket);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, message);
+    raw_close(&raw);
+}
+
+static void wrong_launches_are_named(void **state) {
+    enum { HEAD = sizeof(gs_wire_argument), MOST = GS_CLIENT_VALUE_BYTES };
+    const struct wrong_launch plain = {
+        .launch = {.head = {.command = GS_WIRE_LAUNCH}, .module = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}}};
+    struct wrong_launch wrong = plain;
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    wrong.launch.kernel = 1;
+    expect_launch_ends(&wrong, 0, "unknown kernel 1 with 0 arguments in module handle 1");
+    wrong = plain;
+    wrong.launch.arguments = GS_CLIENT_ARGUMENTS + 1;
+    expect_launch_ends(&wrong, 0, "unknown kernel 0 with 65 arguments in module handle 1");
+    wrong = plain;
+    wrong.launch.grid[1] = 0;
+    expect_launch_ends(&wrong, 0, "invalid launch: grid (1, 0, 1), blocks of (1, 1, 1)");
+    wrong = plain;
+    wrong.launch.block[2] = 1025;
+    expect_launch_ends(&wrong, 0, "invalid launch: grid (1, 1, 1), blocks of (1, 1, 1025)");
+    wrong.launch.block[2] = 3;
+    wrong.launch.block[0] = 342;
+    expect_launch_ends(&wrong, 0, "a block may have at most 1024 threads, not 1026");
+    wrong = plain;
+    wrong.launch.grid[0] = wrong.launch.grid[1] = wrong.launch.grid[2] = INT32_MAX;
+    expect_launch_ends(&wrong, 0, "a launch has too many blocks");
+    wrong = plain;
+    expect_launch_ends(&wrong, HEAD, "a launch has more arguments than declared");
+    wrong.launch.arguments = 1;
+    expect_launch_ends(&wrong, 0, "a launch has fewer arguments than declared");
+    expect_launch_ends(&wrong, HEAD + 8, "invalid argument size of 0 bytes");
+    wrong.argument.bytes = MOST + 1;
+    expect_launch_ends(&wrong, HEAD + MOST + 8, "invalid argument size of 257 bytes");
+    wrong.argument.bytes = 9;
+    expect_launch_ends(&wrong, HEAD + 8, "invalid argument size of 9 bytes");
+    wrong.argument = (gs_wire_argument){.memory = 5, .bytes = 8};
+    expect_launch_ends(&wrong, HEAD + 8, "an argument in memory handle 5 is out of bounds");
+    stop_daemon(daemon);
+}
+
+/* The largest argument that there may be. */
+static void arguments_may_have_256_bytes(void **state) {
+    static const char *const names[] = {"last"};
+    gs_client_source source = {.name = "large.cu",
+                               .text = "struct large { int words[64]; };\n"
+                                       "__global__ void last(int *at, large in) { at[0] = in.words[63]; }\n",
+                               .kernels = names,
+                               .kernel_count = 1};
+    struct {
+        int words[GS_CLIENT_VALUE_BYTES / sizeof(int)];
+    } large = {.words[GS_CLIENT_VALUE_BYTES / sizeof(int) - 1] = 4711};
+    uint32_t module;
+    gs_client_memory memory;
+    int found = 0;
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    assert_non_null(client);
+    assert_int_equal(gs_client_load(client, &source, &module), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, sizeof found, &memory), GS_CLIENT_OK);
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(large)};
+    gs_client_launch launch = {
+        .module = module, .grid = {1}, .block = {1}, .arguments = arguments, .argument_count = 2};
+    assert_int_equal(gs_client_start(client, 0, &launch), GS_CLIENT_OK);
+    assert_int_equal(gs_client_copy_out(client, 0, &found, memory, sizeof found), GS_CLIENT_OK);
+    assert_int_equal(found, 4711);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
 static int client_loads_something_new(int value) {
     char text[100];
     uint32_t module, again;
@@ -2317,6 +2403,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(nobody_can_block_the_daemon, clean),
         cmocka_unit_test_teardown(wrong_files_are_named, clean),
         cmocka_unit_test_teardown(wrong_commands_are_named, clean),
+        cmocka_unit_test_teardown(wrong_launches_are_named, clean),
+        cmocka_unit_test_teardown(arguments_may_have_256_bytes, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
         cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),

@@ -43,6 +43,21 @@ timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 8 env GRIDSMITH_F
 expect long 'a wait that may be long, or a hang, in process'
 expect long 'kernel spin_flag, 2 x 32'
 
+# Hangs that were reported: blocks have no room, and machine code or PTX tells that kernels wait.
+code=$source_dir/tests/fuzz/corpus
+for how in "schedulers $code/cubin/waits90.cubin" "dispatch $code/ptx/waits"; do
+    GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms -- timeout 8 "$app" $how 2>"$folder/${how%% *}"
+    how=${how%% *}
+    [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
+    expect $how ': two-kernels'
+done
+expect schedulers 'waits_to_acquire (112 blocks of 256 threads, stream 2) cannot start 60 of its blocks'
+expect schedulers 'The SMs are held by waits_for_value (80 blocks of 32 threads, stream 1)'
+expect schedulers 'waits_for_value with at most 20 blocks'
+expect dispatch 'waits_for_grid (128 blocks of 1024 threads, stream 2) cannot start 12 of its blocks'
+expect dispatch 'ncclDevKernel_AllReduce with at most 4 blocks'
+
 # Two ranks in different collectives, and one that is missing.
 timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -o "$folder/reports" -- "$app" ranks 2>"$folder/ranks"
 expect ranks 'is collective 2 of its stream on rank 0, and waits for other ranks'

@@ -1,7 +1,7 @@
 /*
  * watched_app.c: programs that hang, and some that do not, for tests of `gridsmith watch` on the fake driver.
  *
- *   watched_app HOW    see the table at the end
+ *   watched_app HOW [CUBIN]    see the table at the end; CUBIN has the code of the kernels
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,6 +18,7 @@
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
     X(cuCtxSetCurrent, (void *))                                                                                       \
     X(cuCtxSynchronize, (void))                                                                                        \
+    X(cuModuleLoadData, (void **, const void *))                                                                       \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
     X(cuMemsetD8_v2, (uint64_t, unsigned char, size_t))                                                                \
@@ -70,10 +71,27 @@ static void *new_stream(void) {
     return stream;
 }
 
-static void launch(const char *name, unsigned blocks, unsigned threads, void *stream) {
+static void launch_with(const char *name, unsigned blocks, unsigned threads, unsigned shared, void *stream) {
     void *function;
     check(cuda.cuModuleGetFunction(&function, NULL, name));
-    check(cuda.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, NULL, NULL));
+    check(cuda.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, NULL, NULL));
+}
+
+static void launch(const char *name, unsigned blocks, unsigned threads, void *stream) {
+    launch_with(name, blocks, threads, 0, stream);
+}
+
+/* Loads machine code, in which the names of kernels are found. It stays in memory. */
+static void load_code(const char *path) {
+    static char image[1 << 20];
+    void *module;
+    FILE *file = fopen(path, "rb");
+    if (!file || !fread(image, 1, sizeof image, file)) {
+        perror(path);
+        exit(1);
+    }
+    fclose(file);
+    check(cuda.cuModuleLoadData(&module, image));
 }
 
 static void sleep_s(int seconds) {
@@ -133,6 +151,24 @@ static void lost_flag(void) {
     void *stream = new_stream();
     launch("_Z9spin_flagv", 2, 32, stream);
     check(cuda.cuStreamSynchronize(stream));
+}
+
+enum { WHOLE_SM = 200 << 10 }; /* of shared memory: an SM has one such block */
+
+/* Schedulers have SMs of their own, so that some workers have none (tests/hangs/reported.cu). */
+static void schedulers(void) {
+    void *one = new_stream(), *two = new_stream();
+    launch_with("waits_for_value", 80, 32, 64 << 10, one);
+    launch_with("waits_to_acquire", 112, 256, WHOLE_SM, two);
+    check(cuda.cuStreamSynchronize(two));
+}
+
+/* A rank whose collective holds SMs that its dispatch needs (tests/hangs/reported.cu). */
+static void dispatch(void) {
+    void *one = new_stream(), *two = new_stream();
+    launch_with("ncclDevKernel_AllReduce", 16, 640, WHOLE_SM, one);
+    launch_with("waits_for_grid", 128, 1024, WHOLE_SM, two);
+    check(cuda.cuStreamSynchronize(one));
 }
 
 /* Each rank is in another collective. */
@@ -216,14 +252,16 @@ static const struct {
     {"value", wait_value}, {"circle", circle},         {"host-lock", host_lock}, {"host-calls", host_calls},
     {"barrier", barrier},  {"lost-flag", lost_flag},   {"ranks", ranks},         {"works", works},
     {"idle", is_idle},     {"persistent", persistent}, {"polls", polls},         {"events", waits_for_event},
-    {"many", many},
+    {"many", many},        {"schedulers", schedulers}, {"dispatch", dispatch},
 };
 
 int main(int count, char **arguments) {
-    for (size_t i = 0; count == 2 && i < sizeof programs / sizeof *programs; i++)
+    for (size_t i = 0; count >= 2 && i < sizeof programs / sizeof *programs; i++)
         if (strcmp(arguments[1], programs[i].name) == 0) {
             if (strcmp(arguments[1], "ranks") != 0)
                 start_cuda();
+            if (count > 2)
+                load_code(arguments[2]);
             programs[i].play();
             return 0;
         }

@@ -54,8 +54,6 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 
 /* ---- files with kernels, as PTX (ptx_file.c) ---- */
 
-enum { GS_PTX_SYMBOL_MOST = 4096 };
-
 typedef struct gs_ptx_file_request {
     const char *path;           /* a CUDA source, PTX, or a file that contains PTX */
     const char *kernel;         /* of a source: the required instance, "reduce<256>"; or NULL */

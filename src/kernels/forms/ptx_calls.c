@@ -35,16 +35,6 @@ struct reach {
 
 static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_scope scope);
 
-int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand) {
-    const gs_ptx_operand *operands = module->operands.data + statement->operands;
-    char name[GS_PTX_SYMBOL_MOST];
-    *operand = statement->count > 1 && operands[0].kind == GS_PTX_LIST ? 1 : 0;
-    if (*operand >= statement->count || operands[*operand].kind != GS_PTX_SYMBOL)
-        return -1;
-    gs_ptx_token_text(module, operands[*operand].first, name, sizeof name);
-    return gs_ptx_find_function(module, name);
-}
-
 /* A call through a pointer may reach any function of the module. */
 static gs_code look_at_all(struct reach *reach, gs_ptx_scope scope) {
     gs_code code = GS_OK;

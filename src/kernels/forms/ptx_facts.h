@@ -97,9 +97,6 @@ static inline bool gs_ptx_reads_shared_size(const gs_ptx_operand *operand) {
 
 /* Examines the functions that the kernel calls (ptx_calls.c). */
 gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_error *error);
-/* The function that a call names, and the number of that operand; -1: the call is through a pointer, or the function is
-   undeclared. */
-int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand);
 
 /* Makes a conversion of a mov.u16 from a special register, which gets the lower half of it (ptx_copies.c). */
 void gs_ptx_widen_move(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_edits *edits);

@@ -6,9 +6,10 @@
  * (src/sharing/gate), `gridsmith trace` where there is no CUPTI (src/lab/record), and `gridsmith watch`
  * (src/lab/watch).
  *
- *   driver_symbols.txt the exports of the driver; front.cmake makes the jumps from them
- *   front_driver.c finds and opens the real driver
- *   front_place.c puts a folder with such a library in front, for the programs that are started afterwards
+ *   driver_symbols.txt   the exports of the driver; front.cmake makes the jumps from them
+ *   front_driver.c       finds and opens the real driver
+ *   front_hooks.c        finds the hook of a function, also for cuGetProcAddress
+ *   front_place.c        puts a folder with such a library in front, for the programs that are started afterwards
  *   front_table.c        the table of the jumps, filled when the library is loaded
  *
  * The room needs the C library alone. It has state of its own because the driver's interface has no handle for one.
@@ -47,11 +48,30 @@ bool gs_front_find(const char *const *places, size_t count, char *folder, size_t
 /* Changes the environment so that programs find the libcuda.so.1 in this folder. False: out of memory. */
 bool gs_front_place(const char *folder);
 
-/* ---- functions that a library using this room defines ---- */
+/* ---- front_hooks.c ---- */
+
+/* Puts a function of the driver, or NULL, into the function pointer at `function`. */
+void gs_front_find_real(const char *name, void *function);
+
+/* A function that replaces one of the driver. */
+typedef struct gs_front_hook {
+    const char *name;
+    gs_front_function *hook;
+    void *real; /* the address of the pointer to the driver's function, which is set before gs_front_ready */
+    void *note; /* what the library keeps for each hook */
+    int kind;
+} gs_front_hook;
+
+/* ---- what a library using this room defines ---- */
+
+/* cuGetProcAddress is not among them: it is hooked in any case. */
+extern const struct gs_front_hooks {
+    const gs_front_hook *list;
+    size_t count;
+    bool (*is_needed)(const gs_front_hook *hook); /* NULL: all are */
+} gs_front_hooks;
 
 /* Called when the library is loaded, after the driver was opened. */
 void gs_front_ready(bool has_driver);
-/* The hook that replaces a function of the driver; NULL: none. */
-gs_front_function *gs_front_hook(const char *name);
 
 #endif

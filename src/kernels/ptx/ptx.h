@@ -8,6 +8,7 @@
  *   opcodes       the table of instructions: what each reads, writes and waits for (ptx_opcodes.c, ptx_effects.c)
  *   flow          basic blocks, their edges, and the branches that control each block (ptx_flow.c)
  *   uniformity    which registers have one value in a block or in a warp (ptx_uniform.c)
+ *   waits         whether a loop reads memory until it has changed (ptx_memory_wait.c)
  *
  * A module keeps its text. Everything else points into it by tokens. To change a module, edit its text (gs_edits); the
  * rest stays as it is, understood or not. An instruction that is not in the table of opcodes is read like any other;
@@ -207,9 +208,13 @@ bool gs_ptx_token_is(const gs_ptx_module *module, uint32_t token, const char *wo
 char gs_ptx_punct(const gs_ptx_module *module, uint32_t token); /* the character of a punctuation token, else 0 */
 /* Copies a token, cut to `size`. Returns `into`. */
 char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into, size_t size);
+enum { GS_PTX_SYMBOL_MOST = 4096 }; /* the size of a name that is copied */
 
 /* The function of that name, or of which it is an alias: the definition, else a declaration; -1: none. */
 int gs_ptx_find_function(const gs_ptx_module *module, const char *name);
+/* The function that a call names, and the number of that operand; -1: the call is through a pointer, or the function is
+   undeclared. */
+int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand);
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number);
 
 /* The number that a token stands for. False: not a number. */
@@ -464,5 +469,11 @@ typedef struct gs_ptx_uniform {
 /* `has_whole_rows`: the block is a multiple of 32 wide, so that a warp is a part of one row of it. */
 gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bool has_whole_rows, gs_error *error);
 void gs_ptx_uniform_free(gs_ptx_uniform *uniform);
+
+/* ---- waits ---- */
+
+/* Whether a function, or one that it calls, has a loop that reads global memory until it has changed, and does nothing
+   else. `*statement` is the read; GS_PTX_NONE: there is no such loop. */
+gs_code gs_ptx_waits_for_memory(const gs_ptx_module *module, uint32_t function, uint32_t *statement, gs_error *error);
 
 #endif

@@ -285,6 +285,16 @@ int gs_ptx_find_function(const gs_ptx_module *module, const char *name) {
     return found >= 0 && !module->functions.data[found].is_defined ? find_aliased(module, name, found) : found;
 }
 
+int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand) {
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
+    char name[GS_PTX_SYMBOL_MOST];
+    *operand = statement->count > 1 && operands[0].kind == GS_PTX_LIST ? 1 : 0;
+    if (*operand >= statement->count || operands[*operand].kind != GS_PTX_SYMBOL)
+        return -1;
+    gs_ptx_token_text(module, operands[*operand].first, name, sizeof name);
+    return gs_ptx_find_function(module, name);
+}
+
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number) {
     return module->register_types.data[module->register_bases.data[function] + number];
 }

@@ -302,8 +302,10 @@ bool gs_sass_waits_for_memory(const void *code, size_t size, int architecture, s
 
 /* What the code of a kernel does. */
 typedef enum gs_sass_code { GS_SASS_CODE_UNKNOWN, GS_SASS_CODE_RUNS, GS_SASS_CODE_WAITS } gs_sass_code;
-/* Whether a kernel of a fatbin or a cubin waits for memory; unknown if it is not there. */
-gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd);
+/* Whether a kernel of a fatbin or a cubin waits for memory, and where in its code; unknown if it is not there. `at` may
+   be NULL. */
+gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
+                             size_t *at);
 
 /* ---- lines ---- */
 

@@ -13,7 +13,14 @@
 
 #include <stdlib.h>
 
-enum { BYTES = 16, NO_REGISTER = 255, NO_PREDICATE = 7, MOST_LOOPS = 64, MOST_LOOP_BYTES = 1 << 16 };
+enum {
+    BYTES = 16,
+    NO_REGISTER = 255,
+    NO_PREDICATE = 7,
+    MOST_LOOPS = 64,
+    MOST_LOOP_BYTES = 1 << 16,
+    MOST_POLL_BYTES = 1 << 13
+};
 
 /* Operations. */
 enum {
@@ -32,7 +39,8 @@ enum {
     LOAD_GLOBAL = 0x981,
     LOAD_SHARED = 0x984,
     STORE = 0x985,
-    STORE_GLOBAL = 0x986
+    STORE_GLOBAL = 0x986,
+    MOVE = 0x002 /* without the form of its operand */
 };
 
 struct instruction {
@@ -96,6 +104,17 @@ static size_t target_of(struct instruction branch, size_t at, int architecture) 
     return target >= 0 && target % BYTES == 0 ? (size_t)target : SIZE_MAX;
 }
 
+/* Stores of all kinds. */
+static bool is_store(unsigned operation) {
+    unsigned form = operation & 0x1ff;
+    return form >= 0x185 && form <= 0x188;
+}
+
+/* Whether an operation may have a result in a register. */
+static bool has_result(unsigned operation) {
+    return operation != BRANCH && operation != EXIT && !is_store(operation);
+}
+
 /* Comparisons of integers and of floating-point numbers, and operations on predicates. */
 static bool compares(unsigned operation) {
     unsigned form = operation & 0x1ff;
@@ -104,13 +123,27 @@ static bool compares(unsigned operation) {
 
 /* ---- following values ---- */
 
+/* Loads have an address alone; their other fields mean something else. */
+static bool is_load(unsigned operation) {
+    unsigned form = operation & 0x1ff;
+    return form >= 0x180 && form <= 0x184;
+}
+
+/* Whether an operation has a third source: moves, selections and operations with two operands have 0 there. */
+static bool has_third(unsigned operation) {
+    enum { SELECT = 0x007, LESSER_REAL = 0x009, MULTIPLY_REAL = 0x020, ADD_REAL = 0x021, ADD_TWO = 0x036 };
+    unsigned form = operation & 0x1ff;
+    return operation >> 9 <= 4 && !compares(operation) && !is_load(operation) && form != MOVE && form != ADD_TWO &&
+           form != MULTIPLY_REAL && form != ADD_REAL && (form < SELECT || form > LESSER_REAL);
+}
+
 static bool reads_followed(const struct followed *followed, struct instruction instruction) {
-    unsigned operation = operation_of(instruction), form = operation >> 9;
-    if (followed->registers[byte_of(instruction.low, 24)])
+    unsigned operation = operation_of(instruction);
+    if ((operation & 0x1ff) != MOVE && followed->registers[byte_of(instruction.low, 24)])
         return true;
-    if (form == 1 && followed->registers[byte_of(instruction.low, 32)])
+    if (operation >> 9 == 1 && followed->registers[byte_of(instruction.low, 32)])
         return true;
-    return !compares(operation) && form <= 4 && followed->registers[byte_of(instruction.high, 0)];
+    return has_third(operation) && followed->registers[byte_of(instruction.high, 0)];
 }
 
 static void follow_result(struct followed *followed, struct instruction instruction, bool is_followed) {
@@ -144,7 +177,7 @@ static void follow_instruction(struct followed *followed, struct instruction ins
         followed->registers[FIRST_RESULT] = followed->registers[FIRST_RESULT + 1] = true;
     } else if (operation == MBARRIER_TRY) {
         follow_result(followed, instruction, true);
-    } else if (operation != BRANCH && operation != EXIT && operation != STORE && operation != STORE_GLOBAL) {
+    } else if (has_result(operation)) {
         follow_result(followed, instruction,
                       reads_followed(followed, instruction) || reads_followed_predicate(followed, instruction));
     }
@@ -157,39 +190,67 @@ static bool does_work(unsigned operation) {
            is_barrier(operation);
 }
 
-/* Whether an instruction counts on: its result is one of its sources, as in i = i + 1. */
-static bool counts_on(struct instruction instruction) {
-    struct followed result = {0};
-    unsigned number = byte_of(instruction.low, 16), operation = operation_of(instruction);
-    if (number == NO_REGISTER || compares(operation) || is_read(operation) || operation == BRANCH || operation == EXIT)
-        return false;
-    result.registers[number] = true;
-    return reads_followed(&result, instruction);
+/* Whether an instruction reads a register of the warp that the loop counts with. */
+static bool reads_counted(const unsigned char *code, struct loop loop, struct instruction instruction) {
+    enum { ADD_OF_WARP = 0x090, FROM_WARP = 6 };
+    unsigned number = byte_of(instruction.low, 32);
+    for (size_t at = loop.first; at <= loop.last && operation_of(instruction) >> 9 >= FROM_WARP; at += BYTES) {
+        struct instruction add = instruction_at(code, at);
+        if ((operation_of(add) & 0x1ff) == ADD_OF_WARP && byte_of(add.low, 16) == number &&
+            byte_of(add.low, 24) == number)
+            return true;
+    }
+    return false;
 }
 
-/* Whether the addresses that a loop reads change, as in a search: they come from something that it counts. */
-static bool reads_on(const unsigned char *code, struct loop loop) {
+/* Follows values over an instruction, which may replace one of them. */
+static void follow_step(struct followed *values, struct instruction instruction, bool is_followed) {
+    unsigned operation = operation_of(instruction);
+    if (!has_result(operation) || compares(operation))
+        return;
+    if (guard_of(instruction) == NO_PREDICATE)
+        values->registers[byte_of(instruction.low, 16)] = false;
+    follow_result(values, instruction, is_followed);
+}
+
+/* Whether the result of an instruction comes from its result in the iteration before, as in i = i + 1. */
+static bool counts_on(const unsigned char *code, struct loop loop, size_t counter) {
+    struct followed values = {0};
+    size_t at = counter;
+    for (size_t left = (loop.last - loop.first) / BYTES + 1; left > 0; left--) {
+        struct instruction instruction = instruction_at(code, at);
+        follow_step(&values, instruction, at == counter || reads_followed(&values, instruction));
+        at = at == loop.last ? loop.first : at + BYTES;
+    }
+    return has_result(operation_of(instruction_at(code, counter))) &&
+           reads_followed(&values, instruction_at(code, counter));
+}
+
+/* Whether a loop reads at other addresses each time, as in a search or in a walk along a list, or swaps what it has
+   read before, as in an update: what it needs for that it counts, or has read. */
+static bool loop_reads_on(const unsigned char *code, struct loop loop) {
     struct followed counted = {0};
-    bool found = false;
     for (int round = 0; round < 2; round++)
         for (size_t at = loop.first; at <= loop.last; at += BYTES) {
             struct instruction instruction = instruction_at(code, at);
-            unsigned operation = operation_of(instruction);
-            if (is_read(operation))
-                found = found || counted.registers[byte_of(instruction.low, 24)];
-            else if (operation != BRANCH && operation != EXIT)
-                follow_result(&counted, instruction, counts_on(instruction) || reads_followed(&counted, instruction));
+            bool is_counted = reads_followed(&counted, instruction) || reads_counted(code, loop, instruction) ||
+                              counts_on(code, loop, at);
+            if (is_read(operation_of(instruction)) && is_counted)
+                return true;
+            follow_step(&counted, instruction, is_counted);
         }
-    return found;
+    return false;
 }
 
 /* Whether a read decides about the end of the loop, which does nothing else. */
 static bool loop_polls(const unsigned char *code, struct loop loop) {
     struct followed followed = {0};
+    if (loop.last - loop.first > MOST_POLL_BYTES)
+        return false;
     for (size_t at = loop.first; at <= loop.last; at += BYTES)
         if (does_work(operation_of(instruction_at(code, at))))
             return false;
-    if (reads_on(code, loop))
+    if (loop_reads_on(code, loop))
         return false;
     for (int round = 0; round < 2; round++)
         for (size_t at = loop.first; at <= loop.last; at += BYTES)
@@ -309,17 +370,18 @@ bool gs_sass_waits_for_memory(const void *bytes, size_t size, int architecture, 
     return false;
 }
 
-gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd) {
+gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
+                             size_t *at) {
     gs_text cubin = {0};
     gs_sass_image image = {0};
     gs_error error = {.code = GS_OK};
     gs_sass_code found = GS_SASS_CODE_UNKNOWN;
-    size_t at;
+    size_t place;
     if (gs_fatbin_find_cubin(bytes, size, architecture, kernel, zstd, &cubin, &error) == GS_OK &&
         gs_sass_read(&image, cubin.data, cubin.count, &error) == GS_OK) {
         const gs_sass_section *code = gs_sass_find(&image, ".text.", kernel);
         if (code)
-            found = gs_sass_waits_for_memory(code->bytes.data, code->bytes.count, architecture, &at)
+            found = gs_sass_waits_for_memory(code->bytes.data, code->bytes.count, architecture, at ? at : &place)
                         ? GS_SASS_CODE_WAITS
                         : GS_SASS_CODE_RUNS;
     }

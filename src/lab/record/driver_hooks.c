@@ -3,8 +3,7 @@
  *
  * They are those of GS_DRIVER_CALLS (cupti.h), and some that change kernels and graphs. A hook is WORK: its parameters,
  * the call of the driver, and its meaning. Functions that end in _ptsz and _ptds take stream 0 for the default stream
- * of the thread. Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name
- * without a version; its result is compared with the exported functions.
+ * of the thread.
  */
 #include "driver_work.h"
 
@@ -257,7 +256,7 @@ CHANGE(cuKernelSetCacheConfig, (void *kernel, int config, int device), (kernel, 
 CHANGE(cuModuleUnload, (void *module), (module), gs_driver_functions_forget())
 CHANGE(cuLibraryUnload, (void *library), (library), gs_driver_functions_forget())
 
-/* ---- starting, and asking for functions ---- */
+/* ---- starting ---- */
 
 CHANGE(cuCtxDestroy_v2, (void *context), (context), gs_driver_functions_forget())
 
@@ -269,43 +268,14 @@ static int hook_cuInit(unsigned flags) {
     return result;
 }
 
-/* Puts the hook in place of a real function. */
-static void replace_function(void **function);
-
-REAL(cuGetProcAddress, (const char *, void **, int, uint64_t))
-static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
-    int result = real_cuGetProcAddress(name, function, version, flags);
-    if (result == GS_CUDA_OK && function)
-        replace_function(function);
-    return result;
-}
-
-REAL(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))
-static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
-    int result = real_cuGetProcAddress_v2(name, function, version, flags, status);
-    if (result == GS_CUDA_OK && function)
-        replace_function(function);
-    return result;
-}
-
 /* ---- the table of hooks ---- */
 
-struct hook {
-    const char *name;
-    gs_front_function *hook;
-    void *real; /* address of the real one */
-    const gs_call **call;
-};
-
 #define HOOK(function)                                                                                                 \
-    {                                                                                                                  \
-        .name = #function, .hook = (gs_front_function *)hook_##function, .real = &real_##function,                     \
-        .call = &call_##function                                                                                       \
-    }
+    { #function, (gs_front_function *)hook_##function, &real_##function, &call_##function, 0 }
 #define STREAMED(function) HOOK(function), HOOK(function##_ptsz)
 #define DEFAULT(function)  HOOK(function), HOOK(function##_ptds)
 
-static const struct hook hooks[] = {
+static const gs_front_hook hooks[] = {
     STREAMED(cuLaunchKernel),
     STREAMED(cuLaunchKernelEx),
     STREAMED(cuLaunchCooperativeKernel),
@@ -377,11 +347,9 @@ static const struct hook hooks[] = {
     HOOK(cuLibraryUnload),
     HOOK(cuCtxDestroy_v2),
     HOOK(cuInit),
-    HOOK(cuGetProcAddress),
-    HOOK(cuGetProcAddress_v2),
 };
 
-enum { HOOKS = sizeof hooks / sizeof *hooks };
+const struct gs_front_hooks gs_front_hooks = {hooks, sizeof hooks / sizeof *hooks, NULL};
 
 /* The row of a function in the recorder's table; NULL: it has none. */
 static const gs_call *find_call(const char *name) {
@@ -398,32 +366,8 @@ static const gs_call *find_call(const char *name) {
     return NULL;
 }
 
-static gs_front_function *real_of(const struct hook *hook) {
-    gs_front_function *real;
-    memcpy(&real, hook->real, sizeof real);
-    return real;
-}
-
-static void replace_function(void **function) {
-    gs_front_function *real;
-    memcpy(&real, function, sizeof real);
-    for (size_t i = 0; real && i < HOOKS; i++)
-        if (real_of(&hooks[i]) == real)
-            memcpy(function, &hooks[i].hook, sizeof hooks[i].hook);
-}
-
-gs_front_function *gs_front_hook(const char *name) {
-    for (size_t i = 0; i < HOOKS; i++)
-        if (strcmp(hooks[i].name, name) == 0 && real_of(&hooks[i]))
-            return hooks[i].hook;
-    return NULL;
-}
-
 void gs_front_ready(bool has_driver) {
-    for (size_t i = 0; i < HOOKS && has_driver; i++) {
-        gs_front_function *real = gs_front_driver_symbol(hooks[i].name);
-        memcpy(hooks[i].real, &real, sizeof real);
-        *hooks[i].call = find_call(hooks[i].name);
-    }
+    for (size_t i = 0; i < gs_front_hooks.count && has_driver; i++)
+        *(const gs_call **)hooks[i].note = find_call(hooks[i].name);
     gs_driver_recorder_ready();
 }

@@ -4,7 +4,7 @@
  * It makes the records that CUPTI would: one for each launch, copy and memset, but without times, and without the
  * shared-memory configuration of the SMs. The rest is the same as with CUPTI (recorder.h).
  *
- *   driver_hooks.c       the hooks, and cuGetProcAddress, which hands them out
+ *   driver_hooks.c       the hooks
  *   driver_recorder.c    the work of a hook: calls, records, and the thread that writes them
  *   driver_functions.c   the driver's attributes of kernels, cached
  *   driver_graphs.c      the work of the nodes of an executable graph

@@ -2,8 +2,7 @@
  * watch_hooks.c: the hooks of `gridsmith watch`: the calls of the driver that issue work, wait for it, or may wait
  * for the GPU without saying so. The hook of cuX is named hook_cuX.
  *
- * Functions that end in _ptsz and _ptds take stream 0 for the default stream of the thread. Programs get functions by
- * their exported names, or from cuGetProcAddress, whose result is compared with the exported functions.
+ * Functions that end in _ptsz and _ptds take stream 0 for the default stream of the thread.
  */
 #include "watch_notes.h"
 
@@ -261,7 +260,7 @@ PLAIN(cuFuncLoad, (void *function), (function), (uintptr_t)function)
 PLAIN(cuFuncGetAttribute, (int *value, int attribute, const void *function), (value, attribute, function),
       (uintptr_t)function)
 
-/* ---- starting, and asking for functions ---- */
+/* ---- starting ---- */
 
 static void start_watching(void);
 
@@ -273,42 +272,16 @@ static int hook_cuInit(unsigned flags) {
     return result;
 }
 
-static void replace_function(void **function);
-
-static int (*real_cuGetProcAddress)(const char *, void **, int, uint64_t);
-static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
-    int result = real_cuGetProcAddress(name, function, version, flags);
-    if (result == GS_CUDA_OK && function)
-        replace_function(function);
-    return result;
-}
-
-static int (*real_cuGetProcAddress_v2)(const char *, void **, int, uint64_t, int *);
-static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
-    int result = real_cuGetProcAddress_v2(name, function, version, flags, status);
-    if (result == GS_CUDA_OK && function)
-        replace_function(function);
-    return result;
-}
-
 /* ---- the table ---- */
-
-struct hook {
-    const char *name;
-    gs_front_function *hook;
-    void *real; /* address of the real one */
-    uint32_t *number;
-    uint32_t class;
-};
 
 #define HOOK(function, class)                                                                                          \
     { #function, (gs_front_function *)hook_##function, &real_##function, &number_##function, GS_WATCH_##class }
 #define STREAMED(function, class) HOOK(function, class), HOOK(function##_ptsz, class)
 #define DEFAULT(function, class)  HOOK(function, class), HOOK(function##_ptds, class)
 
-static uint32_t number_cuInit, number_cuGetProcAddress, number_cuGetProcAddress_v2; /* not used */
+static uint32_t number_cuInit; /* not used */
 
-static const struct hook hooks[] = {
+static const gs_front_hook hooks[] = {
     STREAMED(cuLaunchKernel, LAUNCH),
     STREAMED(cuLaunchKernelEx, LAUNCH),
     STREAMED(cuLaunchCooperativeKernel, LAUNCH),
@@ -379,60 +352,32 @@ static const struct hook hooks[] = {
     HOOK(cuFuncLoad, LOAD),
     HOOK(cuFuncGetAttribute, LOAD),
     HOOK(cuInit, OTHER),
-    HOOK(cuGetProcAddress, OTHER),
-    HOOK(cuGetProcAddress_v2, OTHER),
 };
 
 enum { HOOKS = sizeof hooks / sizeof *hooks };
 
+const struct gs_front_hooks gs_front_hooks = {hooks, HOOKS, NULL};
+
 _Static_assert((int)HOOKS <= (int)GS_WATCH_CALLS, "the page has names for all hooks");
-
-static gs_front_function *real_of(const struct hook *hook) {
-    gs_front_function *real;
-    memcpy(&real, hook->real, sizeof real);
-    return real;
-}
-
-static void replace_function(void **function) {
-    gs_front_function *real;
-    memcpy(&real, function, sizeof real);
-    for (size_t i = 0; real && i < HOOKS; i++)
-        if (real_of(&hooks[i]) == real)
-            memcpy(function, &hooks[i].hook, sizeof hooks[i].hook);
-}
-
-gs_front_function *gs_front_hook(const char *name) {
-    for (size_t i = 0; i < HOOKS; i++)
-        if (strcmp(hooks[i].name, name) == 0 && real_of(&hooks[i]))
-            return hooks[i].hook;
-    return NULL;
-}
 
 static void start_watching(void) {
     const char *names[HOOKS];
     uint32_t classes[HOOKS];
     for (size_t i = 0; i < HOOKS; i++) {
         names[i] = hooks[i].name;
-        classes[i] = hooks[i].class;
+        classes[i] = (uint32_t)hooks[i].kind;
     }
     if (gs_watch_start(names, classes, HOOKS))
         gs_watch_helper_start();
 }
 
-#define FIND(function) find_function(#function, &gs_watch_driver_functions.function)
-
-static void find_function(const char *name, void *into) {
-    gs_front_function *found = gs_front_driver_symbol(name);
-    memcpy(into, &found, sizeof found);
-}
+#define FIND(function) gs_front_find_real(#function, &gs_watch_driver_functions.function)
 
 void gs_front_ready(bool has_driver) {
-    for (size_t i = 0; i < HOOKS && has_driver; i++) {
-        find_function(hooks[i].name, hooks[i].real);
-        *hooks[i].number = (uint32_t)i;
-    }
     if (!has_driver)
         return;
+    for (size_t i = 0; i < HOOKS; i++)
+        *(uint32_t *)hooks[i].note = (uint32_t)i;
     FIND(cuFuncGetAttribute);
     FIND(cuFuncGetName);
     FIND(cuKernelGetFunction);

@@ -1,7 +1,7 @@
 /*
  * watch_notes.h: the library of `gridsmith watch`, a libcuda.so.1 in front of the driver (src/kernels/front).
  *
- *   watch_hooks.c    the hooks, and cuGetProcAddress, which hands them out
+ *   watch_hooks.c    the hooks
  *   watch_notes.c    what a hook notes in the page
  *   watch_helper.c   a thread that asks for the stacks of other threads and queries streams, when it is told to
  *

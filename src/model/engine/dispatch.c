@@ -30,6 +30,7 @@ struct set {
 
 struct table {
     int32_t kernel;    /* -1: not in use */
+    bool is_old;       /* more has changed than the journal says */
     uint64_t seen;     /* changes of the journal up to which it is current */
     uint64_t levels;   /* bit n - 1: the set of headroom n is not empty */
     uint8_t *headroom; /* by SM */
@@ -129,7 +130,7 @@ static inline void table_update(gs_dispatcher *dispatcher, struct table *table, 
 
 static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
     uint64_t behind = dispatcher->changes - table->seen;
-    if (behind > JOURNAL || behind > (uint64_t)dispatcher->gpu->sms) {
+    if (table->is_old || behind > JOURNAL || behind > (uint64_t)dispatcher->gpu->sms) {
         for (int32_t sm = 0; sm < dispatcher->gpu->sms; sm++)
             table_update(dispatcher, table, sm);
     } else {
@@ -137,9 +138,15 @@ static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
             table_update(dispatcher, table, dispatcher->journal[table->seen & (JOURNAL - 1)]);
     }
     table->seen = dispatcher->changes;
+    table->is_old = false;
 }
 
-/* Empties a table and marks it as far behind, so that it is recomputed. */
+static void make_tables_old(gs_dispatcher *dispatcher) {
+    for (int32_t i = 0; i < MOST_TABLES; i++)
+        dispatcher->tables[i].is_old = true;
+}
+
+/* Empties a table, which is then recomputed. */
 static void table_clear(gs_dispatcher *dispatcher, struct table *table, int32_t kernel) {
     size_t sets = (size_t)dispatcher->gpu->limits.blocks_per_sm, words = (size_t)dispatcher->words;
     memset(table->headroom, 0, (size_t)dispatcher->gpu->sms);
@@ -148,7 +155,7 @@ static void table_clear(gs_dispatcher *dispatcher, struct table *table, int32_t 
         table->sets[i] = (struct set){0, table->words + i * words};
     table->levels = 0;
     table->kernel = kernel;
-    table->seen = dispatcher->changes - JOURNAL - 1;
+    table->is_old = true;
 }
 
 static struct table *table_of(gs_dispatcher *dispatcher, int32_t number) {
@@ -199,7 +206,6 @@ gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error) {
         gpu->mechanisms.registers != GS_REGISTERS_CONTIGUOUS &&
         (gpu->mechanisms.shared_allocation == GS_SPACE_RING || gpu->mechanisms.shared_allocation == GS_SPACE_COUNTED);
     dispatcher->words = (gpu->sms + WORD_BITS - 1) / WORD_BITS;
-    dispatcher->changes = JOURNAL + 1;
     memset(dispatcher->buckets, -1, sizeof dispatcher->buckets);
     if (!dispatcher_allocate(dispatcher) || gs_state_init(&dispatcher->state, gpu, error) != GS_OK) {
         gs_dispatcher_free_sms(dispatcher);
@@ -471,7 +477,7 @@ void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembe
     if (remembered->warm_group >= 0)
         gs_dispatcher_warm(dispatcher, remembered->warm_group, remembered->warm_bytes);
     if (dispatcher->state.resident_count)
-        dispatcher->changes += JOURNAL + 1; /* pointers matter where blocks are: all tables are recomputed */
+        make_tables_old(dispatcher); /* pointers matter where blocks are */
 }
 
 gs_launched *gs_dispatcher_launched(const gs_dispatcher *dispatcher) {
@@ -526,6 +532,6 @@ gs_code gs_dispatcher_copy_sms(gs_dispatcher *to, const gs_dispatcher *from, gs_
     to->warm_count = from->warm_count;
     memcpy(to->warm, from->warm, sizeof to->warm);
     memcpy(to->is_listed, from->is_listed, sizeof to->is_listed);
-    to->changes += JOURNAL + 1;
+    make_tables_old(to);
     return GS_OK;
 }

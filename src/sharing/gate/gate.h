@@ -26,7 +26,7 @@
  *   gate_gap.c           latency: whether the next request comes soon
  *   gate_work.c          latency: flags on the board
  *   gate_memory.c        how much device memory the program may have
- *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
+ *   gate_hooks.c         the hooks
  *
  * The library needs only the C library. Its state is global because the driver's interface has no handle for it.
  */
@@ -56,8 +56,6 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
 /* Functions of the driver that this library calls. For a hooked function, this is the real one. */
 #define GS_GATE_CALLS(X)                                                                                               \
     X(cuInit, (unsigned))                                                                                              \
-    X(cuGetProcAddress, (const char *, void **, int, uint64_t))                                                        \
-    X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))                                              \
     X(cuLaunchKernel,                                                                                                  \
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
     X(cuLaunchKernel_ptsz,                                                                                             \

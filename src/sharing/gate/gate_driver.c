@@ -3,18 +3,11 @@
  */
 #include "gate.h"
 
-#include <string.h>
-
 gs_gate_calls gs_gate_real;
-
-static void resolve_function(const char *name, void *call) {
-    gs_front_function *function = gs_front_driver_symbol(name);
-    memcpy(call, &function, sizeof function);
-}
 
 void gs_front_ready(bool has_driver) {
     gs_gate_link_configure();
-#define RESOLVE(name, arguments) resolve_function(#name, &gs_gate_real.name);
+#define RESOLVE(name, arguments) gs_front_find_real(#name, &gs_gate_real.name);
     GS_GATE_CALLS(RESOLVE)
 #undef RESOLVE
     if (has_driver)

@@ -2,9 +2,6 @@
  * gate_hooks.c: replacements of driver functions; the hook of cuX is named hook_cuX.
  *
  * Functions that end in _ptsz take stream 0 for the default stream of the thread, the others for that of the context.
- * Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name without a
- * version. The result of the real cuGetProcAddress is compared with the exported functions, so the hook always has the
- * right version.
  */
 #include "gate.h"
 #include "gate_twin.h"
@@ -443,7 +440,7 @@ static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return result;
 }
 
-/* ---- starting, and asking for functions ---- */
+/* ---- starting ---- */
 
 static int hook_cuInit(unsigned flags) {
     int result = gs_gate_real.cuInit(flags);
@@ -452,44 +449,17 @@ static int hook_cuInit(unsigned flags) {
     return result;
 }
 
-/* Puts the hook in place of a real function. */
-static void replace_function(void **function);
-
-static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
-    int result = gs_gate_real.cuGetProcAddress(name, function, version, flags);
-    if (result == GS_CUDA_OK && function)
-        replace_function(function);
-    return result;
-}
-
-static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
-    int result = gs_gate_real.cuGetProcAddress_v2(name, function, version, flags, status);
-    if (result == GS_CUDA_OK && function)
-        replace_function(function);
-    return result;
-}
-
 /* ---- the table of hooks ---- */
 
+/* The classes of programs that need a hook. */
 enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4, GUARD = 8 };
 
-struct hook {
-    const char *name;
-    gs_front_function *hook;
-    size_t real; /* offset of the real one in gs_gate_real */
-    int users;   /* classes of programs that need the hook */
-};
-
-#define HOOK(for, function)                                                                                                      \
-    {                                                                                                                            \
-        .name = #function, .hook = (gs_front_function *)hook_##function, .real = offsetof(gs_gate_calls, function), .users = for \
-    }
+#define HOOK(for, function)                                                                                            \
+    { #function, (gs_front_function *)hook_##function, &gs_gate_real.function, NULL, for }
 #define HOOKS(for, function) HOOK(for, function), HOOK(for, function##_ptsz)
 
-static const struct hook hooks[] = {
+static const gs_front_hook hooks[] = {
     HOOK(LATENCY | BEST_EFFORT | MEMORY, cuInit),
-    HOOK(LATENCY | BEST_EFFORT | MEMORY, cuGetProcAddress),
-    HOOK(LATENCY | BEST_EFFORT | MEMORY, cuGetProcAddress_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchKernel),
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchKernelEx),
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchCooperativeKernel),
@@ -574,31 +544,12 @@ static const struct hook hooks[] = {
     HOOK(MEMORY, cuDeviceTotalMem_v2),
 };
 
-static bool is_needed(const struct hook *hook) {
+static bool is_needed(const gs_front_hook *hook) {
     int users = (gs_gate_state.class == GS_GATE_LATENCY       ? LATENCY
                  : gs_gate_state.class == GS_GATE_BEST_EFFORT ? BEST_EFFORT
                                                               : 0) |
                 (gs_gate_state.memory_limit ? MEMORY : 0) | (gs_gate_state.has_guards ? GUARD : 0);
-    return hook->users & users;
+    return hook->kind & users;
 }
 
-static gs_front_function *real_of(const struct hook *hook) {
-    gs_front_function *real;
-    memcpy(&real, (const char *)&gs_gate_real + hook->real, sizeof real);
-    return real;
-}
-
-static void replace_function(void **function) {
-    gs_front_function *real;
-    memcpy(&real, function, sizeof real);
-    for (size_t i = 0; real && i < sizeof hooks / sizeof *hooks; i++)
-        if (real_of(&hooks[i]) == real && is_needed(&hooks[i]))
-            memcpy(function, &hooks[i].hook, sizeof hooks[i].hook);
-}
-
-gs_front_function *gs_front_hook(const char *name) {
-    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
-        if (strcmp(hooks[i].name, name) == 0 && real_of(&hooks[i]) && is_needed(&hooks[i]))
-            return hooks[i].hook;
-    return NULL;
-}
+const struct gs_front_hooks gs_front_hooks = {hooks, sizeof hooks / sizeof *hooks, is_needed};
