@@ -38,7 +38,8 @@ class gridsmith_dispatch {
     }
 
     /* A kernel arrives. Its stream has let it pass. */
-    void launch(unsigned uid, long long blocks, int threads, int registers, long long shared_bytes, int priority = 0) {
+    void launch(unsigned uid, long long blocks, int threads, int registers, long long shared_bytes, int priority = 0,
+                int cluster = 0) {
         gs_error error;
         gs_launch_spec spec = gs_launch_spec();
         char name[32];
@@ -47,6 +48,7 @@ class gridsmith_dispatch {
         spec.blocks = blocks;
         spec.shape = gs_shape_of(threads, registers, shared_bytes);
         spec.priority = priority;
+        spec.cluster = cluster;
         int launch = gs_dispatcher_launch(m_dispatcher, &spec, &error);
         if (launch < 0)
             fail(error);
