@@ -91,6 +91,21 @@ typedef struct gs_gpu gs_gpu;
 GS_API gs_gpu *gs_gpu_open(const char *name_or_path, gs_error *error);
 GS_API void gs_gpu_free(gs_gpu *gpu);
 
+/* Limits of an SM, for a GPU that has others than those of a description. 0: that of the description. */
+typedef struct gs_gpu_limits {
+    int32_t sms;
+    int32_t blocks_per_sm;
+    int32_t threads_per_sm; /* 32 times its warp slots: a multiple of 32 times its partitions */
+    int32_t threads_per_block;
+    int32_t registers_per_sm;
+    int32_t shared_per_sm_bytes;    /* the largest shared-memory configuration */
+    int32_t shared_per_block_bytes; /* 0 with the above: that, less the bytes that the runtime reserves */
+} gs_gpu_limits;
+
+/* A GPU like the one with this name or path, but with other limits: that of a simulator, say. With another number of
+   SMs it has no GPCs and takes no clusters. The caller frees it. */
+GS_API gs_gpu *gs_gpu_new(const char *like, const gs_gpu_limits *limits, gs_error *error);
+
 /* The name of the built-in description number `index`, from 0; NULL past the last. */
 GS_API const char *gs_gpu_builtin(size_t index);
 
@@ -255,6 +270,11 @@ GS_API void gs_dispatcher_free(gs_dispatcher *dispatcher);
 /* Makes `to` equal to `from`; both are of the same `gs_gpu` object. Numbers of kernels, launches and blocks of `from`
    are valid for `to`, those that `to` had are not. After an error `to` can only be copied to again, or freed. */
 GS_API gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
+
+/* Whether both are in the same state: the same launches, blocks on the same SMs, the same time. Then all later calls
+   have the same answers. The handles of blocks may differ. Both are of the same `gs_gpu` object. False: they differ
+   (error->code is GS_OK), or an error. */
+GS_API bool gs_dispatcher_equal(const gs_dispatcher *a, const gs_dispatcher *b, gs_error *error);
 
 /* The state of the GPU's turns at the beginning, as `turn` of gs_predict_options (0 if this is not called). Only before
    the first launch. */

@@ -95,6 +95,7 @@ static void maybe_copy(struct simulator *simulator) {
     if (gs_random_chance(simulator->random, 50))
         assert_true(gs_dispatcher_launch(copy, &spec, NULL) >= 0);
     assert_int_equal(gs_dispatcher_copy(copy, simulator->dispatcher, NULL), GS_OK);
+    assert_true(gs_dispatcher_equal(copy, simulator->dispatcher, NULL));
     gs_dispatcher_free(simulator->dispatcher);
     simulator->dispatcher = copy;
 }

@@ -558,6 +558,56 @@ static void names_of_the_driver_are_names(void **state) {
     assert_non_null(strstr(error.message, "(did you mean \"h20\"?)"));
 }
 
+/* A simulator's own limits, on the mechanisms of a described GPU; what is not given stays. */
+static void a_simulator_gives_its_own_limits(void **state) {
+    (void)state;
+    gs_gpu_limits limits = {
+        .sms = 80, .blocks_per_sm = 8, .threads_per_sm = 1024, .registers_per_sm = 32768, .shared_per_sm_bytes = 49152};
+    gs_gpu *gpu = gs_gpu_new("h200", &limits, NULL), *like = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_gpu_sms(gpu), 80);
+    assert_string_equal(gs_gpu_name(gpu), "like-h200");
+    assert_int_equal(gpu->limits.configs, 5); /* 0, 8, 16, 32 and 48 KB */
+    assert_int_equal(gpu->largest_config_bytes, 49152);
+    assert_int_equal(gpu->limits.shared_per_block_bytes, 48128);
+    assert_int_equal(gpu->limits.threads_per_block, 1024);
+    assert_int_equal(gpu->mechanisms.shared_allocation, like->mechanisms.shared_allocation);
+    gs_occupancy occupancy;
+    gs_shape shape = gs_shape_of(64, 32, 4096);
+    gs_occupancy_of(gpu, &shape, &occupancy, NULL);
+    assert_int_equal(occupancy.by_blocks, 8);
+    assert_int_equal(occupancy.by_warps, 16);
+    assert_int_equal(occupancy.by_registers, 16);
+    assert_int_equal(occupancy.by_shared, 9);
+    gs_gpu_free(gpu);
+    gpu = gs_gpu_new("h200", &(gs_gpu_limits){.shared_per_block_bytes = 1024}, NULL);
+    assert_int_equal(gs_gpu_turns(gpu), gs_gpu_turns(like)); /* with all its SMs it has its topology */
+    assert_int_equal(gpu->limits.shared_per_block_bytes, 1024);
+    assert_int_equal(gpu->largest_config_bytes, like->largest_config_bytes);
+    gs_gpu_free(gpu);
+    gs_gpu_free(like);
+}
+
+static void limits_that_no_sm_has_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        gs_gpu_limits limits;
+        const char *message;
+    } cases[] = {
+        {{.sms = 5000}, "a GPU has 1 to 4096 SMs, not 5000"},
+        {{.sms = -1}, "a GPU has 1 to 4096 SMs, not -1"},
+        {{.threads_per_sm = 1000}, "threads_per_sm must be 1 to 64 whole warps for each of the 4 partitions"},
+        {{.blocks_per_sm = 65}, "\"blocks_per_sm\" must be from 1 to 64, not 65"},
+        {{.shared_per_sm_bytes = 100}, "a configuration must be a multiple of 128 bytes"},
+    };
+    gs_error error;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        assert_null(gs_gpu_new("rtx3090", &cases[i].limits, &error));
+        assert_string_equal(error.message, cases[i].message);
+    }
+    assert_null(gs_gpu_new("h201", &(gs_gpu_limits){.sms = 1}, &error));
+    assert_int_equal(error.code, GS_E_USAGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptions_are_written_as_they_were_read),
@@ -576,6 +626,8 @@ int main(void) {
         cmocka_unit_test(carve_outs_are_those_of_the_documents),
         cmocka_unit_test(a_dispatcher_never_forgets_a_change),
         cmocka_unit_test(names_of_the_driver_are_names),
+        cmocka_unit_test(a_simulator_gives_its_own_limits),
+        cmocka_unit_test(limits_that_no_sm_has_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

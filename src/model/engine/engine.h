@@ -249,6 +249,10 @@ void gs_engine_free(gs_engine *engine);
    kernels in their dispatchers. False: out of memory. */
 bool gs_engine_copy(gs_engine *to, const gs_engine *from);
 
+/* Appends the state of a dispatcher, and of the engine that has its launches, if there is one (image.c). States of one
+   GPU with equal bytes behave alike. False: out of memory. */
+bool gs_engine_image(const gs_dispatcher *dispatcher, const gs_engine *engine, gs_text *image);
+
 /* Plays one launch or exit. Events are played in order. Before a launch, time passes until the host issues it, if the
    run says when, and the copies before it are issued. */
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error);

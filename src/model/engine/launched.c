@@ -131,6 +131,39 @@ gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_erro
     return copy ? copy_launched(copy, launched, error) : GS_E_MEMORY;
 }
 
+/* How many blocks of a launch wait to be taken. */
+static int64_t count_list(const gs_launched *launched, size_t launch) {
+    int64_t count = 0;
+    for (int32_t at = launched->lists.data[launch].first; at != NOTHING; at = launched->next[at])
+        count++;
+    return count;
+}
+
+static bool put_image(const gs_dispatcher *dispatcher, gs_text *image) {
+    const gs_launched *launched = gs_dispatcher_launched(dispatcher);
+    for (size_t i = 0; launched && i < launched->lists.count; i++)
+        gs_text_add(image, "%lld ", (long long)count_list(launched, i));
+    return gs_engine_image(dispatcher, launched ? launched->engine : NULL, image);
+}
+
+bool gs_dispatcher_equal(const gs_dispatcher *a, const gs_dispatcher *b, gs_error *error) {
+    gs_text images[2] = {{0}, {0}};
+    if (error)
+        *error = (gs_error){.code = GS_OK};
+    if (gs_dispatcher_state(a)->gpu != gs_dispatcher_state(b)->gpu) {
+        gs_fail(error, GS_E_USAGE, "a dispatcher can be compared only with one of the same gs_gpu");
+        return false;
+    }
+    bool are_put = put_image(a, &images[0]) && put_image(b, &images[1]);
+    bool are_equal =
+        are_put && images[0].count == images[1].count && memcmp(images[0].data, images[1].data, images[0].count) == 0;
+    if (!are_put)
+        gs_fail_memory(error);
+    gs_text_free(&images[0]);
+    gs_text_free(&images[1]);
+    return are_equal;
+}
+
 /* ---- launches ---- */
 
 gs_code gs_dispatcher_turn(gs_dispatcher *dispatcher, int turn, gs_error *error) {
