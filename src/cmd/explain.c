@@ -23,7 +23,7 @@ static const struct options defaults = {.top = 12};
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "range", range, "RANGE",
-            "all, steps=FIRST-LAST or ms=FROM-TO (default: the steps that repeat, without start-up)"),
+            "all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
     GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN,\n"
             "order=PATTERN:first, priority=PATTERN:N, sms=N, gpu=NAME; may be repeated"),
@@ -128,7 +128,7 @@ static gs_run *import_trace(const char *path, int64_t only, gs_error *error) {
     else if (code == GS_OK) {
         run = imported.data[number];
         imported.data[number] = NULL;
-        gs_print_lines("explain", &imported.notes);
+        gs_print_lines("import", &imported.notes); /* whose options they name */
     }
     gs_imported_free(&imported);
     return run;

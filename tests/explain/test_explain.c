@@ -187,6 +187,61 @@ static void steps_are_found_without_start_up(void **state) {
     gs_run_free(run);
 }
 
+static gs_code refuse_range(const gs_run *run, const char *range, const char *words) {
+    gs_explained explained;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_explain_options options = {.range = range};
+    gs_code code = gs_explain(gpu, gpu, run, &options, &explained, &error);
+    assert_string_equal(error.message, words);
+    gs_gpu_free(gpu);
+    return code;
+}
+
+/* Steps of 40 us from 230 us on, each with a range; a range in each step, and one around two launches of start-up. */
+static void ranges_are_parts(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(8, 10000);
+    assert_int_equal(refuse_range(run, "nvtx=step", "nvtx=step: the recording has no named ranges"), GS_E_USAGE);
+    char name[24];
+    for (int64_t i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "step#%d", (int)i + 5);
+        gs_run_add_range(run, name, 270000 + i * 40000, 310000 + i * 40000, NULL);
+        gs_run_add_range(run, "inner", 270000 + i * 40000, 290000 + i * 40000 + (i == 2), NULL);
+    }
+    gs_run_add_range(run, "start:up", 0, 40000, NULL);
+    gs_explained explained = explain_run(run, "nvtx=step", NULL);
+    assert_int_equal(explained.part.first, 9);
+    assert_int_equal(explained.part.period, 4);
+    assert_int_equal(gs_part_steps(&explained.part), 5); /* without the last */
+    assert_int_equal(explained.ranges.count, 2);
+    assert_memory_equal(explained.ranges.data[0].name, "step#", (size_t)explained.ranges.data[0].length + 1);
+    assert_int_equal(explained.ranges.data[0].ranges, 5);
+    assert_int_equal(explained.ranges.data[0].launches, 15);
+    assert_int_equal(explained.ranges.data[0].kernel_ns, 15000);
+    assert_string_equal(explained.ranges.data[1].name, "inner");
+    assert_int_equal(explained.ranges.data[1].kernel_ns, 11000); /* one is longer */
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "nvtx=in*", NULL); /* the one of median length */
+    assert_int_equal(explained.part.last - explained.part.first, 2);
+    assert_int_equal(explained.part.ranges, 6);
+    assert_int_equal(explained.part.range, 5);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "nvtx=inner:2", NULL);
+    assert_int_equal(explained.part.first, 13);
+    assert_int_equal(explained.part.to_ns - explained.part.from_ns, 11000);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "nvtx=start:up", NULL);
+    assert_int_equal(explained.part.last, 2);
+    gs_explained_clear(&explained);
+    assert_int_equal(refuse_range(run, "nvtx=inner:7", "there are 6 such ranges, not 7"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "nvtx=none",
+                                  "nvtx=none: nothing was issued in a range of this name; the first "
+                                  "range is step#5"),
+                     GS_E_USAGE);
+    gs_run_free(run);
+}
+
 static gs_outcome try_words(const gs_run *run, const char *words) {
     gs_what_if what_if;
     gs_error error = {0};
@@ -266,6 +321,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_account_is_what_happens_at_each_nanosecond),
                                        cmocka_unit_test(steps_are_found_without_start_up),
+                                       cmocka_unit_test(ranges_are_parts),
                                        cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};

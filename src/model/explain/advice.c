@@ -140,9 +140,10 @@ static gs_code advise_steps(struct gs_adviser *adviser, const struct traits *tra
                  traits->alone / steps);
         code = advise(adviser, "graph", sentence, error);
     }
-    if (code == GS_OK && steps)
+    bool can_turn = steps && !adviser->program->part->is_inside; /* layers depend on each other */
+    if (code == GS_OK && can_turn)
         code = advise(adviser, "streams=2", "run two steps at a time on two streams, if they are independent", error);
-    if (code == GS_OK && steps && traits->alone > 2 * steps)
+    if (code == GS_OK && can_turn && traits->alone > 2 * steps)
         code = advise(adviser, "graph,streams=2",
                       "make each step a CUDA graph, and run two at a time, if they are independent", error);
     return code;

@@ -47,6 +47,20 @@ static void plan_host(const gs_run *run, gs_plan *plan) {
     }
 }
 
+/* A part that is not steps begins where the GPU may still have had work: what the host issued before its first start
+   was there in time. */
+static void plan_backlog(const gs_recorded_program *program, gs_plan *plan) {
+    const gs_issue *first = plan->count ? gs_run_issue(program->run, plan->data[0].operation) : NULL;
+    if (!first || first->at_ns == GS_NO_TIME || !gs_measured_ns(first))
+        return;
+    int64_t backlog_ns = gs_max(0, first->start_ns - first->at_ns - program->pace->latency_ns);
+    for (size_t i = 1; i < plan->count && backlog_ns; i++) {
+        int64_t taken_ns = gs_min(backlog_ns, plan->data[i].gap_ns);
+        plan->data[i].gap_ns -= taken_ns;
+        backlog_ns -= taken_ns;
+    }
+}
+
 /* A program waits at the same place of each step. What is seen in few steps only was the recorder, or chance. */
 static void forget_rare_waits(gs_plan *plan, size_t period) {
     for (size_t phase = 0; phase < period; phase++) {
@@ -131,6 +145,8 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
             plan->data[i].priority = run->launches.data[operation].priority;
     }
     plan_host(run, plan);
+    if (!part->period)
+        plan_backlog(program, plan);
     forget_rare_waits(plan, part->period);
     adjust_host(program, plan);
     return GS_OK;
@@ -309,9 +325,11 @@ gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_chan
         return change->number ? turn_streams(plan, change->number, error) : part_streams(plan, error);
     case GS_CHANGE_ORDER:
         put_first(program->run, plan);
+        plan->is_reordered = true;
         break;
     case GS_CHANGE_PRIORITY:
         set_priority(plan, change->number);
+        plan->is_reordered = true;
         break;
     case GS_CHANGE_SMS:
         plan->sms = change->number;

@@ -28,10 +28,10 @@ typedef struct gs_plan {
     gs_strings strings; /* names of streams */
     const gs_gpu *gpu;  /* another one; NULL: that of the recording */
     int32_t sms;        /* of a green context; 0: all */
-    double slower;      /* how many times as long launches take that fill the GPU; 0: as long */
     bool is_never_late;
-    bool is_beside; /* operations may run side by side that did not before */
-    bool is_turned; /* and steps do */
+    bool is_beside;    /* operations may run side by side that did not before */
+    bool is_turned;    /* and steps do */
+    bool is_reordered; /* others are served first: by order or priority */
 } gs_plan;
 
 /* Launches and copies are alike if these are equal. */

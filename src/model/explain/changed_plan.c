@@ -148,13 +148,12 @@ static void set_times(const struct making *making, const gs_issue_planned *plann
     issue->end_ns -= making->from_ns;
 }
 
-/* How long the launch takes: alone, and with fewer SMs. */
+/* How long the launch takes: alone, and with the clock of the GPU without a recorder. */
 static void set_duration(const struct making *making, size_t launch, gs_issue *issue) {
-    const gs_alone *alone = making->program->alone ? &making->program->alone[launch] : NULL;
-    if (!alone || !alone->ns)
-        return;
-    double slower = making->plan->slower * (alone->share < 1 ? alone->share : 1);
-    issue->end_ns = issue->start_ns + (slower > 1 ? (int64_t)((double)alone->ns * slower) : alone->ns);
+    const gs_recorded_program *program = making->program;
+    int64_t alone_ns = program->alone ? program->alone[launch] : 0;
+    if (alone_ns)
+        issue->end_ns = issue->start_ns + (int64_t)((double)alone_ns * (program->slower > 0 ? program->slower : 1));
 }
 
 static gs_code add_launch(struct making *making, size_t number, gs_error *error) {
