@@ -127,9 +127,11 @@ static gs_code play_once(struct player *player, gs_error *error) {
     return code;
 }
 
-/* Plays the plan until the host goes on when the GPU has ended what it waits for. */
+/* Plays the plan until the host goes on when the GPU has ended what it waits for, or that hardly matters any more. */
 static gs_code play_plan(struct player *player, gs_error *error) {
     bool has_moved = true;
+    int64_t before_ns = 0;
+    int same = 0; /* rounds in a row in which the time hardly changed */
     gs_plan *plan = player->plan;
     player->numbers = malloc((plan->count + 1) * sizeof *player->numbers);
     player->ends_ns = malloc((plan->count + 1) * sizeof *player->ends_ns);
@@ -140,6 +142,9 @@ static gs_code play_plan(struct player *player, gs_error *error) {
         code = play_once(player, error);
         if (code == GS_OK)
             gs_plan_issue(plan, player->ends_ns, &has_moved);
+        same = llabs(player->played.step_ns - before_ns) > before_ns / 1000 ? 0 : same + 1;
+        has_moved = has_moved && same < 3;
+        before_ns = player->played.step_ns;
     }
     free(player->numbers);
     free(player->ends_ns);
