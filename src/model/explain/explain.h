@@ -113,7 +113,7 @@ typedef struct gs_time_account {
     int64_t copies, memsets;
 } gs_time_account;
 
-/* `played`: the timeline of the run, for its pace and how much of the GPU launches take. */
+/* `played`: a timeline of the run, for its pace and how much of the GPU launches take. It need not be played. */
 gs_code gs_time_account_of(const gs_run *run, const gs_sequence *order, const gs_part *part, const gs_timeline *played,
                            gs_time_account *account, gs_error *error);
 

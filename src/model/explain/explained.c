@@ -25,23 +25,23 @@ static gs_code check_measured(const gs_run *run, gs_error *error) {
 /* What is taken from the recording as it is. */
 static gs_code look_at_recording(const gs_recorded_program *program, gs_explained *explained, int64_t **alone,
                                  gs_error *error) {
-    gs_timeline played = {0}, followed = {0};
+    gs_timeline prepared = {0}, followed = {0};
     const gs_run *run = program->run;
-    gs_code code = gs_timeline_play(program->recorded_on, program->recorded_on, run, program->pace, &played, error);
+    gs_code code = gs_timeline_prepare(program->recorded_on, run, program->pace, &prepared, error);
     if (code == GS_OK)
-        code = gs_timeline_follow(program->recorded_on, run, &played, &followed, error);
+        code = gs_timeline_follow(program->recorded_on, run, &prepared, &followed, error);
     if (code == GS_OK)
-        code = gs_time_account_of(run, program->order, program->part, &played, &explained->account, error);
+        code = gs_time_account_of(run, program->order, program->part, &prepared, &explained->account, error);
     if (code == GS_OK)
         code = gs_kernel_rows_of(program->recorded_on, run, program->order, program->part, &followed, &explained->names,
                                  &explained->kernels, error);
     if (code == GS_OK)
         code = gs_range_rows_of(run, program->order, program->part, &explained->ranges, error);
     if (code == GS_OK) {
-        *alone = gs_alone_times(run, &played, error);
+        *alone = gs_alone_times(run, &prepared, error);
         code = *alone ? GS_OK : GS_E_MEMORY;
     }
-    gs_timeline_clear(&played);
+    gs_timeline_clear(&prepared);
     gs_timeline_clear(&followed);
     return code;
 }
