@@ -26,7 +26,8 @@ static const gs_option option_table[] = {
             "all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
     GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN,\n"
-            "order=PATTERN:first, priority=PATTERN:N, sms=N, gpu=NAME; may be repeated"),
+            "order=PATTERN:first, priority=PATTERN:N, sms=N, sms=PATTERN:N, blocks=PATTERN:N, blocks=PATTERN:full,\n"
+            "registers=PATTERN:N, carveout=PATTERN:N, gpu=NAME; may be repeated"),
     GS_INT(struct options, "step-us", step_us, "US", 1, INT64_MAX / 1000,
            "how long a step takes when it is not recorded: recording slows the host down"),
     GS_INT(struct options, "top", top, "N", 0, INT64_MAX,

@@ -98,14 +98,14 @@ struct making {
     gs_run *run;
     size_t *places;  /* by operation of the recording: its number in the plan; SIZE_MAX: it is not in it */
     gs_edge *edges;  /* by number in the plan: an edge to it */
-    int32_t green;   /* the new green context; -1: none */
+    int32_t green;   /* the new green context; the next one has the other SMs; -1: none */
     int64_t from_ns; /* the time of the recording at which the plan begins */
 };
 
-/* A green context of the SMs with the lowest numbers. */
-static gs_code add_green(struct making *making, gs_error *error) {
+/* A green context of the SMs from `first` to before `last`. */
+static gs_code add_green(struct making *making, int32_t first, int32_t last, gs_error *error) {
     gs_green_contexts *contexts = &making->run->green_contexts;
-    int32_t sms = making->plan->sms, before = contexts->count ? contexts->ends[contexts->count - 1] : 0;
+    int32_t sms = last - first, before = contexts->count ? contexts->ends[contexts->count - 1] : 0;
     int16_t *more = realloc(contexts->sms, (size_t)(before + sms) * sizeof *more);
     if (more)
         contexts->sms = more;
@@ -115,10 +115,19 @@ static gs_code add_green(struct making *making, gs_error *error) {
     if (!more || !ends)
         return gs_fail_memory(error);
     for (int32_t i = 0; i < sms; i++)
-        contexts->sms[before + i] = (int16_t)i;
-    contexts->ends[contexts->count] = before + sms;
-    making->green = contexts->count++;
+        contexts->sms[before + i] = (int16_t)(first + i);
+    contexts->ends[contexts->count++] = before + sms;
     return GS_OK;
+}
+
+/* Those with the lowest numbers, and if others are apart from them the rest. */
+static gs_code add_greens(struct making *making, gs_error *error) {
+    const gs_plan *plan = making->plan;
+    if (!plan->sms)
+        return GS_OK;
+    making->green = making->run->green_contexts.count;
+    gs_code code = add_green(making, 0, plan->sms, error);
+    return code == GS_OK && plan->is_parted ? add_green(making, plan->sms, making->program->gpu->sms, error) : code;
 }
 
 static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, gs_error *error) {
@@ -156,6 +165,31 @@ static void set_duration(const struct making *making, size_t launch, gs_issue *i
         issue->end_ns = issue->start_ns + (int64_t)((double)alone_ns * (program->slower > 0 ? program->slower : 1));
 }
 
+/* The same work by another number of blocks: a block takes as much longer as there are fewer. */
+static void change_blocks(const struct making *making, const gs_issue_planned *planned, gs_launch *launch) {
+    int64_t capacity, blocks = planned->blocks, cluster = gs_max(1, launch->cluster);
+    if (gs_launch_capacity(making->program->recorded_on, launch, &capacity, NULL) != GS_OK)
+        return;
+    if (!blocks) /* full waves; one that is not full once stays as it is */
+        blocks = launch->blocks < capacity ? launch->blocks : launch->blocks / capacity * capacity;
+    blocks = gs_divide_up(blocks, cluster) * cluster;
+    double work = (double)launch->blocks / (double)blocks;
+    double waves = (double)gs_divide_up(blocks, capacity) / (double)gs_divide_up(launch->blocks, capacity);
+    if (!making->plan->keeps_times && gs_measured_ns(&launch->issue))
+        launch->issue.end_ns =
+            launch->issue.start_ns + gs_max(1, (int64_t)((double)gs_measured_ns(&launch->issue) * work * waves));
+    launch->blocks = blocks;
+}
+
+static void change_shape(const struct making *making, const gs_issue_planned *planned, gs_launch *launch) {
+    if (planned->blocks >= 0)
+        change_blocks(making, planned, launch);
+    if (planned->registers)
+        launch->shape.registers = planned->registers;
+    if (planned->carveout_percent >= 0)
+        launch->shape.carveout_percent = planned->carveout_percent;
+}
+
 static gs_code add_launch(struct making *making, size_t number, gs_error *error) {
     const gs_issue_planned *planned = &making->plan->data[number];
     gs_launch launch = making->program->run->launches.data[planned->operation];
@@ -164,13 +198,14 @@ static gs_code add_launch(struct making *making, size_t number, gs_error *error)
     launch.stream_is_number = false;
     launch.priority = planned->priority;
     set_times(making, planned, &launch.issue);
+    set_duration(making, planned->operation, &launch.issue);
+    change_shape(making, planned, &launch);
     if (making->plan->gpu)
         fit_launch(making->plan->gpu, &launch);
     if (making->green >= 0) {
-        facts.green_context = making->green;
+        facts.green_context = making->green + (making->plan->is_parted && !planned->is_apart);
         launch.issue.facts = &facts;
     }
-    set_duration(making, planned->operation, &launch.issue);
     gs_run *run = making->run;
     making->edges[number] = (gs_edge){.number = (uint32_t)run->launches.count, .when = GS_AT_END};
     gs_code code = gs_run_copy_launch(run, &launch, error);
@@ -214,7 +249,7 @@ static gs_code make_run(struct making *making, gs_error *error) {
         const gs_issue *first = gs_run_issue(from, making->plan->data[0].operation);
         making->from_ns = first->at_ns != GS_NO_TIME ? first->at_ns : making->program->part->from_ns;
     }
-    gs_code code = making->plan->sms ? add_green(making, error) : GS_OK;
+    gs_code code = add_greens(making, error);
     for (size_t i = 0; i < operations; i++)
         making->places[i] = SIZE_MAX;
     for (size_t i = 0; i < making->plan->count && code == GS_OK; i++) {

@@ -130,6 +130,8 @@ typedef struct gs_kernel_row {
     int64_t waits;    /* launches that waited for something else than the kernel before them in their stream */
     int64_t wait_ns;  /* the sum of the most frequent reason */
     gs_reason reason; /* that one */
+    size_t behind;    /* the launch that the longest such wait was for; SIZE_MAX: none */
+    gs_lack lack;     /* what it lacked then */
 } gs_kernel_row;
 
 typedef struct gs_kernel_rows {
@@ -150,14 +152,17 @@ typedef enum gs_program_change_kind {
     GS_CHANGE_STREAMS,  /* steps on several streams in turn; or some operations on a stream of their own */
     GS_CHANGE_ORDER,    /* some operations are issued as early as possible */
     GS_CHANGE_PRIORITY, /* of some launches */
-    GS_CHANGE_SMS,      /* a green context with so many SMs */
-    GS_CHANGE_GPU       /* another GPU */
+    GS_CHANGE_SMS,    /* a green context with so many SMs: for all, or for some launches, and the rest for the others */
+    GS_CHANGE_BLOCKS, /* of some launches, which do the same work */
+    GS_CHANGE_REGISTERS, /* per thread, of some launches */
+    GS_CHANGE_CARVEOUT,  /* of some launches, in percent */
+    GS_CHANGE_GPU        /* another GPU */
 } gs_program_change_kind;
 
 typedef struct gs_program_change {
     gs_program_change_kind kind;
     double factor;      /* HOST: how many times as fast; 0: never late */
-    int32_t number;     /* STREAMS, PRIORITY, SMS; 0: by patterns */
+    int32_t number;     /* STREAMS: 0: by patterns; PRIORITY, SMS, BLOCKS (0: full waves), REGISTERS, CARVEOUT */
     char patterns[200]; /* of kernels, as of a shell, separated by +; "copy" and "memset" are copies and memsets */
     char words[240];    /* as it was given */
 } gs_program_change;
@@ -172,7 +177,8 @@ typedef struct gs_what_if {
 } gs_what_if;
 
 /* "graph", "host=never-late", "host=2x", "streams=2", "streams=*softmax*+copy", "order=*nccl*:first",
-   "priority=*nccl*:-1", "sms=112", "gpu=a100", or several of these, separated by commas. */
+   "priority=*nccl*:-1", "sms=112", "sms=*nccl*:16", "blocks=*gemm*:116", "blocks=*gemm*:full", "registers=*gemm*:64",
+   "carveout=*copy*:100", "gpu=a100", or several of these, separated by commas. */
 gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error);
 
 /* The name after "gpu=", or NULL: whoever reads opens it, and sets `gpu`. */

@@ -13,8 +13,8 @@
  * down in the recording, nothing may be gained, and the interval goes up to the time without the change.
  *
  * With fewer SMs, a launch that fills the GPU takes between as long as with all, if memory limits it, and as many more
- * waves as it has. Kernels that are as large as the GPU have waves of their own inside, which a recording does not
- * show.
+ * waves as it has. The same holds for other numbers of blocks: each takes longer or shorter, or the launch takes as
+ * long as before. Kernels that are as large as the GPU have waves of their own inside, which a recording does not show.
  */
 #include "change.h"
 
@@ -234,8 +234,9 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
                             .loss = -1,
                             .unscheduled_ns = player.unscheduled.step_ns,
                             .unscheduled_saved_ns = player.unscheduled.saved_ns};
-    if (code == GS_OK && plan.sms) {
+    if (code == GS_OK && (plan.sms || plan.has_blocks)) {
         plan.sms = 0;
+        plan.keeps_times = true;
         code = play_plan(&wide, error);
         int64_t other_ns = time_with_loss(base, &wide.played);
         outcome->least_ns = gs_min(step_ns, other_ns);

@@ -98,6 +98,9 @@ typedef struct gs_timeline {
     int64_t end_ns; /* the last end */
 } gs_timeline;
 
+/* How many blocks of a launch the empty GPU holds at once. GS_E_USAGE: it can never run there. */
+gs_code gs_launch_capacity(const gs_gpu *gpu, const gs_launch *launch, int64_t *capacity, gs_error *error);
+
 /* A timeline with an operation for each launch and copy, and all that is taken from the recording before it is played:
    the pace (that of the recording, if `pace` is NULL) and how long blocks run. The caller clears it. */
 gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
