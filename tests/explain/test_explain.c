@@ -187,6 +187,17 @@ static void steps_are_found_without_start_up(void **state) {
     gs_run_free(run);
 }
 
+static gs_run *changed_run(const gs_run *run, const char *words) {
+    gs_what_if what_if;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
+    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, &what_if, &error);
+    assert_non_null(changed);
+    gs_gpu_free(gpu);
+    return changed;
+}
+
 static gs_code refuse_range(const gs_run *run, const char *range, const char *words) {
     gs_explained explained;
     gs_error error = {0};
@@ -234,6 +245,12 @@ static void ranges_are_parts(void **state) {
     explained = explain_run(run, "nvtx=start:up", NULL);
     assert_int_equal(explained.part.last, 2);
     gs_explained_clear(&explained);
+    gs_run *changed = changed_run(run, "host=2x"); /* all takes half as long */
+    assert_int_equal(changed->ranges.count, 12);
+    assert_string_equal(changed->ranges.data[2].name, "step#6");
+    assert_int_equal(changed->ranges.data[2].from_ns, 20000);
+    assert_int_equal(changed->ranges.data[2].to_ns, 40000);
+    gs_run_free(changed);
     assert_int_equal(refuse_range(run, "nvtx=inner:7", "there are 6 such ranges, not 7"), GS_E_USAGE);
     assert_int_equal(refuse_range(run, "nvtx=none",
                                   "nvtx=none: nothing was issued in a range of this name; the first "
@@ -280,17 +297,6 @@ static void steps_side_by_side_have_an_interval(void **state) {
     assert_true(apart.least_ns < one.least_ns);
     assert_int_equal(same.least_ns, one.least_ns);
     gs_run_free(run);
-}
-
-static gs_run *changed_run(const gs_run *run, const char *words) {
-    gs_what_if what_if;
-    gs_error error = {0};
-    gs_gpu *gpu = gs_gpu_open("h200", NULL);
-    assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
-    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, &what_if, &error);
-    assert_non_null(changed);
-    gs_gpu_free(gpu);
-    return changed;
 }
 
 /* Twice as long with half the blocks, if blocks are the limit; a wave that is not full once stays as it is. */

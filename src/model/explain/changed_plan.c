@@ -225,6 +225,35 @@ static gs_code add_copy(struct making *making, size_t number, gs_error *error) {
     return code == GS_OK ? add_edges(making, number, &run->copies.data[run->copies.count - 1].issue, error) : code;
 }
 
+/* The first in the plan that was issued at a time of the recording or later. */
+static size_t planned_from(const struct making *making, int64_t ns) {
+    size_t low = 0, high = making->plan->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gs_run_issue(making->program->run, making->plan->data[middle].operation)->at_ns < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The named ranges, from the first that is issued in each to what comes after it. In another order they are no ranges.
+ */
+static gs_code add_ranges(struct making *making, gs_error *error) {
+    const gs_named_ranges *ranges = &making->program->run->ranges;
+    const gs_plan *plan = making->plan;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < ranges->count && !plan->is_reordered && code == GS_OK; i++) {
+        size_t first = planned_from(making, ranges->data[i].from_ns),
+               last = planned_from(making, ranges->data[i].to_ns);
+        if (first < last)
+            code = gs_run_add_range(making->run, ranges->data[i].name, plan->data[first].at_ns,
+                                    plan->data[last < plan->count ? last : last - 1].at_ns, error);
+    }
+    return code;
+}
+
 /* What is taken from the recording as a whole cannot be found in a part with changes. */
 static void keep_pace(gs_run *run, const gs_pace *pace) {
     const gs_gaps *gaps = &pace->gaps;
@@ -257,7 +286,7 @@ static gs_code make_run(struct making *making, gs_error *error) {
         making->places[operation] = i;
         code = operation < from->launches.count ? add_launch(making, i, error) : add_copy(making, i, error);
     }
-    return code;
+    return code == GS_OK ? add_ranges(making, error) : code;
 }
 
 gs_run *gs_plan_run(const gs_recorded_program *program, const gs_plan *plan, size_t *numbers, gs_error *error) {
