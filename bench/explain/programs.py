@@ -1,12 +1,13 @@
 """Programs that `gridsmith explain` was tried on, each with changes that it predicts: how long a step takes.
 
-    python3 programs.py list                        the programs and their changes
+    python3 programs.py list [seen|fresh]           the programs and their changes
     python3 programs.py PROGRAM record              the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
     python3 programs.py PROGRAM profile FILE        the same, as a trace of the PyTorch profiler
     python3 programs.py PROGRAM measure             a JSON line for each change, and the unchanged program beside it
 
 A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, five rounds;
-the median and both ends are printed. "host=never-late" is measured by a kernel that holds the stream while the host issues
+the median and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`; those
+that are `fresh` had no part in them. "host=never-late" is measured by a kernel that holds the stream while the host issues
 the steps behind it.
 """
 import json
@@ -111,6 +112,10 @@ class Program:
 
     def make(self, change):
         raise NotImplementedError
+
+    def changes_here(self):
+        """The changes; some depend on the GPU."""
+        return self.changes
 
     def whole(self, step):
         """The step with what follows it."""
@@ -341,8 +346,133 @@ class Communicate(Program):
         return step
 
 
+# ---- programs that no rule was made with ----
+
+class Vision(Program):
+    """Inference of a convolutional network: two branches of convolutions that are added."""
+    changes = ["graph", "host=never-late", "streams=2"]
+
+    def make(self, change):
+        def branch(width):
+            layers = [torch.nn.Conv2d(3, width, 7, 2, 3)]
+            for _ in range(8):
+                layers += [torch.nn.Conv2d(width, width, 3, 1, 1), torch.nn.BatchNorm2d(width), torch.nn.ReLU()]
+            return torch.nn.Sequential(*layers).half().cuda().eval().to(memory_format=torch.channels_last)
+        one, two = branch(64), branch(64)
+        x = torch.randn(16, 3, 112, 112, **HALF).to(memory_format=torch.channels_last)
+
+        def step(_):
+            with torch.no_grad():
+                return (one(x) + two(x)).mean((2, 3)).softmax(-1)
+        return step
+
+
+class Recurrent(Program):
+    """A recurrent network, cell by cell: many small products. Limited by the host."""
+    ahead_steps = 1
+    changes = ["graph", "host=never-late"]
+
+    def make(self, change):
+        cell = torch.nn.GRUCell(256, 512).half().cuda()
+        xs = torch.randn(48, 32, 256, **HALF)
+        start = torch.zeros(32, 512, **HALF)
+
+        def step(_):
+            with torch.no_grad():
+                state = start
+                for x in xs:
+                    state = cell(x, state)
+                return state
+        return step
+
+
+class Tune(Program):
+    """A training step of a large batch. Limited by the GPU."""
+    steps, recorded, ahead_steps = 12, 8, 2
+    changes = ["graph", "host=never-late"]
+
+    def make(self, change):
+        blocks = torch.nn.Sequential(*(Block(1024, 16) for _ in range(4))).cuda()
+        optimizer = torch.optim.SGD(blocks.parameters(), lr=1e-5, foreach=True)
+        x = torch.randn(16, 512, 1024, device="cuda")
+
+        def step(_):
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = blocks(x).float().pow(2).mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+        return step
+
+
+if triton:
+    @triton.jit
+    def work(source, target, count, rounds, BLOCK: tl.constexpr):
+        for at in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+            offsets = at + tl.arange(0, BLOCK)
+            value = tl.load(source + offsets, mask=offsets < count)
+            for _ in range(rounds):
+                value = value * 1.000001 + 0.5
+            tl.store(target + offsets, value, mask=offsets < count)
+
+
+class Worker(Program):
+    """Base of programs with the kernel `work`, whose blocks share its work evenly."""
+    def compile_work(self):
+        """How many of its blocks the GPU holds at once."""
+        self.data = torch.zeros(264 * 16 * 1024, device="cuda")
+        kernel = self.run_work(1)
+        gpu, threads = torch.cuda.get_device_properties(0), 32 * 32
+        registers = (kernel.n_regs + 7) // 8 * 8
+        return gpu.multi_processor_count * min(2048 // threads, 65536 // (registers * threads))
+
+    def run_work(self, blocks):
+        return work[(blocks,)](self.data, self.data, self.data.numel(), 400, BLOCK=1024, num_warps=32)
+
+
+class Tail(Worker):
+    """A kernel whose last wave is nearly empty, beside small ones."""
+    changes = ["blocks=work:full"]
+
+    def make(self, change):
+        capacity = self.compile_work()
+        blocks = 264 // capacity * capacity if change.startswith("blocks") else 300
+        x = torch.randn(1024, 1024, **HALF)
+
+        def step(_):
+            self.run_work(blocks)
+            return torch.mm(x, x)
+        return step
+
+
+class Margin(Worker):
+    """A kernel as large as the GPU, and after each of these one of 24 blocks that moves memory, beside the next."""
+    changes = ["blocks=work:N", "streams=1"]
+
+    def changes_here(self):
+        return ["blocks=work:%d" % (self.compile_work() * 108 // 132), "streams=1"]
+
+    def make(self, change):
+        blocks = self.compile_work()
+        if change.startswith("blocks"):
+            blocks = int(change.rsplit(":", 1)[1])
+        source, target = torch.zeros(4 << 20, device="cuda"), torch.empty(4 << 20, device="cuda")
+        side = torch.cuda.current_stream() if change == "streams=1" else torch.cuda.Stream()
+
+        def step(_):
+            main = torch.cuda.current_stream()
+            for _ in range(6):
+                self.run_work(blocks)
+                side.wait_stream(main)
+                with torch.cuda.stream(side):
+                    exchange[(24,)](source, target, source.numel(), BLOCK=8192, num_warps=16)
+            main.wait_stream(side)
+        return step
+
+
 PROGRAMS = {"decode": Decode, "encode": Encode, "serve": Serve, "train": Train, "branches": Branches, "recommend": Recommend,
             "communicate": Communicate}
+FRESH = {"vision": Vision, "recurrent": Recurrent, "tune": Tune, "tail": Tail, "margin": Margin}
 
 
 def time_change(program, parts):
@@ -374,7 +504,7 @@ def measure(name, program):
     began = time.perf_counter()
     while time.perf_counter() - began < 1.5:
         time_change(program, [""])
-    for change in program.changes:
+    for change in program.changes_here():
         try:
             unchanged = time_change(program, [""])
             measure_change(name, program, change, unchanged[len(unchanged) // 2])
@@ -403,12 +533,12 @@ def record(program, path):
 
 
 def main():
-    if sys.argv[1:] == ["list"]:
-        for name, program in PROGRAMS.items():
+    if sys.argv[1] == "list":
+        for name, program in (FRESH if sys.argv[2:] == ["fresh"] else PROGRAMS).items():
             print(name, " ".join(program.changes))
         return
     name, mode = sys.argv[1], sys.argv[2]
-    program = PROGRAMS[name]()
+    program = {**PROGRAMS, **FRESH}[name]()
     if mode == "measure":
         measure(name, program)
     else:

@@ -23,10 +23,11 @@ static const struct options defaults = {.top = 12};
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "range", range, "RANGE",
-            "all, steps=FIRST-LAST or ms=FROM-TO (default: the steps that repeat, without start-up)"),
+            "all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
     GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN,\n"
-            "order=PATTERN:first, priority=PATTERN:N, sms=N, gpu=NAME; may be repeated"),
+            "order=PATTERN:first, priority=PATTERN:N, sms=N, sms=PATTERN:N, blocks=PATTERN:N, blocks=PATTERN:full,\n"
+            "registers=PATTERN:N, carveout=PATTERN:N, gpu=NAME; may be repeated"),
     GS_INT(struct options, "step-us", step_us, "US", 1, INT64_MAX / 1000,
            "how long a step takes when it is not recorded: recording slows the host down"),
     GS_INT(struct options, "top", top, "N", 0, INT64_MAX,
@@ -128,7 +129,7 @@ static gs_run *import_trace(const char *path, int64_t only, gs_error *error) {
     else if (code == GS_OK) {
         run = imported.data[number];
         imported.data[number] = NULL;
-        gs_print_lines("explain", &imported.notes);
+        gs_print_lines("import", &imported.notes); /* whose options they name */
     }
     gs_imported_free(&imported);
     return run;
@@ -156,9 +157,9 @@ struct program {
     const char *path;
 };
 
-/* A page with the answer, and below it the steps as they are played, with the changes of the first what-if. */
-static gs_code draw_run(const struct options *options, const struct program *program, const gs_explain_options *request,
-                        gs_text *report, gs_view *view, gs_error *error) {
+/* Adds the steps as they are played, with the changes of the first what-if, to a page. */
+static gs_code draw_part(const struct options *options, const struct program *program,
+                         const gs_explain_options *request, gs_view *view, gs_error *error) {
     static const gs_what_if nothing = {0};
     const gs_what_if *what_if = request->what_if_count ? &request->what_ifs[0] : &nothing;
     const gs_gpu *gpu = what_if->gpu ? what_if->gpu : program->gpu;
@@ -171,16 +172,10 @@ static gs_code draw_run(const struct options *options, const struct program *pro
     if (code == GS_OK)
         prediction = gs_predict_to_draw(view, gpu, program->recorded_on, part, &predicting, &played, error);
     view->names = &names;
-    view->report = report;
-    view->opens_report = true;
     view->file = program->path;
     if (code == GS_OK)
-        code = prediction ? GS_OK : error->code;
-    if (code == GS_OK) {
-        gs_format_html.begin(view);
-        code = gs_format_html.run(view, gpu, prediction, error);
-        gs_format_html.end(view);
-    }
+        code = prediction ? gs_format_html.run(view, gpu, prediction, error) : error->code;
+    view->names = NULL;
     gs_played_clear(&played);
     gs_run_free(prediction);
     gs_run_free(part);
@@ -199,8 +194,13 @@ static gs_code put_answer(const struct options *options, const struct program *p
     else
         gs_put_explained(options->html ? &report : &view->text, program->gpu, program->run, explained, request,
                          options->html ? gs_min(options->top, PAGE_KERNELS) : options->top);
-    if (options->html)
-        code = report.failed ? gs_fail_memory(error) : draw_run(options, program, request, &report, view, error);
+    if (options->html) {
+        view->report = &report;
+        view->report_title = "what limits this program";
+        gs_format_html.begin(view);
+        code = report.failed ? gs_fail_memory(error) : draw_part(options, program, request, view, error);
+        gs_format_html.end(view);
+    }
     if (code != GS_OK)
         gs_text_clear(&view->text);
     gs_text_free(&report);
@@ -271,6 +271,36 @@ static void clear_version(struct version *version) {
     gs_run_free(version->run);
 }
 
+/* Adds the steps of a version to a page. */
+static gs_code draw_version(const struct options *options, const char *path, struct version *version, gs_view *view,
+                            gs_error *error) {
+    static const gs_explain_options request = {0};
+    const gs_gpu *gpu = gs_gpu_for(&version->kept, &options->gpu, version->run, error);
+    if (!gpu)
+        return error->code;
+    struct program program = {gpu, gs_recorded_gpu_for(&version->kept, version->run), version->run, path};
+    return draw_part(options, &program, &request, view, error);
+}
+
+/* A page with what changed, and both versions: before, then after. */
+static gs_code draw_versions(const struct options *options, const char *path, struct version *before,
+                             struct version *after, const gs_text *report, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, options->output, error);
+    if (code != GS_OK)
+        return code;
+    gs_view view = {.text = {.sink = output.file}, .report = report, .report_title = "what changed"};
+    gs_format_html.begin(&view);
+    code = draw_version(options, options->before, before, &view, error);
+    view.report = NULL;
+    if (code == GS_OK)
+        code = draw_version(options, path, after, &view, error);
+    gs_format_html.end(&view);
+    if (code != GS_OK)
+        gs_text_clear(&view.text);
+    return gs_output_end(&output, gs_print_text(&view.text, code, error), error);
+}
+
 static gs_code compare_versions(const struct options *options, const char *path, gs_error *error) {
     struct version before = {0}, after = {0};
     gs_text text = {0};
@@ -279,8 +309,11 @@ static gs_code compare_versions(const struct options *options, const char *path,
         code = explain_version(options, path, &after, error);
     if (code == GS_OK)
         code = gs_put_versions(&text, &before.explained, &after.explained, options->top, error);
+    if (code == GS_OK && text.failed)
+        code = gs_fail_memory(error);
     if (code == GS_OK)
-        code = text.failed ? gs_fail_memory(error) : gs_output_text(options->output, &text, error);
+        code = options->html ? draw_versions(options, path, &before, &after, &text, error)
+                             : gs_output_text(options->output, &text, error);
     gs_text_free(&text);
     clear_version(&before);
     clear_version(&after);
@@ -312,9 +345,8 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     bool is_program = words->before_dashes == 0;
     if (options->json && options->html)
         return gs_usage(command, "--json and --html exclude each other");
-    if (options->before &&
-        (options->json || options->html || options->what_ifs.count || options->step_us || is_program))
-        return gs_usage(command, "--compare goes with two recordings, and with --range, --top and -o only");
+    if (options->before && (options->json || options->what_ifs.count || options->step_us || is_program))
+        return gs_usage(command, "--compare goes with two recordings, and with --range, --top, --html and -o only");
     if (is_program)
         return explain_program(options, words);
     if (words->count > 1)

@@ -959,13 +959,16 @@ says "gpu=a100"
 check "explain as JSON" 0 "$program" explain --json --range all --what-if graph corpus/h200-program-graphs.jsonl.gz
 says '"schema":"gridsmith.explain/1"'
 mistake "explain a run without times" "no launch has start_us and end_us" "$program" explain scenarios/case-1.1.json
-mistake "an unknown range" "a range is all, steps=FIRST-LAST or ms=FROM-TO" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
+mistake "an unknown range" "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz
 mistake "an unknown change" "unknown change \"grap\" (did you mean \"graph\"?)" "$program" explain --what-if grap corpus/h200-program-eager.jsonl.gz
 mistake "two files" "give one recording, or -- and a program" "$program" explain a b
 mistake "a recording of a file" "--record goes with a program" "$program" explain --record x corpus/h200-program-eager.jsonl.gz
 check "explain two versions" 0 "$program" explain --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says "and 28 more kernels, which changed less"
+check "a page of two versions" 0 "$program" explain --html --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
+says 'data-title="h200-program-nccl.jsonl.gz: NVIDIA H200'
+mistake "a range that nothing has" "the recording has no named ranges" "$program" explain --range nvtx=x corpus/h200-program-eager.jsonl.gz
 mistake "a comparison with a change" "--compare goes with two recordings" "$program" explain --compare x --what-if graph y
 mistake "several runs" "has several runs: choose one with --run N" "$program" explain corpus/h200-times.jsonl.gz
 

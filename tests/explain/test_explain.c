@@ -187,6 +187,78 @@ static void steps_are_found_without_start_up(void **state) {
     gs_run_free(run);
 }
 
+static gs_run *changed_run(const gs_run *run, const char *words) {
+    gs_what_if what_if;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
+    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, &what_if, &error);
+    assert_non_null(changed);
+    gs_gpu_free(gpu);
+    return changed;
+}
+
+static gs_code refuse_range(const gs_run *run, const char *range, const char *words) {
+    gs_explained explained;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_explain_options options = {.range = range};
+    gs_code code = gs_explain(gpu, gpu, run, &options, &explained, &error);
+    assert_string_equal(error.message, words);
+    gs_gpu_free(gpu);
+    return code;
+}
+
+/* Steps of 40 us from 230 us on, each with a range; a range in each step, and one around two launches of start-up. */
+static void ranges_are_parts(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(8, 10000);
+    assert_int_equal(refuse_range(run, "nvtx=step", "nvtx=step: the recording has no named ranges"), GS_E_USAGE);
+    char name[24];
+    for (int64_t i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "step#%d", (int)i + 5);
+        gs_run_add_range(run, name, 270000 + i * 40000, 310000 + i * 40000, NULL);
+        gs_run_add_range(run, "inner", 270000 + i * 40000, 290000 + i * 40000 + (i == 2), NULL);
+    }
+    gs_run_add_range(run, "start:up", 0, 40000, NULL);
+    gs_explained explained = explain_run(run, "nvtx=step", NULL);
+    assert_int_equal(explained.part.first, 9);
+    assert_int_equal(explained.part.period, 4);
+    assert_int_equal(gs_part_steps(&explained.part), 5); /* without the last */
+    assert_int_equal(explained.ranges.count, 2);
+    assert_memory_equal(explained.ranges.data[0].name, "step#", (size_t)explained.ranges.data[0].length + 1);
+    assert_int_equal(explained.ranges.data[0].ranges, 5);
+    assert_int_equal(explained.ranges.data[0].launches, 15);
+    assert_int_equal(explained.ranges.data[0].kernel_ns, 15000);
+    assert_string_equal(explained.ranges.data[1].name, "inner");
+    assert_int_equal(explained.ranges.data[1].kernel_ns, 11000); /* one is longer */
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "nvtx=in*", NULL); /* the one of median length */
+    assert_int_equal(explained.part.last - explained.part.first, 2);
+    assert_int_equal(explained.part.ranges, 6);
+    assert_int_equal(explained.part.range, 5);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "nvtx=inner:2", NULL);
+    assert_int_equal(explained.part.first, 13);
+    assert_int_equal(explained.part.to_ns - explained.part.from_ns, 11000);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "nvtx=start:up", NULL);
+    assert_int_equal(explained.part.last, 2);
+    gs_explained_clear(&explained);
+    gs_run *changed = changed_run(run, "host=2x"); /* all takes half as long */
+    assert_int_equal(changed->ranges.count, 12);
+    assert_string_equal(changed->ranges.data[2].name, "step#6");
+    assert_int_equal(changed->ranges.data[2].from_ns, 20000);
+    assert_int_equal(changed->ranges.data[2].to_ns, 40000);
+    gs_run_free(changed);
+    assert_int_equal(refuse_range(run, "nvtx=inner:7", "there are 6 such ranges, not 7"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "nvtx=none",
+                                  "nvtx=none: nothing was issued in a range of this name; the first "
+                                  "range is step#5"),
+                     GS_E_USAGE);
+    gs_run_free(run);
+}
+
 static gs_outcome try_words(const gs_run *run, const char *words) {
     gs_what_if what_if;
     gs_error error = {0};
@@ -227,13 +299,87 @@ static void steps_side_by_side_have_an_interval(void **state) {
     gs_run_free(run);
 }
 
+/* Twice as long with half the blocks, if blocks are the limit; a wave that is not full once stays as it is. */
+static void launches_get_other_shapes(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    gs_outcome as_is = try_words(run, "host=never-late"), half = try_words(run, "host=never-late,blocks=one:66");
+    assert_int_equal(half.least_ns, as_is.least_ns);
+    assert_int_equal(half.most_ns, as_is.least_ns + 1000);
+    assert_int_equal(try_words(run, "host=never-late,blocks=one:full").most_ns, as_is.least_ns);
+    gs_run *changed = changed_run(run, "blocks=one:60,registers=two:64,carveout=two:50,sms=th*:16");
+    const gs_launch *launches = changed->launches.data;
+    assert_int_equal(launches[0].blocks, 60);
+    assert_int_equal(launches[0].shape.registers, 32);
+    assert_int_equal(launches[0].issue.facts->green_context, 1);
+    assert_int_equal(launches[1].blocks, 132);
+    assert_int_equal(launches[1].shape.registers, 64);
+    assert_int_equal(launches[1].shape.carveout_percent, 50);
+    assert_int_equal(launches[2].issue.facts->green_context, 0);
+    assert_int_equal(changed->green_contexts.ends[0], 16);
+    assert_int_equal(changed->green_contexts.ends[1], 132);
+    assert_int_equal(changed->green_contexts.sms[16], 16);
+    gs_run_free(changed);
+    gs_run_free(run);
+}
+
+/* A kernel as large as the GPU, of 100 us, and after each of these a small one of 50 us. It takes SMs from the next
+   large one, whose last blocks so start 50 us late. */
+static gs_run *large_beside_small(void) {
+    gs_text text = {0};
+    int end_us = 9;
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0; i < 10; i++) {
+        int start_us = end_us + 1;
+        end_us = start_us + (i ? 150 : 100);
+        gs_text_add(&text,
+                    "%s{\"op\":\"launch\",\"id\":%d,\"kernel\":\"gemm\",\"blocks\":132,\"threads\":384,"
+                    "\"registers\":168,\"shared_bytes\":200000,\"stream\":1,\"at_us\":%d,\"start_us\":%d,"
+                    "\"end_us\":%d},",
+                    i ? "," : "", 2 * i, i, start_us, end_us);
+        gs_text_add(&text,
+                    "{\"op\":\"launch\",\"id\":%d,\"kernel\":\"nccl\",\"blocks\":16,\"threads\":512,\"registers\":96,"
+                    "\"shared_bytes\":0,\"stream\":2,\"at_us\":%d,\"after\":[%d],\"start_us\":%d,\"end_us\":%d}",
+                    2 * i + 1, i, 2 * i, end_us + 1, end_us + 51);
+    }
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_text_free(&text);
+    return run;
+}
+
+static bool is_advised(const gs_explained *explained, const char *words) {
+    for (size_t i = 0; i < explained->advices.count; i++)
+        if (strcmp(explained->advices.data[i].words, words) == 0)
+            return true;
+    return false;
+}
+
+/* What waits for SMs behind a kernel that is as large as the GPU gets SMs of its own. */
+static void sms_are_left_to_small_kernels(void **state) {
+    (void)state;
+    gs_run *run = large_beside_small();
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_explained explained;
+    gs_error error = {0};
+    gs_explain_options options = {.has_advice = true};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+    assert_int_equal(gs_part_steps(&explained.part), 9);
+    assert_true(is_advised(&explained, "blocks=*gemm*:116"));
+    for (size_t i = 0; i < explained.advices.count; i++)
+        assert_true(explained.advices.data[i].least_ns <= explained.advices.data[i].most_ns);
+    gs_explained_clear(&explained);
+    gs_gpu_free(gpu);
+    gs_run_free(run);
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *words, *message;
     } mistakes[] = {
         {"grap", "unknown change \"grap\" (did you mean \"graph\"?); there are graph, host, streams, order, "
-                 "priority, sms and gpu"},
+                 "priority, sms, blocks, registers, carveout and gpu"},
         {"graph=2", "graph takes no value"},
         {"host", "host needs a value"},
         {"host=fast", "host=fast: give never-late, or how many times as fast, such as 2x"},
@@ -241,7 +387,13 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         {"sms=0", "sms=0: give a number of SMs"},
         {"order=a", "order=a: give PATTERN:first, such as order=*nccl*:first"},
         {"priority=a:b", "priority=a:b: give PATTERN:NUMBER, such as priority=*nccl*:-1"},
-        {"graph,,sms=3", "unknown change \"\"; there are graph, host, streams, order, priority, sms and gpu"},
+        {"graph,,sms=3",
+         "unknown change \"\"; there are graph, host, streams, order, priority, sms, blocks, registers, carveout "
+         "and gpu"},
+        {"sms=a:0", "sms=a:0: give PATTERN:NUMBER, such as sms=*nccl*:16"},
+        {"blocks=a:b", "blocks=a:b: give PATTERN:NUMBER, such as blocks=*gemm*:116 or blocks=*gemm*:full"},
+        {"registers=a:256", "registers=a:256: give PATTERN:NUMBER, such as registers=*gemm*:64"},
+        {"carveout=:50", "\"carveout=:50\": give patterns of kernels of 1 to 199 letters, such as *nccl*+copy"},
         {"streams=", "\"streams=\": give patterns of kernels of 1 to 199 letters, such as *nccl*+copy"}};
     gs_what_if what_if;
     for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
@@ -266,8 +418,11 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_account_is_what_happens_at_each_nanosecond),
                                        cmocka_unit_test(steps_are_found_without_start_up),
+                                       cmocka_unit_test(ranges_are_parts),
                                        cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
+                                       cmocka_unit_test(launches_get_other_shapes),
+                                       cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,24 @@ static void events_may_come_in_any_order(void **state) {
     gs_imported_free(&imported);
 }
 
+/* Ranges that the program named. One that ended before all work is left out, one that began before it is cut. */
+static void named_ranges_are_imported(void **state) {
+    (void)state;
+#define NAMED(name, ts, dur) "{\"cat\":\"user_annotation\",\"name\":\"" name "\",\"ts\":" ts ",\"dur\":" dur "},"
+    gs_imported imported = import_text(
+        "[" NAMED("step#1", "90", "20") NAMED("early", "90", "5") NAMED("in\\n", "101", "1") NAMED("", "101", "1")
+            KERNEL("a", "0", "7", "4", "105", "1") "," CALL("cudaLaunchKernel", "4", "100") "]",
+        &all);
+    assert_lines(
+        &imported,
+        HEAD("", "\"device\":0,\"start_unix_ns\":100000,") LACKS LAUNCHED(
+            "1", "a",
+            "\"stream\":7,\"at_us\":0,\"start_us\":5,\"end_us\":6," SIZES) "{\"op\":\"range\",\"name\":\"step#1\","
+                                                                           "\"from_us\":0,\"to_us\":10}\n"
+                                                                           "{\"op\":\"range\",\"name\":\"in \",\"from_"
+                                                                           "us\":1,\"to_us\":2}\n{\"op\":\"end\"}\n");
+}
+
 /* A list without an object around it, a launch without a call, escapes in a name. */
 static void a_launch_without_a_call_follows_its_stream(void **state) {
     (void)state;
@@ -274,7 +292,8 @@ static const struct {
     {"", 0, 0, "not a trace: expected one of the PyTorch profiler"},
     {"hello\n", 0, 0, "not a trace"},
     {"{\"a\":1}", 1, 8, "not a trace of the PyTorch profiler: \"traceEvents\" is missing"},
-    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 11, "a file of Gridsmith needs no import"},
+    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 28, "a file of Gridsmith needs no import"},
+    {"{\"schema\":\"1.0.2-chakra.0.0.4\",\"nodes\":[]}", 1, 0, "not a trace of the PyTorch profiler"},
     {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernels on a GPU"},
     {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernels on a GPU"},
     {"{\"traceEvents\":[{\"cat\":\"cpu_op\"", 1, 32, "the file is cut short"},
@@ -427,6 +446,29 @@ static void a_database_of_nsight_systems_is_imported(void **state) {
         "\"device\":0,"
         "\"process\":77,\"context\":1}\n"
         "{\"op\":\"end\"}\n");
+}
+
+/* Ranges have a text, or the id of one; marks and domains have no end or no name. */
+static void ranges_of_nsight_systems_are_imported(void **state) {
+    (void)state;
+    static const char ranges[] =
+        "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER);"
+        "INSERT INTO NVTX_EVENTS VALUES (1000, 3000, 59, 'forward', NULL), (2000, 4000, 60, NULL, 2), "
+        "(2000, NULL, 34, 'mark', NULL), (NULL, NULL, 75, 'domain', NULL), (2000, 2500, 59, NULL, NULL);";
+    gs_imported imported = {0};
+    gs_error error;
+    gs_text sql = {0};
+    gs_text_add(&sql, "%s%s", new_export, ranges);
+    assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
+    const gs_named_ranges *found = &imported.data[0]->ranges;
+    assert_int_equal(found->count, 2);
+    assert_string_equal(found->data[0].name, "forward");
+    assert_int_equal(found->data[0].from_ns, 0);
+    assert_int_equal(found->data[0].to_ns, 2000);
+    assert_string_equal(found->data[1].name, "scale");
+    assert_int_equal(found->data[1].to_ns, 3000);
+    gs_text_free(&sql);
+    gs_imported_free(&imported);
 }
 
 /* Columns and tables come and go between versions. */
@@ -1022,6 +1064,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_real_trace_is_imported),
         cmocka_unit_test(events_may_come_in_any_order),
+        cmocka_unit_test(named_ranges_are_imported),
+        cmocka_unit_test(ranges_of_nsight_systems_are_imported),
         cmocka_unit_test(a_launch_without_a_call_follows_its_stream),
         cmocka_unit_test(calls_keep_their_times_behind_work_without_one),
         cmocka_unit_test(waits_become_edges),

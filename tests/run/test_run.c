@@ -45,6 +45,8 @@ static void a_run_is_written_as_it_was_read(void **state) {
             "\"at_us\":1,\"start_us\":3,\"end_us\":5,\"device\":0,\"context\":1}," WITH_ID(
                 "2", ",\"after\":[1]") ",{\"op\":\"memset\",\"bytes\":0,\"after\":[1,2]},{\"op\":\"end\",\"at_us\":9,"
                                        "\"lost\":3}"),
+        RUN(LAUNCH(",\"at_us\":1") ",{\"op\":\"range\",\"name\":\"forward \\\"1\\\"\",\"from_us\":0.5,\"to_us\":2},"
+                                   "{\"op\":\"range\",\"name\":\"step\",\"from_us\":0,\"to_us\":0}"),
         "{\"schema\":\"gridsmith.run/1\",\"program\":\"./a b\",\"recorder\":\"r\",\"gpu_name\":\"NVIDIA H200\","
         "\"device\":1,\"process\":5,\"start_unix_ns\":1790857026000000000,\"lacks\":[\"cluster\",\"local_bytes\"],"
         "\"events\":[]}",
@@ -91,7 +93,7 @@ static const struct {
      "unknown key \"evnts\" (did you mean \"events\"?)"},
     {RUN("3"), 1, 39, "an event needs an \"op\""},
     {RUN("{\"op\":\"start\"}"), 1, 45,
-     "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\" or \"end\""},
+     "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\", \"range\" or \"end\""},
     {RUN("\n{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":0,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 2,
      38, "\"blocks\" must be from 1 to 2147483647, not 0"},
     {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":-1,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1,
@@ -126,6 +128,9 @@ static const struct {
     {RUN(LAUNCH(",\"placed\":3")), 1, 0, "\"placed\" must be a list with an entry for each block"},
     {RUN(LAUNCH(",\"warp_slots\":[[],null]")), 1, 0, "\"warp_slots\" must hold null or a list of slots for a block"},
     {RUN(LAUNCH(",\"start_ns\":[1,\"x\"]")), 1, 0, "\"start_ns\" must be a whole number"},
+    {RUN("{\"op\":\"range\",\"name\":\"a\",\"from_us\":3,\"to_us\":2}"), 1, 84,
+     "\"to_us\" must not be before \"from_us\""},
+    {RUN("{\"op\":\"range\",\"name\":\"a\",\"from_us\":3}"), 1, 0, "\"to_us\" is missing"},
     {RUN(LAUNCH(",\"why\":7")), 1, 0, "\"why\" must be a list of sentences"},
     {RUN(LAUNCH(",\"why\":[\"a\",7]")), 1, 0, "\"why\" must be a list of sentences"},
     {RUN("{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 61, "no earlier launch without an \"id\" has the kernel \"k\""},

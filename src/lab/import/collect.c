@@ -139,6 +139,11 @@ gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wai
     return GS_PUSH(&collection->waits, *wait) ? GS_OK : gs_fail_memory(error);
 }
 
+gs_code gs_collect_add_range(gs_collection *collection, const gs_traced_range *range, gs_error *error) {
+    gs_traced_range kept = {range->name, gs_collect_time(range->from_ns), gs_collect_time(range->to_ns)};
+    return GS_PUSH(&collection->ranges, kept) ? GS_OK : gs_fail_memory(error);
+}
+
 gs_code gs_collect_add_gpu(gs_collection *collection, gs_traced_gpu gpu, gs_error *error) {
     if (!gpu.name || !GS_PUSH(&collection->gpus, gpu)) {
         free(gpu.name);
@@ -153,6 +158,7 @@ void gs_collection_free(gs_collection *collection) {
         free(collection->gpus.data[i].name);
     free(collection->gpus.data);
     free(collection->waits.data);
+    free(collection->ranges.data);
     free(collection->streams.data);
     free(collection->calls.data);
     free(collection->traced.data);
@@ -487,12 +493,13 @@ static gs_code add_traced(struct maker *maker, size_t index, gs_error *error) {
     return code == GS_OK ? add_edges(maker, run, index, added, error) : code;
 }
 
-/* The times of a run are limited. A trace that spans more than eleven days has times of different clocks. */
+#define MOST_NS ((int64_t)1000000000 * 1000000) /* the times of a run are limited */
+
+/* A trace that spans more than eleven days has times of different clocks. */
 static gs_code check_span(const gs_collection *collection, int64_t zero_ns, gs_error *error) {
-    static const int64_t most_ns = (int64_t)1000000000 * 1000000;
     for (size_t i = 0; i < collection->traced.count; i++) {
         const gs_traced *traced = &collection->traced.data[i];
-        if (traced->end_ns - zero_ns > most_ns || traced->at_ns - zero_ns > most_ns)
+        if (traced->end_ns - zero_ns > MOST_NS || traced->at_ns - zero_ns > MOST_NS)
             return gs_fail(error, GS_E_FORMAT, "the times of the trace are more than eleven days apart");
     }
     return GS_OK;
@@ -503,6 +510,18 @@ static int64_t earliest_start(const gs_collection *collection) {
     for (size_t i = 0; i < collection->traced.count; i++)
         zero_ns = gs_min(zero_ns, collection->traced.data[i].start_ns);
     return zero_ns;
+}
+
+/* The named ranges, without those that ended before the first operation. */
+static gs_code add_ranges(const struct maker *maker, gs_run *run, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < maker->collection->ranges.count && code == GS_OK; i++) {
+        const gs_traced_range *range = &maker->collection->ranges.data[i];
+        int64_t from_ns = gs_max(0, range->from_ns - maker->zero_ns), to_ns = range->to_ns - maker->zero_ns;
+        if (to_ns > from_ns && to_ns <= MOST_NS)
+            code = gs_run_add_range(run, range->name, from_ns, to_ns, error);
+    }
+    return code;
 }
 
 gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error) {
@@ -522,7 +541,9 @@ gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *
             maker.next_dependence++;
     }
     free(maker.dependences.data);
-    for (size_t i = maker.first_run; i < imported->count && code == GS_OK; i++)
+    for (size_t i = maker.first_run; i < imported->count && code == GS_OK; i++) {
         imported->data[i]->has_ended = true;
+        code = add_ranges(&maker, imported->data[i], error);
+    }
     return code;
 }

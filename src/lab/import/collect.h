@@ -72,6 +72,12 @@ typedef struct gs_traced_wait {
     int32_t waits, records; /* numbers of streams */
 } gs_traced_wait;
 
+/* A range that the program named, in the time of the host. */
+typedef struct gs_traced_range {
+    const char *name; /* kept with gs_collect_name */
+    int64_t from_ns, to_ns;
+} gs_traced_range;
+
 typedef struct gs_traced_gpu {
     int64_t device;
     char *name;
@@ -101,6 +107,10 @@ typedef struct gs_collection {
         gs_traced_wait *data;
         size_t count, capacity;
     } waits;
+    struct {
+        gs_traced_range *data;
+        size_t count, capacity;
+    } ranges;
     struct {
         gs_traced_gpu *data;
         size_t count, capacity;
@@ -139,6 +149,7 @@ static inline int64_t gs_collect_time(int64_t nanoseconds) {
 gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_traced traced,
                        gs_error *error);
 gs_code gs_collect_add_call(gs_collection *collection, uint64_t call, int64_t at_ns, gs_error *error);
+gs_code gs_collect_add_range(gs_collection *collection, const gs_traced_range *range, gs_error *error);
 gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wait, gs_error *error);
 /* Takes ownership of the name, even if it fails. */
 gs_code gs_collect_add_gpu(gs_collection *collection, gs_traced_gpu gpu, gs_error *error);

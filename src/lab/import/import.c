@@ -59,8 +59,12 @@ static void put_unknown_gpu(const gs_collection *collection, const gs_run *run, 
         gs_gpu *nearest = gpu->device == run->origin.device ? gs_nearest_gpu(gpu) : NULL;
         if (!nearest)
             continue;
-        gs_text_add(notes, "%s: no description of GPU %lld (%s); the nearest is %s: predict with --gpu %s\n", file,
-                    (long long)gpu->device, run->origin.gpu_name, nearest->name, nearest->name);
+        if (strncmp(gpu->name, "AMD", 3) == 0)
+            gs_text_add(notes, "%s: GPU %lld (%s) is not of NVIDIA: there is no description that is near\n", file,
+                        (long long)gpu->device, run->origin.gpu_name);
+        else
+            gs_text_add(notes, "%s: no description of GPU %lld (%s); the nearest is %s: predict with --gpu %s\n", file,
+                        (long long)gpu->device, run->origin.gpu_name, nearest->name, nearest->name);
         gs_gpu_free(nearest);
         return;
     }

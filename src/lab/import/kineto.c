@@ -2,9 +2,10 @@
  * kineto.c: traces of the PyTorch profiler (Kineto), which are in Chrome's JSON format.
  *
  * A trace is one object with a list of events, "traceEvents", or that list alone. The category of an event gives its
- * kind: work of the GPU ("kernel", "gpu_memcpy", "gpu_memset"), a call of the host ("cuda_runtime", "cuda_driver"), or
- * a wait ("cuda_sync", only in traces made with enable_cuda_sync_events). All other events, most of a trace, are
- * skipped. Keys may come in any order, but "cat" is near the beginning, so that the rest need not be read.
+ * kind: work of the GPU ("kernel", "gpu_memcpy", "gpu_memset"), a call of the host ("cuda_runtime", "cuda_driver"), a
+ * range that the program named ("user_annotation"), or a wait ("cuda_sync", only in traces made with
+ * enable_cuda_sync_events). All other events, most of a trace, are skipped. Keys may come in any order, but "cat" is
+ * near the beginning, so that the rest need not be read.
  *
  * Times are microseconds with three decimals, since "baseTimeNanoseconds" or, in older traces, since 1970.
  */
@@ -13,7 +14,7 @@
 
 #include <stdlib.h>
 
-typedef enum category { UNKNOWN, OTHER, KERNEL, MEMCPY, MEMSET, CALL, SYNC } category;
+typedef enum category { UNKNOWN, OTHER, KERNEL, MEMCPY, MEMSET, CALL, SYNC, RANGE } category;
 
 /* The event being read. */
 struct event {
@@ -39,9 +40,9 @@ static category category_of(const char *word) {
     static const struct {
         const char *word;
         category category;
-    } known[] = {{"kernel", KERNEL},    {"gpu_memcpy", MEMCPY}, {"gpu_memset", MEMSET}, {"cuda_runtime", CALL},
-                 {"cuda_driver", CALL}, {"cuda_sync", SYNC},    {"Kernel", KERNEL},     {"Memcpy", MEMCPY},
-                 {"Memset", MEMSET},    {"Runtime", CALL}};
+    } known[] = {{"kernel", KERNEL},    {"gpu_memcpy", MEMCPY}, {"gpu_memset", MEMSET},    {"cuda_runtime", CALL},
+                 {"cuda_driver", CALL}, {"cuda_sync", SYNC},    {"Kernel", KERNEL},        {"Memcpy", MEMCPY},
+                 {"Memset", MEMSET},    {"Runtime", CALL},      {"user_annotation", RANGE}};
     for (size_t i = 0; i < GS_COUNT(known); i++)
         if (strcmp(word, known[i].word) == 0)
             return known[i].category;
@@ -272,6 +273,19 @@ static gs_code add_call(struct reading *reading) {
                                reading->error);
 }
 
+/* A range that the program named. One without a name or times says nothing. */
+static gs_code add_range(struct reading *reading) {
+    const struct event *event = &reading->event;
+    const gs_trace_fields needed = FIELD(START) | FIELD(END) | FIELD(NAME);
+    if ((event->given & needed) != needed)
+        return GS_OK;
+    gs_traced_range range = {.name = gs_collect_name(reading->collection, event->name.data),
+                             .from_ns = event->start_ns,
+                             .to_ns = gs_collect_time(event->start_ns) + gs_collect_time(event->duration_ns)};
+    return range.name ? gs_collect_add_range(reading->collection, &range, reading->error)
+                      : gs_fail_memory(reading->error);
+}
+
 static gs_code add_event(struct reading *reading) {
     const struct event *event = &reading->event;
     switch (event->category) {
@@ -283,6 +297,8 @@ static gs_code add_event(struct reading *reading) {
         return add_call(reading);
     case SYNC:
         return add_wait(reading);
+    case RANGE:
+        return add_range(reading);
     case UNKNOWN:
     case OTHER:
         break;
@@ -390,6 +406,13 @@ static bool read_gpus(struct reading *reading) {
     return scan->code == GS_OK;
 }
 
+static bool check_schema(gs_scan *scan) {
+    if (!gs_scan_string(scan))
+        return false;
+    return strncmp(scan->string.data, "gridsmith.", 10) != 0 ||
+           gs_scan_fail(scan, GS_E_FORMAT, "a file of Gridsmith needs no import");
+}
+
 static bool read_object(struct reading *reading, bool *has_events) {
     gs_scan *scan = &reading->scan;
     if (!gs_scan_enter(scan, '{'))
@@ -403,8 +426,8 @@ static bool read_object(struct reading *reading, bool *has_events) {
             is_read = read_gpus(reading);
         else if (gs_scan_is(scan, "baseTimeNanoseconds") && strchr("0123456789", gs_scan_peek(scan)))
             is_read = gs_scan_int(scan, &reading->collection->unix_ns);
-        else if (gs_scan_is(scan, "schema"))
-            return gs_scan_fail(scan, GS_E_FORMAT, "a file of Gridsmith needs no import");
+        else if (gs_scan_is(scan, "schema") && gs_scan_peek(scan) == '"')
+            is_read = check_schema(scan);
         else
             is_read = gs_scan_skip(scan);
         if (!is_read)

@@ -434,6 +434,21 @@ static gs_code call_row(struct database *database, sqlite3_stmt *row) {
     return code == GS_OK ? gs_collect_add_call(database->collection, call, number_at(row, 0), database->error) : code;
 }
 
+/* ---- named ranges ---- */
+
+static const table_column range_columns[] = {{{"start"}}, {{"end"}}, {{"text"}}, {{"textId"}}};
+
+/* Marks have no end, and categories and domains have no times. */
+static gs_code range_row(struct database *database, sqlite3_stmt *row) {
+    gs_traced_range range = {.from_ns = number_at(row, 0), .to_ns = number_at(row, 1)};
+    if (!is_number(row, 0) || !is_number(row, 1))
+        return GS_OK;
+    gs_code code = read_name(database, row, 2, &range.name);
+    if (code == GS_OK && !range.name)
+        code = read_name(database, row, 3, &range.name);
+    return code == GS_OK && range.name ? gs_collect_add_range(database->collection, &range, database->error) : code;
+}
+
 /* ---- waits ---- */
 
 /* A stream waits for the record of an event with the same eventSyncId; without that column, for the latest record of
@@ -557,6 +572,7 @@ static const struct table other_tables[] = {
     TABLE(KIND("RUNTIME"), call_columns, call_row),
     TABLE(KIND("DRIVER"), call_columns, call_row),
     TABLE(KIND("GRAPH_TRACE"), graph_columns, graph_row),
+    TABLE("NVTX_EVENTS", range_columns, range_row),
     TABLE("TARGET_INFO_GPU", gpu_columns, gpu_row),
     TABLE("TARGET_INFO_SESSION_START_TIME", start_columns, start_row),
 };

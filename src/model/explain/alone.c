@@ -1,5 +1,5 @@
 /*
- * alone.c: how long the launches of a recording take alone, and how much of the GPU they fill.
+ * alone.c: how long the launches of a recording take alone.
  *
  * The time of a launch that ran beside others contains what these did to it. If the same kernel with the same shape
  * also ran alone, the median of those times is taken instead; otherwise the time is taken as it is.
@@ -30,9 +30,9 @@ static int64_t median_alone(const gs_run *run, const gs_timeline *played, const 
     return alone ? times[alone / 2] : 0;
 }
 
-gs_alone *gs_alone_of(const gs_run *run, const gs_timeline *played, gs_error *error) {
+int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, gs_error *error) {
     size_t count = run->launches.count;
-    gs_alone *all = malloc((count + 1) * sizeof *all);
+    int64_t *all = malloc((count + 1) * sizeof *all);
     struct alike *alike = malloc((count + 1) * sizeof *alike);
     int64_t *times = malloc((count + 1) * sizeof *times);
     bool done = all && alike && times;
@@ -48,7 +48,7 @@ gs_alone *gs_alone_of(const gs_run *run, const gs_timeline *played, gs_error *er
             const gs_operation *operation = &played->operations[alike[i].launch];
             int64_t measured_ns = gs_measured_ns(&run->launches.data[alike[i].launch].issue);
             bool is_taken = operation->is_shared && median_ns && measured_ns;
-            all[alike[i].launch] = (gs_alone){is_taken ? median_ns : measured_ns, operation->share};
+            all[alike[i].launch] = is_taken ? median_ns : measured_ns;
         }
     }
     free(alike);

@@ -9,6 +9,9 @@
  *   order=PATTERN:first what matches is issued directly after the last operation that it waits for
  *   priority=PATTERN:N  what matches is launched with this priority
  *   sms=N               all launches are in a green context of N SMs
+ *   sms=PATTERN:N       what matches is, and all else is in one of the other SMs
+ *   blocks=PATTERN:N    what matches has N blocks for the same work; full: as many as fill whole waves
+ *   registers=PATTERN:N, carveout=PATTERN:N
  *
  * Whether operations are independent is not in a recording: who asks for other streams says that they are.
  */
@@ -44,6 +47,20 @@ static void plan_host(const gs_run *run, gs_plan *plan) {
             before_ns = issue->at_ns;
         if (gs_measured_ns(issue))
             end_ns = gs_max(end_ns, issue->end_ns);
+    }
+}
+
+/* A part that is not steps begins where the GPU may still have had work: what the host issued before its first start
+   was there in time. */
+static void plan_backlog(const gs_recorded_program *program, gs_plan *plan) {
+    const gs_issue *first = plan->count ? gs_run_issue(program->run, plan->data[0].operation) : NULL;
+    if (!first || first->at_ns == GS_NO_TIME || !gs_measured_ns(first))
+        return;
+    int64_t backlog_ns = gs_max(0, first->start_ns - first->at_ns - program->pace->latency_ns);
+    for (size_t i = 1; i < plan->count && backlog_ns; i++) {
+        int64_t taken_ns = gs_min(backlog_ns, plan->data[i].gap_ns);
+        plan->data[i].gap_ns -= taken_ns;
+        backlog_ns -= taken_ns;
     }
 }
 
@@ -126,11 +143,15 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
         plan->data[i] = (gs_issue_planned){.operation = operation,
                                            .step = part->period ? i / part->period : 0,
                                            .stream = stream_of(run, operation),
+                                           .blocks = -1,
+                                           .carveout_percent = -1,
                                            .joins = SIZE_MAX};
         if (operation < run->launches.count)
             plan->data[i].priority = run->launches.data[operation].priority;
     }
     plan_host(run, plan);
+    if (!part->period)
+        plan_backlog(program, plan);
     forget_rare_waits(plan, part->period);
     adjust_host(program, plan);
     return GS_OK;
@@ -285,10 +306,40 @@ static void put_first(const gs_run *run, gs_plan *plan) {
     }
 }
 
-static void set_priority(gs_plan *plan, int32_t priority) {
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->data[i].is_chosen)
-            plan->data[i].priority = priority;
+/* Sets a number of what was chosen. */
+static void set_chosen(gs_plan *plan, gs_program_change_kind kind, int32_t number) {
+    for (size_t i = 0; i < plan->count; i++) {
+        gs_issue_planned *planned = &plan->data[i];
+        if (!planned->is_chosen)
+            continue;
+        switch (kind) {
+        case GS_CHANGE_PRIORITY:
+            planned->priority = number;
+            break;
+        case GS_CHANGE_BLOCKS:
+            planned->blocks = number;
+            break;
+        case GS_CHANGE_REGISTERS:
+            planned->registers = number;
+            break;
+        case GS_CHANGE_CARVEOUT:
+            planned->carveout_percent = number;
+            break;
+        default:
+            planned->is_apart = true;
+        }
+    }
+}
+
+static gs_code change_sms(const gs_recorded_program *program, const gs_program_change *change, gs_plan *plan,
+                          gs_error *error) {
+    int32_t most = program->gpu->sms - (*change->patterns ? 1 : 0);
+    if (change->number > most)
+        return gs_fail(error, GS_E_USAGE, "%.60s: the GPU has %d SMs", change->words, program->gpu->sms);
+    plan->sms = change->number;
+    plan->is_parted = *change->patterns;
+    set_chosen(plan, change->kind, 0);
+    return GS_OK;
 }
 
 gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_change *change, gs_plan *plan,
@@ -309,15 +360,22 @@ gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_chan
         return change->number ? turn_streams(plan, change->number, error) : part_streams(plan, error);
     case GS_CHANGE_ORDER:
         put_first(program->run, plan);
+        plan->is_reordered = true;
         break;
     case GS_CHANGE_PRIORITY:
-        set_priority(plan, change->number);
+        plan->is_reordered = true;
+        set_chosen(plan, change->kind, change->number);
+        break;
+    case GS_CHANGE_BLOCKS:
+        plan->has_blocks = true;
+        set_chosen(plan, change->kind, change->number);
+        break;
+    case GS_CHANGE_REGISTERS:
+    case GS_CHANGE_CARVEOUT:
+        set_chosen(plan, change->kind, change->number);
         break;
     case GS_CHANGE_SMS:
-        plan->sms = change->number;
-        if (plan->sms > program->gpu->sms)
-            return gs_fail(error, GS_E_USAGE, "sms=%d: the GPU has %d SMs", plan->sms, program->gpu->sms);
-        break;
+        return change_sms(program, change, plan, error);
     default:
         break;
     }

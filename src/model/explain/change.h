@@ -18,7 +18,11 @@ typedef struct gs_issue_planned {
     bool is_chosen;     /* by the patterns of a change */
     const char *stream; /* NULL: a stream of its own */
     int32_t priority;
-    size_t joins; /* the number in the plan of another one that it waits for; SIZE_MAX: none */
+    int32_t blocks;           /* -1: as recorded; 0: as many as fill whole waves */
+    int32_t registers;        /* 0: as recorded */
+    int32_t carveout_percent; /* -1: as recorded */
+    bool is_apart;            /* in the green context, where others are in the rest */
+    size_t joins;             /* the number in the plan of another one that it waits for; SIZE_MAX: none */
 } gs_issue_planned;
 
 typedef struct gs_plan {
@@ -28,10 +32,13 @@ typedef struct gs_plan {
     gs_strings strings; /* names of streams */
     const gs_gpu *gpu;  /* another one; NULL: that of the recording */
     int32_t sms;        /* of a green context; 0: all */
-    double slower;      /* how many times as long launches take that fill the GPU; 0: as long */
+    bool is_parted;     /* others than those that are apart have a green context of the rest */
+    bool has_blocks;    /* some launches have another number of blocks */
+    bool keeps_times;   /* they take as long as before: something else than SMs limits them */
     bool is_never_late;
-    bool is_beside; /* operations may run side by side that did not before */
-    bool is_turned; /* and steps do */
+    bool is_beside;    /* operations may run side by side that did not before */
+    bool is_turned;    /* and steps do */
+    bool is_reordered; /* others are served first: by order or priority */
 } gs_plan;
 
 /* Launches and copies are alike if these are equal. */

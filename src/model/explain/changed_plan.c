@@ -98,14 +98,14 @@ struct making {
     gs_run *run;
     size_t *places;  /* by operation of the recording: its number in the plan; SIZE_MAX: it is not in it */
     gs_edge *edges;  /* by number in the plan: an edge to it */
-    int32_t green;   /* the new green context; -1: none */
+    int32_t green;   /* the new green context; the next one has the other SMs; -1: none */
     int64_t from_ns; /* the time of the recording at which the plan begins */
 };
 
-/* A green context of the SMs with the lowest numbers. */
-static gs_code add_green(struct making *making, gs_error *error) {
+/* A green context of the SMs from `first` to before `last`. */
+static gs_code add_green(struct making *making, int32_t first, int32_t last, gs_error *error) {
     gs_green_contexts *contexts = &making->run->green_contexts;
-    int32_t sms = making->plan->sms, before = contexts->count ? contexts->ends[contexts->count - 1] : 0;
+    int32_t sms = last - first, before = contexts->count ? contexts->ends[contexts->count - 1] : 0;
     int16_t *more = realloc(contexts->sms, (size_t)(before + sms) * sizeof *more);
     if (more)
         contexts->sms = more;
@@ -115,10 +115,19 @@ static gs_code add_green(struct making *making, gs_error *error) {
     if (!more || !ends)
         return gs_fail_memory(error);
     for (int32_t i = 0; i < sms; i++)
-        contexts->sms[before + i] = (int16_t)i;
-    contexts->ends[contexts->count] = before + sms;
-    making->green = contexts->count++;
+        contexts->sms[before + i] = (int16_t)(first + i);
+    contexts->ends[contexts->count++] = before + sms;
     return GS_OK;
+}
+
+/* Those with the lowest numbers, and if others are apart from them the rest. */
+static gs_code add_greens(struct making *making, gs_error *error) {
+    const gs_plan *plan = making->plan;
+    if (!plan->sms)
+        return GS_OK;
+    making->green = making->run->green_contexts.count;
+    gs_code code = add_green(making, 0, plan->sms, error);
+    return code == GS_OK && plan->is_parted ? add_green(making, plan->sms, making->program->gpu->sms, error) : code;
 }
 
 static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, gs_error *error) {
@@ -148,13 +157,37 @@ static void set_times(const struct making *making, const gs_issue_planned *plann
     issue->end_ns -= making->from_ns;
 }
 
-/* How long the launch takes: alone, and with fewer SMs. */
+/* How long the launch takes: alone, and with the clock of the GPU without a recorder. */
 static void set_duration(const struct making *making, size_t launch, gs_issue *issue) {
-    const gs_alone *alone = making->program->alone ? &making->program->alone[launch] : NULL;
-    if (!alone || !alone->ns)
+    const gs_recorded_program *program = making->program;
+    int64_t alone_ns = program->alone ? program->alone[launch] : 0;
+    if (alone_ns)
+        issue->end_ns = issue->start_ns + (int64_t)((double)alone_ns * (program->slower > 0 ? program->slower : 1));
+}
+
+/* The same work by another number of blocks: a block takes as much longer as there are fewer. */
+static void change_blocks(const struct making *making, const gs_issue_planned *planned, gs_launch *launch) {
+    int64_t capacity, blocks = planned->blocks, cluster = gs_max(1, launch->cluster);
+    if (gs_launch_capacity(making->program->recorded_on, launch, &capacity, NULL) != GS_OK)
         return;
-    double slower = making->plan->slower * (alone->share < 1 ? alone->share : 1);
-    issue->end_ns = issue->start_ns + (slower > 1 ? (int64_t)((double)alone->ns * slower) : alone->ns);
+    if (!blocks) /* full waves; one that is not full once stays as it is */
+        blocks = launch->blocks < capacity ? launch->blocks : launch->blocks / capacity * capacity;
+    blocks = gs_divide_up(blocks, cluster) * cluster;
+    double work = (double)launch->blocks / (double)blocks;
+    double waves = (double)gs_divide_up(blocks, capacity) / (double)gs_divide_up(launch->blocks, capacity);
+    if (!making->plan->keeps_times && gs_measured_ns(&launch->issue))
+        launch->issue.end_ns =
+            launch->issue.start_ns + gs_max(1, (int64_t)((double)gs_measured_ns(&launch->issue) * work * waves));
+    launch->blocks = blocks;
+}
+
+static void change_shape(const struct making *making, const gs_issue_planned *planned, gs_launch *launch) {
+    if (planned->blocks >= 0)
+        change_blocks(making, planned, launch);
+    if (planned->registers)
+        launch->shape.registers = planned->registers;
+    if (planned->carveout_percent >= 0)
+        launch->shape.carveout_percent = planned->carveout_percent;
 }
 
 static gs_code add_launch(struct making *making, size_t number, gs_error *error) {
@@ -165,13 +198,14 @@ static gs_code add_launch(struct making *making, size_t number, gs_error *error)
     launch.stream_is_number = false;
     launch.priority = planned->priority;
     set_times(making, planned, &launch.issue);
+    set_duration(making, planned->operation, &launch.issue);
+    change_shape(making, planned, &launch);
     if (making->plan->gpu)
         fit_launch(making->plan->gpu, &launch);
     if (making->green >= 0) {
-        facts.green_context = making->green;
+        facts.green_context = making->green + (making->plan->is_parted && !planned->is_apart);
         launch.issue.facts = &facts;
     }
-    set_duration(making, planned->operation, &launch.issue);
     gs_run *run = making->run;
     making->edges[number] = (gs_edge){.number = (uint32_t)run->launches.count, .when = GS_AT_END};
     gs_code code = gs_run_copy_launch(run, &launch, error);
@@ -189,6 +223,35 @@ static gs_code add_copy(struct making *making, size_t number, gs_error *error) {
     making->edges[number] = (gs_edge){.number = (uint32_t)run->copies.count, .is_copy = true, .when = GS_AT_END};
     gs_code code = gs_run_add_copy(run, &copy, error);
     return code == GS_OK ? add_edges(making, number, &run->copies.data[run->copies.count - 1].issue, error) : code;
+}
+
+/* The first in the plan that was issued at a time of the recording or later. */
+static size_t planned_from(const struct making *making, int64_t ns) {
+    size_t low = 0, high = making->plan->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gs_run_issue(making->program->run, making->plan->data[middle].operation)->at_ns < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The named ranges, from the first that is issued in each to what comes after it. In another order they are no ranges.
+ */
+static gs_code add_ranges(struct making *making, gs_error *error) {
+    const gs_named_ranges *ranges = &making->program->run->ranges;
+    const gs_plan *plan = making->plan;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < ranges->count && !plan->is_reordered && code == GS_OK; i++) {
+        size_t first = planned_from(making, ranges->data[i].from_ns),
+               last = planned_from(making, ranges->data[i].to_ns);
+        if (first < last)
+            code = gs_run_add_range(making->run, ranges->data[i].name, plan->data[first].at_ns,
+                                    plan->data[last < plan->count ? last : last - 1].at_ns, error);
+    }
+    return code;
 }
 
 /* What is taken from the recording as a whole cannot be found in a part with changes. */
@@ -215,7 +278,7 @@ static gs_code make_run(struct making *making, gs_error *error) {
         const gs_issue *first = gs_run_issue(from, making->plan->data[0].operation);
         making->from_ns = first->at_ns != GS_NO_TIME ? first->at_ns : making->program->part->from_ns;
     }
-    gs_code code = making->plan->sms ? add_green(making, error) : GS_OK;
+    gs_code code = add_greens(making, error);
     for (size_t i = 0; i < operations; i++)
         making->places[i] = SIZE_MAX;
     for (size_t i = 0; i < making->plan->count && code == GS_OK; i++) {
@@ -223,7 +286,7 @@ static gs_code make_run(struct making *making, gs_error *error) {
         making->places[operation] = i;
         code = operation < from->launches.count ? add_launch(making, i, error) : add_copy(making, i, error);
     }
-    return code;
+    return code == GS_OK ? add_ranges(making, error) : code;
 }
 
 gs_run *gs_plan_run(const gs_recorded_program *program, const gs_plan *plan, size_t *numbers, gs_error *error) {

@@ -1,7 +1,9 @@
 /*
  * explain.h: what limits a recorded program, and what would help.
  *
- *   steps.c          the part of a recording that is looked at: the steps that repeat, or a range of time
+ *   chosen_part.c    the part of a recording that is looked at
+ *   steps.c          the steps of a program that repeat
+ *   ranges.c         the ranges that a program names: the part of one, and the time of each
  *   account.c        how much of that time the GPU was busy, and what it waited for in the rest
  *   kernel_rows.c    the kernels by time: waves, occupancy, waits
  *   alone.c          how long launches take alone
@@ -36,17 +38,56 @@ void gs_sequence_clear(gs_sequence *order);
 typedef struct gs_part {
     size_t first, last, period;
     int64_t from_ns, to_ns;
+    size_t ranges, range; /* it is the range of this number, from 1, of those of a name; 0: steps, or not by a name */
+    bool is_inside;       /* the steps are inside one step of the profiler: parts of it, such as layers */
 } gs_part;
 
 static inline size_t gs_part_steps(const gs_part *part) {
     return part->period ? (part->last - part->first) / part->period : 0;
 }
 
-/* Finds the steps that repeat, without those at the beginning that are slower. If there are none, the part is all. */
+/* Finds the steps that repeat, without those at the beginning that are slower. If there are none, or they are a small
+   part of the program, it is a step of the PyTorch profiler, or all. */
 gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
 
-/* A part by words: "all", "steps=A-B" of the steps that repeat, "ms=A-B" since the start of the recording. */
+/* A part by words: "all", "steps=A-B" of the steps that repeat, "ms=A-B" since the start of the recording, "nvtx=NAME"
+   for a range that the program named. */
 gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error);
+
+/* The part that a named range is: "NAME" or "NAME:3". If ranges of the name follow each other and are alike, they are
+   steps; otherwise it is the one with the number, or the one of median length. GS_E_USAGE: there is none. */
+gs_code gs_part_of_range(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
+                         gs_error *error);
+
+/* Sets `*is_inside` to whether two steps of a part are inside one range of a name. */
+gs_code gs_part_is_inside(const gs_run *run, const gs_sequence *order, const char *name, const gs_part *part,
+                          bool *is_inside, gs_error *error);
+
+/* The steps that repeat, without those at the beginning that are slower; `period` 0: there are none. */
+gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
+
+/* Sets the times of a part: from its first start to its last end; or to the start of the step after it. */
+void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *part);
+void gs_part_set_next(const gs_run *run, const gs_sequence *order, gs_part *part);
+
+/* Leaves the last step out, as nobody knows when the next one would have started; and sets the times. */
+void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part);
+
+/* The ranges of a name in which launches of a part were issued. */
+typedef struct gs_range_row {
+    const char *name; /* `length` letters of it */
+    int length;
+    int64_t ranges, launches, host_ns, kernel_ns;
+} gs_range_row;
+
+typedef struct gs_range_rows {
+    gs_range_row *data; /* the longest time of kernels first */
+    size_t count, capacity;
+} gs_range_rows;
+
+/* The caller frees data. */
+gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_part *part, gs_range_rows *rows,
+                         gs_error *error);
 
 /* ---- the account ---- */
 
@@ -72,7 +113,7 @@ typedef struct gs_time_account {
     int64_t copies, memsets;
 } gs_time_account;
 
-/* `played`: the timeline of the run, for its pace and how much of the GPU launches take. */
+/* `played`: a timeline of the run, for its pace and how much of the GPU launches take. It need not be played. */
 gs_code gs_time_account_of(const gs_run *run, const gs_sequence *order, const gs_part *part, const gs_timeline *played,
                            gs_time_account *account, gs_error *error);
 
@@ -89,6 +130,8 @@ typedef struct gs_kernel_row {
     int64_t waits;    /* launches that waited for something else than the kernel before them in their stream */
     int64_t wait_ns;  /* the sum of the most frequent reason */
     gs_reason reason; /* that one */
+    size_t behind;    /* the launch that the longest such wait was for; SIZE_MAX: none */
+    gs_lack lack;     /* what it lacked then */
 } gs_kernel_row;
 
 typedef struct gs_kernel_rows {
@@ -109,14 +152,17 @@ typedef enum gs_program_change_kind {
     GS_CHANGE_STREAMS,  /* steps on several streams in turn; or some operations on a stream of their own */
     GS_CHANGE_ORDER,    /* some operations are issued as early as possible */
     GS_CHANGE_PRIORITY, /* of some launches */
-    GS_CHANGE_SMS,      /* a green context with so many SMs */
-    GS_CHANGE_GPU       /* another GPU */
+    GS_CHANGE_SMS,    /* a green context with so many SMs: for all, or for some launches, and the rest for the others */
+    GS_CHANGE_BLOCKS, /* of some launches, which do the same work */
+    GS_CHANGE_REGISTERS, /* per thread, of some launches */
+    GS_CHANGE_CARVEOUT,  /* of some launches, in percent */
+    GS_CHANGE_GPU        /* another GPU */
 } gs_program_change_kind;
 
 typedef struct gs_program_change {
     gs_program_change_kind kind;
     double factor;      /* HOST: how many times as fast; 0: never late */
-    int32_t number;     /* STREAMS, PRIORITY, SMS; 0: by patterns */
+    int32_t number;     /* STREAMS: 0: by patterns; PRIORITY, SMS, BLOCKS (0: full waves), REGISTERS, CARVEOUT */
     char patterns[200]; /* of kernels, as of a shell, separated by +; "copy" and "memset" are copies and memsets */
     char words[240];    /* as it was given */
 } gs_program_change;
@@ -131,20 +177,16 @@ typedef struct gs_what_if {
 } gs_what_if;
 
 /* "graph", "host=never-late", "host=2x", "streams=2", "streams=*softmax*+copy", "order=*nccl*:first",
-   "priority=*nccl*:-1", "sms=112", "gpu=a100", or several of these, separated by commas. */
+   "priority=*nccl*:-1", "sms=112", "sms=*nccl*:16", "blocks=*gemm*:116", "blocks=*gemm*:full", "registers=*gemm*:64",
+   "carveout=*copy*:100", "gpu=a100", or several of these, separated by commas. */
 gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error);
 
 /* The name after "gpu=", or NULL: whoever reads opens it, and sets `gpu`. */
 const char *gs_what_if_gpu(const gs_what_if *what_if);
 
-/* What is known of a launch alone. */
-typedef struct gs_alone {
-    int64_t ns;   /* how long it takes; 0: not known */
-    double share; /* of the GPU: see gs_operation */
-} gs_alone;
-
-/* By launch. `played`: the timeline of the run. The caller frees it. NULL: out of memory. */
-gs_alone *gs_alone_of(const gs_run *run, const gs_timeline *played, gs_error *error);
+/* By launch: how long it takes alone; 0: not known. `played`: the timeline of the run. The caller frees it. NULL: out
+   of memory. */
+int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, gs_error *error);
 
 /* A program and its GPU, as it was recorded. */
 typedef struct gs_recorded_program {
@@ -154,7 +196,8 @@ typedef struct gs_recorded_program {
     const gs_part *part;
     const gs_pace *pace;
     const gs_short_names *names; /* patterns match these too; or NULL */
-    const gs_alone *alone;       /* by launch; NULL: launches take as long as measured */
+    const int64_t *alone;        /* by launch: see gs_alone_times; NULL: launches take as long as measured */
+    double slower;               /* how many times as long they take without a recorder; 0: as long */
     bool is_host_bound;          /* the GPU waits for the host for more than a fifth of the time */
     int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
 } gs_recorded_program;
@@ -213,10 +256,12 @@ typedef struct gs_explained {
     gs_time_account account;
     gs_short_names names;
     gs_kernel_rows kernels;
+    gs_range_rows ranges;
     gs_overlap_account overlap;
     int64_t recorded_ns; /* a step; the part if nothing repeats */
     int64_t step_ns;     /* the same without a recorder, if that is known */
     int64_t played_ns;   /* the same, played without a change */
+    bool is_unlike;      /* that differs so much from step_ns that no change can be judged: there is no advice */
     double loss;         /* see gs_outcome */
     gs_advices advices;
     gs_outcome *outcomes; /* of the what-ifs that were asked for */

@@ -23,32 +23,46 @@ static gs_code check_measured(const gs_run *run, gs_error *error) {
 }
 
 /* What is taken from the recording as it is. */
-static gs_code look_at_recording(const gs_recorded_program *program, gs_explained *explained, gs_alone **alone,
+static gs_code look_at_recording(const gs_recorded_program *program, gs_explained *explained, int64_t **alone,
                                  gs_error *error) {
-    gs_timeline played = {0}, followed = {0};
+    gs_timeline prepared = {0}, followed = {0};
     const gs_run *run = program->run;
-    gs_code code = gs_timeline_play(program->recorded_on, program->recorded_on, run, program->pace, &played, error);
+    gs_code code = gs_timeline_prepare(program->recorded_on, run, program->pace, &prepared, error);
     if (code == GS_OK)
-        code = gs_timeline_follow(program->recorded_on, run, &played, &followed, error);
+        code = gs_timeline_follow(program->recorded_on, run, &prepared, &followed, error);
     if (code == GS_OK)
-        code = gs_time_account_of(run, program->order, program->part, &played, &explained->account, error);
+        code = gs_time_account_of(run, program->order, program->part, &prepared, &explained->account, error);
     if (code == GS_OK)
         code = gs_kernel_rows_of(program->recorded_on, run, program->order, program->part, &followed, &explained->names,
                                  &explained->kernels, error);
+    if (code == GS_OK)
+        code = gs_range_rows_of(run, program->order, program->part, &explained->ranges, error);
     if (code == GS_OK) {
-        *alone = gs_alone_of(run, &played, error);
+        *alone = gs_alone_times(run, &prepared, error);
         code = *alone ? GS_OK : GS_E_MEMORY;
     }
-    gs_timeline_clear(&played);
+    gs_timeline_clear(&prepared);
     gs_timeline_clear(&followed);
     return code;
 }
 
-static gs_code try_all(const gs_recorded_program *program, const gs_explain_options *options, gs_explained *explained,
+/* The program without a change. Where the GPU is the limit, and a step without a recorder takes another time than it is
+   played in, the clock of the GPU was another: kernels take as much longer or shorter as the step. */
+static gs_code try_base(gs_recorded_program *program, gs_outcome *base, gs_error *error) {
+    gs_code code = gs_try(program, NULL, NULL, base, error);
+    bool is_alone = base->saved_ns * 50 < base->least_ns;
+    double slower = base->least_ns > 0 ? (double)program->step_ns / (double)base->least_ns : 0;
+    if (code != GS_OK || program->is_host_bound || !is_alone || slower < 0.8 || slower > 1.25)
+        return code;
+    program->slower = slower;
+    return gs_try(program, NULL, NULL, base, error);
+}
+
+static gs_code try_all(gs_recorded_program *program, const gs_explain_options *options, gs_explained *explained,
                        gs_error *error) {
     gs_what_if never_late;
     gs_outcome base, ahead;
-    gs_code code = gs_try(program, NULL, NULL, &base, error);
+    gs_code code = try_base(program, &base, error);
     if (code == GS_OK)
         code = gs_what_if_read("host=never-late", &never_late, error);
     if (code == GS_OK)
@@ -59,6 +73,7 @@ static gs_code try_all(const gs_recorded_program *program, const gs_explain_opti
     int64_t steps = (int64_t)gs_max_u64(1, gs_part_steps(program->part));
     gs_outcome_learn(&base, explained->step_ns);
     explained->played_ns = base.least_ns;
+    explained->is_unlike = llabs(base.least_ns - explained->step_ns) > explained->step_ns / 4;
     explained->loss = base.loss;
     explained->overlap = (gs_overlap_account){gs_max(0, account->alone_ns - account->busy_ns) / steps,
                                               ahead.unscheduled_saved_ns, ahead.saved_ns};
@@ -68,7 +83,8 @@ static gs_code try_all(const gs_recorded_program *program, const gs_explain_opti
     for (size_t i = 0; i < options->what_if_count && code == GS_OK; i++)
         code = gs_try(program, &options->what_ifs[i], &base, &explained->outcomes[explained->outcome_count++], error);
     struct gs_adviser adviser = {program, &base, &explained->kernels, &explained->advices};
-    return code == GS_OK && options->has_advice ? gs_advise(&adviser, error) : code;
+    bool has_advice = options->has_advice && !explained->is_unlike;
+    return code == GS_OK && has_advice ? gs_advise(&adviser, error) : code;
 }
 
 static gs_code choose_part(const gs_run *run, const char *range, gs_sequence *order, gs_part *part, gs_error *error) {
@@ -105,7 +121,7 @@ gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_r
 gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
                    gs_explained *explained, gs_error *error) {
     *explained = (gs_explained){0};
-    gs_alone *alone = NULL;
+    int64_t *alone = NULL;
     gs_recorded_program program = {.gpu = gpu,
                                    .recorded_on = recorded_on,
                                    .run = run,
@@ -139,6 +155,7 @@ void gs_explained_clear(gs_explained *explained) {
     gs_sequence_clear(&explained->order);
     gs_short_names_clear(&explained->names);
     free(explained->kernels.data);
+    free(explained->ranges.data);
     free(explained->advices.data);
     free(explained->outcomes);
     *explained = (gs_explained){0};

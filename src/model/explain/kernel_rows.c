@@ -14,6 +14,7 @@
 struct sums {
     double waves, lost_ns;
     int64_t waits[GS_REASONS], wait_ns[GS_REASONS];
+    gs_wait longest[GS_REASONS];
 };
 
 struct table {
@@ -50,6 +51,8 @@ static void add_launch(const struct table *table, size_t row, const gs_launch *l
         if (is_worth_telling(waits[i].reason)) {
             sums->waits[waits[i].reason]++;
             sums->wait_ns[waits[i].reason] += waits[i].ns;
+            if (waits[i].ns > sums->longest[waits[i].reason].ns)
+                sums->longest[waits[i].reason] = waits[i];
             has_waited = true;
         }
     kernel->waits += has_waited;
@@ -64,6 +67,7 @@ static size_t row_of(struct table *table, const gs_launch *launch, const gs_shor
     gs_kernel_row kernel = {.kernel = launch->kernel,
                             .name = gs_short_name(names, launch->kernel),
                             .least_blocks = INT64_MAX,
+                            .behind = SIZE_MAX,
                             .limits = occupancy.limits};
     if (occupancy.warps_per_sm)
         kernel.occupancy = (double)occupancy.blocks * occupancy.warps_per_block / occupancy.warps_per_sm;
@@ -78,6 +82,8 @@ static void finish_row(gs_kernel_row *row, const struct sums *sums) {
         if (sums->wait_ns[reason] > row->wait_ns) {
             row->reason = reason;
             row->wait_ns = sums->wait_ns[reason];
+            row->behind = sums->longest[reason].behind;
+            row->lack = sums->longest[reason].lack;
         }
 }
 

@@ -9,8 +9,12 @@
  * part of the time that is saved by running side by side. If not, and a change lets kernels run side by side, the time
  * is an interval. Its lower end is what was played. At its upper end nothing is saved.
  *
- * With fewer SMs, a launch that fills the GPU takes between as much longer as there are fewer SMs, and as many more
- * waves as it has.
+ * What another order or priority gains depends on which blocks run on which SM side by side: if kernels slow each other
+ * down in the recording, nothing may be gained, and the interval goes up to the time without the change.
+ *
+ * With fewer SMs, a launch that fills the GPU takes between as long as with all, if memory limits it, and as many more
+ * waves as it has. The same holds for other numbers of blocks: each takes longer or shorter, or the launch takes as
+ * long as before. Kernels that are as large as the GPU have waves of their own inside, which a recording does not show.
  */
 #include "change.h"
 
@@ -123,9 +127,11 @@ static gs_code play_once(struct player *player, gs_error *error) {
     return code;
 }
 
-/* Plays the plan until the host goes on when the GPU has ended what it waits for. */
+/* Plays the plan until the host goes on when the GPU has ended what it waits for, or that hardly matters any more. */
 static gs_code play_plan(struct player *player, gs_error *error) {
     bool has_moved = true;
+    int64_t before_ns = 0;
+    int same = 0; /* rounds in a row in which the time hardly changed */
     gs_plan *plan = player->plan;
     player->numbers = malloc((plan->count + 1) * sizeof *player->numbers);
     player->ends_ns = malloc((plan->count + 1) * sizeof *player->ends_ns);
@@ -136,6 +142,9 @@ static gs_code play_plan(struct player *player, gs_error *error) {
         code = play_once(player, error);
         if (code == GS_OK)
             gs_plan_issue(plan, player->ends_ns, &has_moved);
+        same = llabs(player->played.step_ns - before_ns) > before_ns / 1000 ? 0 : same + 1;
+        has_moved = has_moved && same < 3;
+        before_ns = player->played.step_ns;
     }
     free(player->numbers);
     free(player->ends_ns);
@@ -184,14 +193,18 @@ static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *w
     return plan_steps(program, what_if, FEW_STEPS, plan, error);
 }
 
-/* What kernels that run side by side do to each other. */
-static void lose_time(const gs_outcome *base, bool is_beside, gs_outcome *outcome) {
-    if (base->loss >= 0) {
-        int64_t lost_ns = (int64_t)(base->loss * (double)outcome->saved_ns);
-        outcome->least_ns += lost_ns;
-        outcome->most_ns += lost_ns;
-    } else if (is_beside)
+/* The time of a step, with what kernels lose that run side by side as they did in `base`. */
+static int64_t time_with_loss(const gs_outcome *base, const struct played *played) {
+    bool is_known = base && base->loss >= 0;
+    return played->step_ns + (is_known ? (int64_t)(base->loss * (double)played->saved_ns) : 0);
+}
+
+/* What kernels may do to each other that the recording does not show. */
+static void widen_outcome(const gs_outcome *base, const gs_plan *plan, gs_outcome *outcome) {
+    if (base->loss < 0 && plan->is_beside)
         outcome->most_ns += gs_max(0, outcome->saved_ns - base->saved_ns);
+    if (plan->is_reordered && base->loss > 0)
+        outcome->most_ns = gs_max(outcome->most_ns, base->most_ns);
 }
 
 void gs_outcome_learn(gs_outcome *base, int64_t step_ns) {
@@ -214,21 +227,24 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
         return code;
     struct player player = {.program = program, .gpu = gpu, .plan = &plan}, wide = player;
     code = play_plan(&player, error);
-    *outcome = (gs_outcome){.least_ns = player.played.step_ns,
-                            .most_ns = player.played.step_ns,
+    int64_t step_ns = time_with_loss(base, &player.played);
+    *outcome = (gs_outcome){.least_ns = step_ns,
+                            .most_ns = step_ns,
                             .saved_ns = player.played.saved_ns,
                             .loss = -1,
                             .unscheduled_ns = player.unscheduled.step_ns,
                             .unscheduled_saved_ns = player.unscheduled.saved_ns};
-    if (code == GS_OK && plan.sms) {
-        plan.slower = (double)gpu->sms / (double)plan.sms;
+    if (code == GS_OK && (plan.sms || plan.has_blocks)) {
         plan.sms = 0;
+        plan.keeps_times = true;
         code = play_plan(&wide, error);
-        outcome->least_ns = gs_min(wide.played.step_ns, outcome->least_ns);
+        int64_t other_ns = time_with_loss(base, &wide.played);
+        outcome->least_ns = gs_min(step_ns, other_ns);
+        outcome->most_ns = gs_max(step_ns, other_ns);
     }
     outcome->foreign = gs_plan_foreign(program, &plan);
     if (code == GS_OK && base)
-        lose_time(base, plan.is_beside, outcome);
+        widen_outcome(base, &plan, outcome);
     gs_plan_clear(&plan);
     return code;
 }

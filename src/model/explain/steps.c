@@ -1,5 +1,5 @@
 /*
- * steps.c: the part of a recording that is looked at.
+ * steps.c: the steps of a program that repeat.
  *
  * Programs repeat: a training step, a request, a token. Before the first step they start up, and the first steps are
  * often slower. So the steps are found by themselves. Operations are compared by what they are, the kernel and its
@@ -221,6 +221,7 @@ static int64_t last_end(const gs_run *run, const gs_sequence *order, const gs_pa
     return end_ns;
 }
 
+/* The part ends when the step after it starts, or when its last operation ends. */
 static void set_times(const gs_run *run, const gs_sequence *order, bool has_next, gs_part *part) {
     part->from_ns = step_start(run, order, part, part->first);
     part->to_ns = has_next ? step_start(run, order, part, part->last) : last_end(run, order, part);
@@ -246,77 +247,26 @@ static gs_code skip_slow_steps(const gs_run *run, const gs_sequence *order, gs_p
     return GS_OK;
 }
 
-static gs_part whole_part(const gs_run *run, const gs_sequence *order) {
-    gs_part part = {.last = order->count};
-    set_times(run, order, false, &part);
-    return part;
+void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *part) {
+    set_times(run, order, false, part);
 }
 
-gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+void gs_part_set_next(const gs_run *run, const gs_sequence *order, gs_part *part) {
+    set_times(run, order, true, part);
+}
+
+void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part) {
+    part->last -= part->period;
+    set_times(run, order, true, part);
+}
+
+gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     *part = (gs_part){0};
     gs_code code = find_steps(run, order, part, error);
-    if (code != GS_OK)
+    if (code != GS_OK || !part->period)
         return code;
-    if (!part->period) {
-        *part = whole_part(run, order);
-        return GS_OK;
-    }
     shift_part(run, order, part);
     code = skip_slow_steps(run, order, part, error);
-    part->last -= part->period; /* it is known when the last step starts, not when the next would */
-    set_times(run, order, true, part);
+    gs_part_cut_last(run, order, part);
     return code;
-}
-
-/* ---- by words ---- */
-
-static gs_code read_steps(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
-                          gs_error *error) {
-    long long first, last;
-    int length = 0;
-    gs_code code = gs_part_find(run, order, part, error);
-    if (code != GS_OK)
-        return code;
-    if (!part->period)
-        return gs_fail(error, GS_E_USAGE, "the recording has no steps that repeat; choose a range by ms=FROM-TO");
-    size_t steps = gs_part_steps(part);
-    if (sscanf(words, "%lld-%lld%n", &first, &last, &length) != 2 || words[length] || first < 1 || last < first ||
-        (size_t)last > steps)
-        return gs_fail(error, GS_E_USAGE, "steps=%.40s: give FIRST-LAST, from 1 to %zu", words, steps);
-    part->last = part->first + (size_t)last * part->period;
-    part->first += (size_t)(first - 1) * part->period;
-    set_times(run, order, true, part);
-    return GS_OK;
-}
-
-static gs_code read_ms(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
-    double from, to;
-    int length = 0;
-    if (sscanf(words, "%lf-%lf%n", &from, &to, &length) != 2 || words[length] || !(from >= 0) || !(to > from) ||
-        to > 1e12)
-        return gs_fail(error, GS_E_USAGE, "ms=%.40s: give FROM-TO in milliseconds since the start of the recording",
-                       words);
-    *part = (gs_part){.first = order->count, .from_ns = (int64_t)(from * 1e6), .to_ns = (int64_t)(to * 1e6)};
-    for (size_t i = 0; i < order->count; i++) {
-        const gs_issue *issue = gs_run_issue(run, order->data[i]);
-        if (!gs_measured_ns(issue) || issue->end_ns <= part->from_ns || issue->start_ns >= part->to_ns)
-            continue;
-        part->first = gs_min_u64(part->first, i);
-        part->last = i + 1;
-    }
-    if (part->first >= part->last)
-        return gs_fail(error, GS_E_USAGE, "nothing ran from %g to %g ms", from, to);
-    return GS_OK;
-}
-
-gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
-    if (strcmp(words, "all") == 0) {
-        *part = whole_part(run, order);
-        return GS_OK;
-    }
-    if (strncmp(words, "steps=", 6) == 0)
-        return read_steps(run, order, words + 6, part, error);
-    if (strncmp(words, "ms=", 3) == 0)
-        return read_ms(run, order, words + 3, part, error);
-    return gs_fail(error, GS_E_USAGE, "a range is all, steps=FIRST-LAST or ms=FROM-TO, not \"%.60s\"", words);
 }

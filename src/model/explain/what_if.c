@@ -48,16 +48,38 @@ static gs_code read_order(gs_program_change *change, const char *value, gs_error
     return read_patterns(change, value, (size_t)(colon - value), error);
 }
 
-static gs_code read_priority(gs_program_change *change, const char *value, gs_error *error) {
+static gs_code read_numbered(gs_program_change *change, const char *value, long least, long most, const char *example,
+                             gs_error *error) {
     const char *colon = strrchr(value, ':');
-    if (!colon || !read_number(colon + 1, -100, 100, &change->number))
-        return gs_fail(error, GS_E_USAGE, "priority=%.60s: give PATTERN:NUMBER, such as priority=*nccl*:-1", value);
+    if (!colon || !read_number(colon + 1, least, most, &change->number))
+        return gs_fail(error, GS_E_USAGE, "%.80s: give PATTERN:NUMBER, such as %s", change->words, example);
     return read_patterns(change, value, (size_t)(colon - value), error);
 }
 
+static gs_code read_priority(gs_program_change *change, const char *value, gs_error *error) {
+    return read_numbered(change, value, -100, 100, "priority=*nccl*:-1", error);
+}
+
 static gs_code read_sms(gs_program_change *change, const char *value, gs_error *error) {
+    if (strchr(value, ':'))
+        return read_numbered(change, value, 1, GS_MAX_SMS, "sms=*nccl*:16", error);
     bool is_read = read_number(value, 1, GS_MAX_SMS, &change->number);
     return is_read ? GS_OK : gs_fail(error, GS_E_USAGE, "sms=%.40s: give a number of SMs", value);
+}
+
+static gs_code read_blocks(gs_program_change *change, const char *value, gs_error *error) {
+    const char *colon = strrchr(value, ':');
+    if (colon && strcmp(colon, ":full") == 0)
+        return read_patterns(change, value, (size_t)(colon - value), error);
+    return read_numbered(change, value, 1, INT32_MAX, "blocks=*gemm*:116 or blocks=*gemm*:full", error);
+}
+
+static gs_code read_registers(gs_program_change *change, const char *value, gs_error *error) {
+    return read_numbered(change, value, 1, 255, "registers=*gemm*:64", error);
+}
+
+static gs_code read_carveout(gs_program_change *change, const char *value, gs_error *error) {
+    return read_numbered(change, value, 0, 100, "carveout=*copy*:100", error);
 }
 
 static gs_code read_gpu(gs_program_change *change, const char *value, gs_error *error) {
@@ -75,6 +97,9 @@ static const struct {
                {"order", GS_CHANGE_ORDER, read_order},
                {"priority", GS_CHANGE_PRIORITY, read_priority},
                {"sms", GS_CHANGE_SMS, read_sms},
+               {"blocks", GS_CHANGE_BLOCKS, read_blocks},
+               {"registers", GS_CHANGE_REGISTERS, read_registers},
+               {"carveout", GS_CHANGE_CARVEOUT, read_carveout},
                {"gpu", GS_CHANGE_GPU, read_gpu}};
 
 static gs_code read_change(gs_program_change *change, gs_error *error) {
@@ -92,9 +117,11 @@ static gs_code read_change(gs_program_change *change, gs_error *error) {
             return value ? changes[i].read(change, value, error) : GS_OK;
         return gs_fail(error, GS_E_USAGE, value ? "%s takes no value" : "%s needs a value", name);
     }
-    return gs_fail(error, GS_E_USAGE,
-                   "unknown change \"%.60s\"%s; there are graph, host, streams, order, priority, sms and gpu",
-                   change->words, gs_similar_words(&similar));
+    return gs_fail(
+        error, GS_E_USAGE,
+        "unknown change \"%.60s\"%s; there are graph, host, streams, order, priority, sms, blocks, registers, carveout "
+        "and gpu",
+        change->words, gs_similar_words(&similar));
 }
 
 gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error) {

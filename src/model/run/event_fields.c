@@ -1,5 +1,5 @@
 /*
- * event_fields.c: the keys of launches, copies and memsets, and their limits.
+ * event_fields.c: the keys of launches, copies, memsets and ranges, and their limits.
  *
  * There are two readers: read.c goes through jansson and knows the place of every mistake; lines.c reads the lines of
  * recorded programs, ten times faster. Both use these tables.
@@ -77,9 +77,18 @@ static const gs_field launch_fields[] = {
 static const gs_field memset_fields[] = {OTHER("op", true), OTHER("id", false), COPY_FIELDS};
 static const gs_field copy_fields[] = {OTHER("op", true), OTHER("id", false), OTHER("kind", false), COPY_FIELDS};
 
+#define RANGE_TIME(key, member)                                                                                        \
+    { key, GS_FIELD_DURATION, true, offsetof(gs_range_parts, member), 0, MOST_NS }
+
+static const gs_field range_fields[] = {OTHER("op", true),
+                                        {"name", GS_FIELD_NAME, true, offsetof(gs_range_parts, name), 0, 0},
+                                        RANGE_TIME("from_us", from_ns),
+                                        RANGE_TIME("to_us", to_ns)};
+
 const gs_field_table gs_launch_fields = {launch_fields, GS_COUNT(launch_fields)};
 const gs_field_table gs_copy_fields = {copy_fields, GS_COUNT(copy_fields)};
 const gs_field_table gs_memset_fields = {memset_fields, GS_COUNT(memset_fields)};
+const gs_field_table gs_range_fields = {range_fields, GS_COUNT(range_fields)};
 
 gs_launch_parts gs_launch_parts_none(void) {
     return (gs_launch_parts){gs_launch_default(), gs_launch_facts_none()};

@@ -15,12 +15,17 @@ typedef struct gs_copy_parts {
     gs_launch_facts facts;
 } gs_copy_parts;
 
+typedef struct gs_range_parts {
+    char *name;
+    int64_t from_ns, to_ns;
+} gs_range_parts;
+
 typedef struct gs_field_table {
     const gs_field *data;
     size_t count;
 } gs_field_table;
 
-extern const gs_field_table gs_launch_fields, gs_copy_fields, gs_memset_fields;
+extern const gs_field_table gs_launch_fields, gs_copy_fields, gs_memset_fields, gs_range_fields;
 
 /* The ids for which launches and copies wait, as they are read. Each belongs to the edge of the same number of
    the run, which gets its launch when the whole run is read. */

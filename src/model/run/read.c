@@ -457,6 +457,20 @@ static gs_code read_observe(const gs_json *json, const gs_step *at, uint32_t pla
     return read_seen(json, at, run->launches.data[launch].blocks, event, error);
 }
 
+static gs_code read_range(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                          gs_error *error) {
+    (void)place;
+    gs_range_parts parts = {0};
+    gs_code code = gs_json_object(json, at, gs_range_fields.data, gs_range_fields.count, &parts, error);
+    gs_step to = gs_step_key(at, "to_us");
+    if (code == GS_OK && parts.to_ns < parts.from_ns)
+        code = gs_json_fail(json, &to, false, error, "\"to_us\" must not be before \"from_us\"");
+    if (code == GS_OK)
+        code = gs_run_add_range(reader->run, parts.name, parts.from_ns, parts.to_ns, error);
+    free(parts.name);
+    return code;
+}
+
 /* The recorder stopped normally: only the events that it reports as lost are missing. */
 static gs_code read_end(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
                         gs_error *error) {
@@ -470,8 +484,8 @@ static gs_code read_event(const gs_json *json, const gs_step *at, uint32_t place
     static const struct {
         const char *op;
         gs_code (*read)(const gs_json *, const gs_step *, uint32_t, struct reader *, gs_error *);
-    } ops[] = {{"launch", read_launch}, {"exit", read_exit},   {"observe", read_observe},
-               {"copy", read_copy},     {"memset", read_copy}, {"end", read_end}};
+    } ops[] = {{"launch", read_launch}, {"exit", read_exit},   {"observe", read_observe}, {"copy", read_copy},
+               {"memset", read_copy},   {"range", read_range}, {"end", read_end}};
     gs_step op = gs_step_key(at, "op");
     const char *name = json_string_value(op.value);
     if (reader->run->has_ended)
@@ -480,8 +494,8 @@ static gs_code read_event(const gs_json *json, const gs_step *at, uint32_t place
         if (strcmp(ops[i].op, name) == 0)
             return ops[i].read(json, at, place, reader, error);
     return gs_json_fail(json, op.value ? &op : at, false, error,
-                        "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\" or "
-                        "\"end\"");
+                        "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\", "
+                        "\"range\" or \"end\"");
 }
 
 /* ---- runs ---- */

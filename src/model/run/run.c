@@ -105,6 +105,7 @@ void gs_run_free(gs_run *run) {
     free(run->events.data);
     free(run->copies.data);
     free(run->edges.data);
+    free(run->ranges.data);
     free(run->class_name);
     free(run->gpu);
     free(run->assumed);
@@ -249,6 +250,12 @@ gs_code gs_run_add_edge(gs_run *run, gs_issue *issue, gs_edge edge, gs_error *er
     return GS_OK;
 }
 
+gs_code gs_run_add_range(gs_run *run, const char *name, int64_t from_ns, int64_t to_ns, gs_error *error) {
+    const char *kept = gs_strings_add(&run->strings, name, strlen(name));
+    bool done = kept && GS_PUSH(&run->ranges, ((gs_named_range){kept, from_ns, to_ns}));
+    return done ? GS_OK : gs_fail_memory(error);
+}
+
 /* ---- copies of runs ---- */
 
 static bool copy_string(char **to, const char *from) {
@@ -326,6 +333,15 @@ static gs_code copy_copies(gs_run *to, const gs_run *from, gs_error *error) {
     return code;
 }
 
+static gs_code copy_ranges(gs_run *to, const gs_run *from, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < from->ranges.count && code == GS_OK; i++) {
+        const gs_named_range *range = &from->ranges.data[i];
+        code = gs_run_add_range(to, range->name, range->from_ns, range->to_ns, error);
+    }
+    return code;
+}
+
 bool gs_green_copy(gs_green_contexts *to, const gs_green_contexts *from) {
     if (!from->count)
         return true;
@@ -373,7 +389,8 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     }
     for (size_t i = 0; i < from->edges.count; i++)
         to->edges.data[to->edges.count++] = from->edges.data[i];
-    return copy_copies(to, from, error);
+    gs_code code = copy_ranges(to, from, error);
+    return code == GS_OK ? copy_copies(to, from, error) : code;
 }
 
 gs_run *gs_run_copy(const gs_run *run, gs_error *error) {

@@ -174,6 +174,17 @@ typedef struct gs_edges {
     size_t count, capacity;
 } gs_edges;
 
+/* A part of the program that it named (NVTX, record_function of PyTorch), in the time of the host. */
+typedef struct gs_named_range {
+    const char *name; /* of the strings of the run */
+    int64_t from_ns, to_ns;
+} gs_named_range;
+
+typedef struct gs_named_ranges {
+    gs_named_range *data; /* in any order; they may be inside each other */
+    size_t count, capacity;
+} gs_named_ranges;
+
 enum { GS_LONGEST_KEY = 40 }; /* of those in `lacks` */
 
 /* Where a recording comes from. All of it is optional: NULL, GS_NOT_GIVEN. */
@@ -214,8 +225,9 @@ struct gs_run {
     int32_t connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the program; 0: enough */
     gs_launches launches;
     gs_events events;
-    gs_copies copies;   /* in the order in which they were issued */
-    gs_edges edges;     /* what launches and copies wait for */
+    gs_copies copies; /* in the order in which they were issued */
+    gs_edges edges;   /* what launches and copies wait for */
+    gs_named_ranges ranges;
     gs_names ids;       /* an id, or the kernel of a launch without one; see gs_run_find */
     gs_strings strings; /* of launches and copies, and their facts */
     bool is_followed;   /* its events follow it in the file, a line each */
@@ -277,6 +289,9 @@ gs_code gs_run_copy_spec(gs_run *run, const gs_launch_spec *spec, gs_error *erro
 
 /* Appends a copy or memset, issued after all launches so far, with copies of its strings; without edges. */
 gs_code gs_run_add_copy(gs_run *run, const gs_copy *copy, gs_error *error);
+
+/* Adds a named range, with a copy of the name. */
+gs_code gs_run_add_range(gs_run *run, const char *name, int64_t from_ns, int64_t to_ns, gs_error *error);
 
 /* Adds an edge to the latest launch or copy; `issue` is its issue. */
 gs_code gs_run_add_edge(gs_run *run, gs_issue *issue, gs_edge edge, gs_error *error);

@@ -237,6 +237,15 @@ static void write_copies(gs_writer *writer, const gs_run *run, size_t launch, si
     }
 }
 
+static void write_range(gs_writer *writer, const gs_named_range *range) {
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "op", "range");
+    gs_write_string(writer, "name", range->name);
+    gs_write_us(writer, "from_us", range->from_ns);
+    gs_write_us(writer, "to_us", range->to_ns);
+    gs_write_end(writer);
+}
+
 static void write_events(gs_writer *writer, const gs_run *run, bool as_lines) {
     size_t next_copy = 0;
     for (size_t i = 0; i < run->events.count; i++) {
@@ -247,6 +256,10 @@ static void write_events(gs_writer *writer, const gs_run *run, bool as_lines) {
         end_event(writer, as_lines);
     }
     write_copies(writer, run, SIZE_MAX, &next_copy, as_lines);
+    for (size_t i = 0; i < run->ranges.count; i++) {
+        write_range(writer, &run->ranges.data[i]);
+        end_event(writer, as_lines);
+    }
     if (!run->has_ended)
         return;
     write_end(writer, run);

@@ -126,7 +126,7 @@ static int64_t median_alone(const struct alike *alike, size_t count, const gs_ti
 }
 
 /* How many blocks of a launch the empty GPU holds at once. */
-static gs_code capacity_of(const gs_gpu *gpu, const gs_launch *launch, int64_t *blocks, gs_error *error) {
+gs_code gs_launch_capacity(const gs_gpu *gpu, const gs_launch *launch, int64_t *blocks, gs_error *error) {
     gs_need need;
     gs_code code = gs_need_of(gpu, &launch->shape, &need, error);
     if (code != GS_OK)
@@ -170,7 +170,7 @@ static gs_code set_waves(const struct groups *groups, size_t from, size_t to, gs
     const gs_launch *launch = groups->data[from].launch;
     gs_error problem;
     int64_t capacity;
-    gs_code code = capacity_of(groups->gpu, launch, &capacity, &problem);
+    gs_code code = gs_launch_capacity(groups->gpu, launch, &capacity, &problem);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
     if (code != GS_OK) /* it can never run there: playing says so */

@@ -149,14 +149,14 @@ static void note_freed(gs_course *course, const gs_freed *freed) {
     course->is_freed_by_event = freed->is_by_event;
 }
 
-gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
+gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *prepared, gs_timeline *timeline,
                            gs_error *error) {
     gs_code code = gs_timeline_new(run, timeline, error);
     if (code != GS_OK)
         return code;
-    timeline->pace = played->pace;
-    for (size_t i = 0; i < played->count; i++) {
-        timeline->operations[i] = played->operations[i];
+    timeline->pace = prepared->pace;
+    for (size_t i = 0; i < prepared->count; i++) {
+        timeline->operations[i] = prepared->operations[i];
         timeline->operations[i].lack = timeline->operations[i].rest_lack = GS_LACK_NONE;
         timeline->operations[i].held_by = timeline->operations[i].rest_held_by = SIZE_MAX;
     }

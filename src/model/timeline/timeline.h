@@ -98,16 +98,24 @@ typedef struct gs_timeline {
     int64_t end_ns; /* the last end */
 } gs_timeline;
 
+/* How many blocks of a launch the empty GPU holds at once. GS_E_USAGE: it can never run there. */
+gs_code gs_launch_capacity(const gs_gpu *gpu, const gs_launch *launch, int64_t *capacity, gs_error *error);
+
+/* A timeline with an operation for each launch and copy, and all that is taken from the recording before it is played:
+   the pace (that of the recording, if `pace` is NULL) and how long blocks run. The caller clears it. */
+gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
+                            gs_error *error);
+
 /* Plays a program on `gpu`. How long blocks run is taken from its recording on `recorded_on`. `pace` NULL: that of the
    recording. The caller clears the timeline. */
 gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
                          gs_timeline *timeline, gs_error *error);
 void gs_timeline_clear(gs_timeline *timeline);
 
-/* Plays a program again of which `played` is the timeline, but each launch is ready when it was in the recording: when
-   what it waits for had ended there, and the gap had passed. So what differs does not add up. The caller clears the
-   timeline. */
-gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
+/* Plays a program of which `prepared` is a timeline, played or not, but each launch is ready when it was in the
+   recording: when what it waits for had ended there, and the gap had passed. So what differs does not add up. The
+   caller clears the timeline. */
+gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *prepared, gs_timeline *timeline,
                            gs_error *error);
 
 /* The null model of a program of which `played` is the timeline: no scheduler and no end of SMs. An operation starts

@@ -12,11 +12,6 @@
    GPU on which the program was recorded. The pace of the timeline is known. */
 gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error);
 
-/* A timeline with an operation for each launch and copy, and all that is taken from the recording before it is played:
-   the pace (that of the recording, if `pace` is NULL) and how long blocks run. */
-gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
-                            gs_error *error);
-
 /* How long the blocks of each launch of a prepared timeline run, as an engine takes it. The caller frees it. NULL: out
    of memory. */
 int64_t *gs_timeline_block_ns(const gs_timeline *timeline, size_t launches, gs_error *error);

@@ -62,7 +62,11 @@ static void put_part(gs_text *text, const gs_explained *explained) {
         gs_put_duration(text, explained->recorded_ns);
         gs_text_add(text, " each; %zu operations before and %zu after them are left out (--range all)\n", part->first,
                     explained->order.count - part->last);
+        if (part->is_inside)
+            gs_text_add(text, "several of these steps are in one ProfilerStep: they are parts of it, such as layers\n");
     } else {
+        if (part->range)
+            gs_text_add(text, "range %zu of %zu: ", part->range, part->ranges);
         gs_text_add(text, "%zu operations, ", part->last - part->first);
         gs_put_duration(text, explained->account.span_ns);
         gs_text_add(text,
@@ -124,6 +128,28 @@ static void put_kernels(gs_text *text, const gs_explained *explained, int64_t to
     if (shown < rows->count)
         gs_text_add(text, "%19.1f %14.1f%%  of %zu more kernels\n", (double)rest_ns / 1000 / (double)steps,
                     percent(rest_ns, explained->account.kernel_ns), rows->count - shown);
+}
+
+/* ---- named ranges ---- */
+
+enum { SHOWN_RANGES = 6 };
+
+static void put_ranges(gs_text *text, const gs_explained *explained) {
+    const gs_range_rows *rows = &explained->ranges;
+    double steps = (double)gs_max_u64(1, gs_part_steps(&explained->part));
+    if (!rows->count)
+        return;
+    gs_text_style(text, GS_STYLE_HEADING);
+    gs_text_add(text, "\n  ranges   launches     GPU us  share  range\n");
+    gs_text_style(text, GS_STYLE_PLAIN);
+    for (size_t i = 0; i < rows->count && i < SHOWN_RANGES; i++) {
+        const gs_range_row *row = &rows->data[i];
+        gs_text_add(text, "%8lld %10.0f %10.1f %5.1f%%  %.*s\n", (long long)row->ranges, (double)row->launches / steps,
+                    (double)row->kernel_ns / 1000 / steps, percent(row->kernel_ns, explained->account.kernel_ns),
+                    row->length, row->name);
+    }
+    if (rows->count > SHOWN_RANGES)
+        gs_text_add(text, "%8s and %zu more names (--range nvtx=NAME)\n", "", rows->count - SHOWN_RANGES);
 }
 
 /* ---- overlap, what if, advice ---- */
@@ -190,7 +216,11 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
             gs_text_add(text, "  [%s]", advice->words);
         gs_text_add(text, "\n");
     }
-    if (options->has_advice && !advices->count)
+    if (explained->is_unlike)
+        gs_text_add(text,
+                    "  what is played is not what was recorded, so no change can be judged: the steps differ, or the "
+                    "program waits for something that is not recorded\n");
+    else if (options->has_advice && !advices->count)
         gs_text_add(text, "  none of the changes that are tried gains a hundredth\n");
 }
 
@@ -205,6 +235,7 @@ void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
     put_verdict(text, &explained->account);
     put_account(text, explained);
     put_kernels(text, explained, top);
+    put_ranges(text, explained);
     put_overlap(text, explained);
     put_advice(text, explained, options);
 }
@@ -244,6 +275,23 @@ static void write_kernel(gs_writer *writer, const gs_kernel_row *row) {
     if (row->wait_ns) {
         gs_write_us(writer, "wait_us", row->wait_ns);
         gs_write_string(writer, "wait", gs_reason_name(row->reason));
+    }
+    gs_write_end(writer);
+}
+
+static void write_ranges(gs_writer *writer, const gs_range_rows *rows) {
+    gs_write_array(writer, "ranges");
+    for (size_t i = 0; i < rows->count; i++) {
+        gs_text name = {0};
+        gs_text_put(&name, rows->data[i].name, (size_t)rows->data[i].length);
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "name", name.data);
+        gs_write_int(writer, "ranges", rows->data[i].ranges);
+        gs_write_int(writer, "launches", rows->data[i].launches);
+        gs_write_us(writer, "host_us", rows->data[i].host_ns);
+        gs_write_us(writer, "kernel_us", rows->data[i].kernel_ns);
+        gs_write_end(writer);
+        gs_text_free(&name);
     }
     gs_write_end(writer);
 }
@@ -302,6 +350,7 @@ void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained 
     for (size_t i = 0; i < explained->kernels.count; i++)
         write_kernel(&writer, &explained->kernels.data[i]);
     gs_write_end(&writer);
+    write_ranges(&writer, &explained->ranges);
     gs_write_object(&writer, "overlap");
     gs_write_us(&writer, "achieved_us", explained->overlap.achieved_ns);
     gs_write_us(&writer, "by_resources_us", explained->overlap.by_resources_ns);

@@ -149,6 +149,22 @@ static void write_copies(gs_writer *writer, const gs_run *run) {
     gs_write_end(writer);
 }
 
+enum { MOST_RANGES = 5000 };
+
+/* The named ranges: name, from, to. */
+static void write_ranges(gs_writer *writer, const gs_scene *scene) {
+    const gs_named_ranges *ranges = &scene->run->ranges;
+    gs_write_array(writer, "ranges");
+    for (size_t i = 0; i < ranges->count && i < MOST_RANGES && scene->is_timed; i++) {
+        gs_write_array(writer, NULL);
+        write_cut(writer, NULL, ranges->data[i].name, MOST_LETTERS);
+        gs_write_int(writer, NULL, gs_scene_time(scene, ranges->data[i].from_ns));
+        gs_write_int(writer, NULL, gs_scene_time(scene, ranges->data[i].to_ns));
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 /* A sentence for each reason, and where it matters for each lack. */
 static void write_words(gs_writer *writer) {
     gs_write_array(writer, "reasons");
@@ -219,6 +235,7 @@ void gs_write_head(gs_writer *writer, const gs_scene *scene, const char *title) 
     write_streams(writer, scene);
     write_ids(writer, scene);
     write_copies(writer, scene->run);
+    write_ranges(writer, scene);
     write_words(writer);
     write_texts(writer, scene);
     write_compared(writer, scene);

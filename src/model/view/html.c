@@ -159,8 +159,8 @@ static gs_code html_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_
     gs_text title = {0};
     put_title(&title, view, gpu, run);
     if (view->report && view->report->count)
-        gs_html_add_report(&view->text, view->opens_report ? "what limits this program" : "report", view->report,
-                           view->opens_report);
+        gs_html_add_report(&view->text, view->report_title ? view->report_title : "report", view->report,
+                           view->report_title);
     gs_code code = title.failed ? gs_fail_memory(error) : gs_scene_make(&scene, &source, error);
     if (code == GS_OK) {
         code = gs_html_add_scene(&view->text, &scene, title.data, error);

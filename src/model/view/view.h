@@ -28,8 +28,8 @@ typedef struct gs_view {
     const gs_played *played;     /* the details of the prediction, or NULL */
     const gs_short_names *names; /* of the kernels of the run, or NULL */
     const char *file;            /* where the run is from, or NULL */
-    bool opens_report;           /* a page shows it at once */
     const gs_text *report;       /* a text that goes with the run, for pages, or NULL */
+    const char *report_title;    /* of one that a page shows at once; NULL: it is closed at first */
 } gs_view;
 
 typedef struct gs_format {

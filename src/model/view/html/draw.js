@@ -239,6 +239,17 @@ function drawWaits(state, row, y) {
     });
 }
 
+// Ranges have the color of no kernel.
+function drawRanges(state, row, y) {
+    const { pen, scene } = state, theme = themes[state.theme];
+    eachBar(state, row.lane, i => scene.ranges[i][1], i => scene.ranges[i][2], (i, x, width) => {
+        pen.fillStyle = theme.soft;
+        pen.fillRect(x, y + 1, Math.max(width - 1, 1), row.height - 2);
+        if (width > 20)
+            drawBarText(state, scene.ranges[i][0], x, y + row.height / 2, width, theme.back);
+    });
+}
+
 function drawOperation(state, i, x, y, width, height) {
     if (width < leastWidth)
         return;
@@ -657,6 +668,8 @@ function drawRow(state, row) {
     const y = row.y - state.scroll;
     if (row.kind === "waits" || row.kind === "more")
         drawWaits(state, row, y);
+    else if (row.kind === "ranges")
+        drawRanges(state, row, y);
     else if (row.kind === "stream")
         drawStream(state, row, y);
     else if (row.kind === "occupancy")

@@ -172,6 +172,11 @@ function moreAt(state, row, x) {
         ...found.slice(0, 8).map(i => `${nameOfOperation(scene, wait_op[i])} ${waitLine(scene, i)}`)] } : null;
 }
 
+function rangeAt(state, row, x) {
+    const ranges = state.scene.ranges, i = barAt(state, row.lane, j => ranges[j][1], j => ranges[j][2], x);
+    return i < 0 ? null : { lines: [ranges[i][0], spanText(state.scene, ranges[i][1], ranges[i][2])] };
+}
+
 function operationAt(state, row, x, y) {
     const scene = state.scene, { op_start, op_measured_start, op_measured_end } = scene.arrays;
     const isUpper = scene.isMeasured && (state.layers === "1" || (state.layers === "both" && y - row.y < row.height / 2));
@@ -210,6 +215,7 @@ function whatIsAt(state, x, y) {
     switch (row.kind) {
     case "waits": return waitAt(state, row, x);
     case "more": return moreAt(state, row, x);
+    case "ranges": return rangeAt(state, row, x);
     case "stream": return operationAt(state, row, x, inside);
     case "occupancy": return occupancyAt(state, x);
     case "sms": return smsAt(state, row, x, inside);

@@ -1,4 +1,4 @@
-// rows.js: the layout of the picture: the band of waits, a row for each stream, occupancy, and the SMs by GPC and TPC.
+// rows.js: the layout of the picture: the band of waits, the ranges that the program named, a row for each stream, occupancy, and the SMs by GPC and TPC.
 // Identical SMs that are next to each other are one row. A row of SMs can be unfolded: to its SMs,
 // to the blocks of an SM, and to its warp slots.
 
@@ -36,6 +36,13 @@ function prepareWaits(scene) {
     const { wait_from, wait_to } = scene.arrays;
     const order = sortedNumbers(wait_from.length, i => wait_from[i]);
     scene.waits = layLanes(order, i => wait_from[i], i => wait_to[i], mostLanes);
+}
+
+// Ranges are times of the host. One that is inside another is below it.
+function prepareRanges(scene) {
+    const ranges = scene.ranges, order = ranges.map((_, i) => i);
+    order.sort((a, b) => ranges[a][1] - ranges[b][1] || ranges[b][2] - ranges[a][2] || a - b);
+    scene.rangeLanes = layLanes(order, i => ranges[i][1], i => ranges[i][2], mostLanes).lanes;
 }
 
 function operationEnd(scene, i) {
@@ -137,6 +144,7 @@ function findAlike(scene) {
 
 function prepareRows(scene) {
     prepareWaits(scene);
+    prepareRanges(scene);
     prepareStreams(scene);
     findAlike(scene);
     scene.groupOf = new Array(scene.gpu.sms).fill("");
@@ -258,6 +266,11 @@ function listRows(state) {
         waits.lanes.forEach((lane, number) => rows.push({ kind: "waits", label: "", lane, number, height: laneHeight, sms: [] }));
         if (waits.more.length)
             rows.push({ kind: "more", label: `and ${waits.more.length} more`, lane: waits.more, height: laneHeight, sms: [] });
+    }
+    if (scene.rangeLanes.length) {
+        addSection(rows, "ranges of the host", headHeight);
+        for (const lane of scene.rangeLanes)
+            rows.push({ kind: "ranges", label: "", lane, height: laneHeight, sms: [] });
     }
     if (scene.streamRows.length && !scene.row_word) {
         addSection(rows, scene.streams.some(name => name.startsWith("graph")) ? "streams and graphs" : "streams", headHeight);

@@ -1,0 +1,89 @@
+/*
+ * chosen_part.c: the part of a recording that is looked at: found by itself, or chosen by words.
+ *
+ * By itself it is the steps that repeat (steps.c). If they are a small part of the program, such as a loop in a data
+ * loader, they do not stand for it: then it is a step of the PyTorch profiler (ranges.c), or all.
+ */
+#include "change.h"
+
+#define PROFILER_STEP "ProfilerStep" /* the range that the PyTorch profiler puts around a step */
+
+static gs_part whole_part(const gs_run *run, const gs_sequence *order) {
+    gs_part part = {.last = order->count};
+    gs_part_set_times(run, order, &part);
+    return part;
+}
+
+static int64_t kernel_time(const gs_run *run, const gs_sequence *order, size_t first, size_t last) {
+    int64_t ns = 0;
+    for (size_t i = first; i < last; i++)
+        ns += order->data[i] < run->launches.count ? gs_measured_ns(gs_run_issue(run, order->data[i])) : 0;
+    return ns;
+}
+
+gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    gs_code code = gs_part_repeated(run, order, part, error);
+    if (code != GS_OK)
+        return code;
+    if (part->period && 5 * kernel_time(run, order, part->first, part->last) > kernel_time(run, order, 0, order->count))
+        return gs_part_is_inside(run, order, PROFILER_STEP, part, &part->is_inside, error);
+    if (gs_part_of_range(run, order, PROFILER_STEP, part, NULL) != GS_OK)
+        *part = whole_part(run, order);
+    return GS_OK;
+}
+
+/* ---- by words ---- */
+
+static gs_code read_steps(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
+                          gs_error *error) {
+    long long first, last;
+    int length = 0;
+    gs_code code = gs_part_repeated(run, order, part, error);
+    if (code != GS_OK)
+        return code;
+    if (!part->period)
+        return gs_fail(error, GS_E_USAGE, "the recording has no steps that repeat; choose a range by ms=FROM-TO");
+    size_t steps = gs_part_steps(part);
+    if (sscanf(words, "%lld-%lld%n", &first, &last, &length) != 2 || words[length] || first < 1 || last < first ||
+        (size_t)last > steps)
+        return gs_fail(error, GS_E_USAGE, "steps=%.40s: give FIRST-LAST, from 1 to %zu", words, steps);
+    part->last = part->first + (size_t)last * part->period;
+    part->first += (size_t)(first - 1) * part->period;
+    gs_part_set_next(run, order, part);
+    return GS_OK;
+}
+
+static gs_code read_ms(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
+    double from, to;
+    int length = 0;
+    if (sscanf(words, "%lf-%lf%n", &from, &to, &length) != 2 || words[length] || !(from >= 0) || !(to > from) ||
+        to > 1e12)
+        return gs_fail(error, GS_E_USAGE, "ms=%.40s: give FROM-TO in milliseconds since the start of the recording",
+                       words);
+    *part = (gs_part){.first = order->count, .from_ns = (int64_t)(from * 1e6), .to_ns = (int64_t)(to * 1e6)};
+    for (size_t i = 0; i < order->count; i++) {
+        const gs_issue *issue = gs_run_issue(run, order->data[i]);
+        if (!gs_measured_ns(issue) || issue->end_ns <= part->from_ns || issue->start_ns >= part->to_ns)
+            continue;
+        part->first = gs_min_u64(part->first, i);
+        part->last = i + 1;
+    }
+    if (part->first >= part->last)
+        return gs_fail(error, GS_E_USAGE, "nothing ran from %g to %g ms", from, to);
+    return GS_OK;
+}
+
+gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
+    if (strcmp(words, "all") == 0) {
+        *part = whole_part(run, order);
+        return GS_OK;
+    }
+    if (strncmp(words, "steps=", 6) == 0)
+        return read_steps(run, order, words + 6, part, error);
+    if (strncmp(words, "ms=", 3) == 0)
+        return read_ms(run, order, words + 3, part, error);
+    if (strncmp(words, "nvtx=", 5) == 0)
+        return gs_part_of_range(run, order, words + 5, part, error);
+    return gs_fail(error, GS_E_USAGE, "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME, not \"%.60s\"",
+                   words);
+}
