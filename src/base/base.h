@@ -108,7 +108,7 @@ size_t gs_word_distance(const char *a, const char *b);
 
 /* ---- sizes ---- */
 
-/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: not a size, or too large. */
+/* Bytes, as in 4096, 200K, 200KB, 200KiB (all three of 1,024 bytes), 16M, 2G or 1T. False: not a size, or too large. */
 bool gs_parse_bytes(const char *text, int64_t *bytes);
 
 /* ---- edits: changes to a text; `removed` bytes at `at` are replaced by other text ---- */

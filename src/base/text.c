@@ -349,7 +349,9 @@ bool gs_parse_bytes(const char *text, int64_t *bytes) {
     *bytes = strtoll(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL, *small = *end ? strchr(small_units, *end) : NULL;
     int shift = unit ? 10 * (int)(unit - units + 1) : small ? 10 * (int)(small - small_units + 1) : 0;
-    if (errno || end[shift > 0] || *bytes > INT64_MAX >> shift)
+    const char *rest = end + (shift > 0);
+    bool is_end = !*rest || (shift && (strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0));
+    if (errno || !is_end || *bytes > INT64_MAX >> shift)
         return false;
     *bytes <<= shift;
     return true;

@@ -219,7 +219,8 @@ const gs_command gs_command_check = {
     .details = "Exit code 0: yes; 1: no, with the reason and the smallest fixes, or not known, because registers that\n"
                "were not given (r) decide. Durations are ignored: the question\n"
                "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all fit. Kernels are\n"
-               "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
+               "launched in the given order. Sizes are in bytes, or with K or M;\n"
+               "long forms, as in mega=132x32x8,registers=168,shared=200KB, mean the same.\n\n"
                "  gridsmith check scenarios/case-3.json\n"
                "  gridsmith check --waiting --code ./app app.jsonl\n"
                "  gridsmith check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96\n",

@@ -327,7 +327,8 @@ const gs_command gs_command_predict = {
              "[,carveout=PERCENT][,stream=NAME]...",
     .details =
         "FILE holds runs (gridsmith.run/1): one JSON object, or one a line; plain or gzip; - is standard input.\n"
-        "Kernels can also be words, launched in the given order. Sizes are in bytes, or with K or M.\n\n"
+        "Kernels can also be words, launched in the given order. Sizes are in bytes, or with K or M;\n"
+        "long forms, as in mega=132x32x8,registers=168,shared=200KB, mean the same.\n\n"
         "  gridsmith predict --explain scenarios/case-2.1.json\n"
         "  gridsmith predict --gpu h200 a=8x256,r32 b=4x512,s20K\n"
         "  gridsmith predict --svg -o run.svg scenarios/case-4.1.json\n"
