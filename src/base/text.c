@@ -46,7 +46,8 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 }
 
 void gs_text_flush(gs_text *text) {
-    if (text->sink && text->count && fwrite(text->data, 1, text->count, text->sink) != text->count)
+    if (text->sink && text->count &&
+        !(text->columns ? text->write_folded(text) : fwrite(text->data, 1, text->count, text->sink) == text->count))
         text->failed = true;
     gs_text_clear(text);
 }

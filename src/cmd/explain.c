@@ -225,7 +225,7 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     if (code == GS_OK)
         code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
-        gs_view view = {.text = {.sink = output.file}};
+        gs_view view = {.text = options->html ? (gs_text){.sink = output.file} : gs_text_for_people(output.file)};
         code = put_answer(options, &program, &explained, &request, &view, error);
         code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }

@@ -50,28 +50,29 @@ static double occupancy_percent(const gs_occupancy *occupancy) {
     return 100.0 * occupancy->blocks * occupancy->warps_per_block / occupancy->warps_per_sm;
 }
 
-static void print_words(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
-                        int64_t clusters) {
+static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
+                      int64_t clusters) {
     struct resource resources[RESOURCES];
     list_resources(occupancy, resources);
-    printf("%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
-           (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
+    gs_text_add(text, "%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
+                (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
     if (gpu->assumed)
-        printf("%s: %s\n", gpu->name, gpu->assumed);
-    printf("%d block%s per SM: %d of %d warps, %.1f%%\n", occupancy->blocks, occupancy->blocks == 1 ? "" : "s",
-           occupancy->blocks * occupancy->warps_per_block, occupancy->warps_per_sm, occupancy_percent(occupancy));
+        gs_text_add(text, "%s: %s\n", gpu->name, gpu->assumed);
+    gs_text_add(text, "%d block%s per SM: %d of %d warps, %.1f%%\n", occupancy->blocks,
+                occupancy->blocks == 1 ? "" : "s", occupancy->blocks * occupancy->warps_per_block,
+                occupancy->warps_per_sm, occupancy_percent(occupancy));
     for (int i = 0; i < RESOURCES; i++) {
         if (resources[i].blocks == GS_NO_LIMIT)
-            printf("  %-14s    -", resources[i].words);
+            gs_text_add(text, "  %-14s    -", resources[i].words);
         else
-            printf("  %-14s %4d", resources[i].words, resources[i].blocks);
-        printf("%s\n", occupancy->limits & resources[i].bit ? "  limit" : "");
+            gs_text_add(text, "  %-14s %4d", resources[i].words, resources[i].blocks);
+        gs_text_add(text, "%s\n", occupancy->limits & resources[i].bit ? "  limit" : "");
     }
-    printf("shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
-           (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
+    gs_text_add(text, "shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
+                (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
     if (options->cluster)
-        printf("%lld cluster%s of %lld blocks on an empty GPU\n", (long long)clusters, clusters == 1 ? "" : "s",
-               (long long)options->cluster);
+        gs_text_add(text, "%lld cluster%s of %lld blocks on an empty GPU\n", (long long)clusters,
+                    clusters == 1 ? "" : "s", (long long)options->cluster);
 }
 
 static gs_code print_json(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
@@ -152,7 +153,9 @@ static int print_occupancy(const struct options *options, gs_error *error) {
         if (print_json(gpu, options, &occupancy, clusters, error) != GS_OK)
             status = gs_report(error);
     } else {
-        print_words(gpu, options, &occupancy, clusters);
+        gs_text text = gs_text_for_people(stdout);
+        put_words(&text, gpu, options, &occupancy, clusters);
+        gs_print_text(&text, GS_OK, error);
     }
     gs_gpu_free(gpu);
     return status;
