@@ -245,6 +245,20 @@ size_t gs_find_file_word(const gs_words *words);
    frees it. */
 gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error);
 
+/* ---- recorded programs (programs.c) ---- */
+
+/* Whether a file is a recording of Gridsmith: its first bytes name the schema. Standard input is taken for one. */
+bool gs_is_recording(const char *path);
+
+/* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes are
+   printed for this command. The caller frees it. */
+gs_run *gs_read_program(const char *command, const char *path, int64_t only, gs_error *error);
+
+/* Runs a program, records it into `recording` (NULL: a temporary file), and uses the recording. Returns the exit code
+   of the program, or that of an error, which is reported. */
+typedef gs_code gs_use_recording(const void *context, const char *path, gs_error *error);
+int gs_with_program(const char *recording, const gs_words *words, gs_use_recording *use, const void *context);
+
 /* ---- pictures ---- */
 
 /* Predicts what is drawn: also why blocks wait, which is computed only for few launches; and the measurement. Fills the

@@ -624,8 +624,8 @@ mistake "a GPU as a run" '"schema" must be "gridsmith.run/1"' "$program" predict
 mistake "several runs in a picture" "choose it with --run N" "$program" predict --svg corpus/h200-starter.jsonl.gz
 mistake "a run that is not there" "has 1 run: there is no run 2" "$program" predict --run 2 scenarios/case-3.json
 mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenarios/case-3.json
-mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
-mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
+mistake "occupancy of nothing" "give --threads and --registers, or a file with kernels" "$program" occupancy
+mistake "occupancy without threads" "give --threads and --registers" "$program" occupancy --gpu a100 --registers 3
 mistake "no threads" "--threads takes a whole number" "$program" occupancy --gpu a100 --threads 0 --registers 3
 mistake "shrink without a device" "--device DEVICE is needed" "$program" shrink scenarios/case-3.json
 mistake "shrink on no known device" 'there is no device "gtx480"' "$program" shrink --device gtx480 scenarios/case-3.json
