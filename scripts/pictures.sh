@@ -50,4 +50,5 @@ draw_grants() {
 
 draw_grants h200-overtaking k1 >docs/pictures/h200-overtaking.svg
 "$program" predict --follow --svg -o docs/pictures/h200-urgent.svg scenarios/h200-urgent.json
+"$program" gpus --svg -o docs/pictures/gpu-h200.svg h200
 "$program" bound --measured corpus/h200-bounds.jsonl.gz --svg -o docs/pictures/h200-bounds.svg

@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 record() {
     echo "$2 runs of class $1" >&2
     # Exit code 1 means that some predictions differ, which recordings are meant to show.
-    "$program" fuzz --device cuda --class "$1" --count "$2" --seed "$seed" --out "$work/$1.jsonl" || [ $? = 1 ]
+    "$program" fuzz --device cuda --class "$1" --count "$2" --seed "$seed" -o "$work/$1.jsonl" || [ $? = 1 ]
     cat "$work/$1.jsonl" >>"$work/all.jsonl"
 }
 record plain 400

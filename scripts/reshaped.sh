@@ -37,7 +37,7 @@ EOF
 cost() {
     file=$1 kernel=$2 form=$3
     shift 3
-    "$gridsmith" verify "kernels/$file.cu" --kernel "$kernel" --as "$form" --launch "$work/$file.json" --on cuda \
+    "$gridsmith" verify "kernels/$file.cu" --kernel "$kernel" --as "$form" --launch "$work/$file.json" --device cuda \
         --seconds 300 "$@" || failed=1
 }
 

@@ -15,7 +15,7 @@ failed=0
 once() {
     echo "== zoo run $*"
     # shellcheck disable=SC2086
-    $zoo run "$@" --on cuda --seconds 300 || failed=1
+    $zoo run "$@" --device cuda --seconds 300 || failed=1
 }
 
 check() {
@@ -33,7 +33,7 @@ check() {
 bench() {
     echo "== zoo bench"
     # shellcheck disable=SC2086
-    $zoo bench --on cuda --repeat "$repeat" --seconds 300 --size "${large:-small}" || failed=1
+    $zoo bench --device cuda --repeat "$repeat" --seconds 300 --size "${large:-small}" || failed=1
 }
 
 sanitize() {
@@ -43,7 +43,7 @@ sanitize() {
         for form in "" "--as persistent" "--as confined"; do
             echo "== $tool, zoo run all --size odd $form"
             # shellcheck disable=SC2086
-            "$sanitizer" --tool "$tool" --error-exitcode 9 $zoo run all --size odd --on cuda --seconds 300 $form \
+            "$sanitizer" --tool "$tool" --error-exitcode 9 $zoo run all --size odd --device cuda --seconds 300 $form \
                 >sanitizer.log 2>&1 || { failed=1 && grep -E '=========|wrong' sanitizer.log | head -n 20; }
             tail -n 1 sanitizer.log && rm -f sanitizer.log
         done

@@ -53,7 +53,9 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 typedef struct gs_text {
     char *data; /* always ends in a NUL once something was added */
     size_t count, capacity;
-    FILE *sink; /* where long text goes as it grows; NULL: it stays in memory */
+    FILE *sink;  /* where long text goes as it grows; NULL: it stays in memory */
+    int columns; /* lines are folded for a terminal of so many columns on their way to the sink; 0: they are not */
+    bool (*write_folded)(const struct gs_text *text); /* with columns; fold.c sets both */
     bool failed;
 } gs_text;
 
@@ -88,6 +90,20 @@ typedef enum gs_style { GS_STYLE_PLAIN, GS_STYLE_HEADING, GS_STYLE_GOOD, GS_STYL
 void gs_text_style(gs_text *text, gs_style style);
 const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty without colors */
 
+/* ---- lines that fit a terminal (fold.c) ---- */
+
+/* The columns of a terminal, or $COLUMNS; 0: the stream is a pipe or a file, whose lines may have any length. */
+int gs_columns(FILE *stream);
+/* A text for people, whose lines are folded where its sink is a terminal. A JSON writer ends that. */
+gs_text gs_text_for_people(FILE *sink);
+gs_text gs_text_folded(FILE *sink, int columns); /* the same for this many columns */
+/* Appends lines, folded. */
+void gs_text_fold(gs_text *text, const char *lines, size_t count, int columns);
+/* The same for one line without its newline. What does not fit on it is indented by `indent`; negative: as its last
+ * column.
+ */
+void gs_text_fold_line(gs_text *text, const char *line, size_t count, int columns, int indent);
+
 void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);
@@ -108,7 +124,7 @@ size_t gs_word_distance(const char *a, const char *b);
 
 /* ---- sizes ---- */
 
-/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: not a size, or too large. */
+/* Bytes, as in 4096, 200K, 200KB, 200KiB (all three of 1,024 bytes), 16M, 2G or 1T. False: not a size, or too large. */
 bool gs_parse_bytes(const char *text, int64_t *bytes);
 
 /* ---- edits: changes to a text; `removed` bytes at `at` are replaced by other text ---- */
@@ -322,14 +338,16 @@ void gs_write_fields(gs_writer *writer, const gs_field *fields, size_t count, co
 typedef struct gs_output {
     FILE *file;
     char *path, *temporary; /* NULL for standard output */
+    FILE *gzip;             /* the temporary file, if `file` has what is to be compressed; or NULL */
 } gs_output;
 
 /* Whether two paths name the same file, which need not exist. */
 bool gs_is_same_path(const char *one, const char *other);
 
-gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /* NULL: standard output */
-gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
-void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
+/* NULL: standard output. A file whose name ends in .gz is compressed. */
+gs_code gs_output_open(gs_output *output, const char *path, gs_error *error);
+gs_code gs_output_keep(gs_output *output, gs_error *error); /* flush, rename, close */
+void gs_output_drop(gs_output *output);                     /* close, remove what was written */
 /* Keeps it if `code`, the result of writing it, is GS_OK; drops it otherwise. */
 gs_code gs_output_end(gs_output *output, gs_code code, gs_error *error);
 
@@ -406,8 +424,8 @@ typedef struct gs_symbol {
 
 bool gs_symbol_next(gs_symbol *symbol); /* false: there are no more */
 
-/* Short names of kernels, all different: "reduce<256>" and "reduce<512>" (short_names.c). Add all names, which must stay
-   where they are; then make the short ones, once. A name that was not added is its own short name. */
+/* Short names of kernels, all different: "reduce<256>" and "reduce<512>" (short_names.c). Add all names, which must
+   stay where they are; then make the short ones, once. A name that was not added is its own short name. */
 enum { GS_SHORT_NAME = 60 }; /* letters at most */
 
 typedef struct gs_short_names {

@@ -2,7 +2,8 @@
  * output.c: output files, folders, and the clock.
  *
  * Results go to a temporary file beside the wanted one, which is renamed when they are complete. A signal that ends the
- * program before that removes the temporary file (interrupt.c).
+ * program before that removes the temporary file (interrupt.c). What is to be compressed goes to a file without a name
+ * first, because writers of results use stdio.
  */
 #include "interrupt.h"
 
@@ -39,6 +40,32 @@ static gs_code open_temporary(gs_output *output, const char *path, gs_error *err
     return output->file ? GS_OK : gs_fail_system(error, "write", path);
 }
 
+static bool ends_in_gz(const char *path) {
+    size_t length = strlen(path);
+    return length > 3 && strcmp(path + length - 3, ".gz") == 0;
+}
+
+/* Opens a file without a name in the folder of the temporary one, which will have its bytes compressed. */
+static gs_code open_plain(gs_output *output, gs_error *error) {
+    size_t size = strlen(output->path) + 8;
+    char *name = malloc(size);
+    int descriptor = -1;
+    if (!name)
+        return gs_fail_memory(error);
+    snprintf(name, size, "%s.XXXXXX", output->path);
+    if ((descriptor = mkstemp(name)) >= 0)
+        unlink(name);
+    free(name);
+    FILE *plain = descriptor < 0 ? NULL : fdopen(descriptor, "w+");
+    if (!plain) {
+        gs_close_fd(&descriptor);
+        return gs_fail_system(error, "write", output->path);
+    }
+    output->gzip = output->file;
+    output->file = plain;
+    return GS_OK;
+}
+
 /* The path without links and dots. The file need not exist, but its folder must. False: it does not. */
 static bool resolve_path(const char *path, char resolved[PATH_MAX]) {
     if (realpath(path, resolved))
@@ -57,7 +84,7 @@ bool gs_is_same_path(const char *one, const char *other) {
     return resolve_path(one, first) && resolve_path(other, second) && strcmp(first, second) == 0;
 }
 
-gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {
+static gs_code open_output(gs_output *output, const char *path, bool is_plain, gs_error *error) {
     *output = (gs_output){0};
     if (!path || strcmp(path, "-") == 0) {
         output->file = stdout;
@@ -69,14 +96,46 @@ gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {
         return output->file ? GS_OK : gs_fail_system(error, "write", path);
     }
     gs_code code = open_temporary(output, path, error);
+    if (code == GS_OK && !is_plain && ends_in_gz(path))
+        code = open_plain(output, error);
     if (code != GS_OK)
         gs_output_drop(output);
     return code;
 }
 
+gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {
+    return open_output(output, path, false, error);
+}
+
+/* A stream of gzip into a file, which stays open. */
+static gzFile open_gzip(FILE *file) {
+    int descriptor = dup(fileno(file));
+    gzFile gzip = descriptor < 0 ? NULL : gzdopen(descriptor, "wb9");
+    if (!gzip)
+        gs_close_fd(&descriptor);
+    return gzip;
+}
+
+/* Compresses what was written so far into the temporary file, which takes its place. */
+static bool compress_plain(gs_output *output) {
+    enum { PIECE = 1 << 16 };
+    char piece[PIECE];
+    gzFile gzip = open_gzip(output->gzip);
+    bool written = gzip && fflush(output->file) == 0 && !ferror(output->file);
+    rewind(output->file);
+    for (size_t part; written && (part = fread(piece, 1, sizeof piece, output->file));)
+        written = gzwrite(gzip, piece, (unsigned)part) == (int)part;
+    written = written && !ferror(output->file);
+    fclose(output->file);
+    output->file = output->gzip;
+    output->gzip = NULL;
+    return gzip && gzclose(gzip) == Z_OK && written;
+}
+
 gs_code gs_output_keep(gs_output *output, gs_error *error) {
     const char *name = output->path ? output->path : "standard output";
-    bool written = fflush(output->file) == 0 && !ferror(output->file);
+    bool written = !output->gzip || compress_plain(output);
+    written = written && fflush(output->file) == 0 && !ferror(output->file);
     if (written && output->path)
         written = fclose(output->file) == 0;
     else if (output->path)
@@ -94,6 +153,8 @@ gs_code gs_output_keep(gs_output *output, gs_error *error) {
 void gs_output_drop(gs_output *output) {
     if (output->file && output->path)
         fclose(output->file);
+    if (output->gzip)
+        fclose(output->gzip);
     if (output->temporary) {
         if (output->temporary[0])
             unlink(output->temporary);
@@ -123,10 +184,7 @@ gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error) {
 
 static bool write_compressed(FILE *file, const char *bytes, size_t count) {
     enum { PIECE = 1 << 20 };
-    int descriptor = dup(fileno(file));
-    gzFile gzip = descriptor < 0 ? NULL : gzdopen(descriptor, "wb9");
-    if (!gzip && descriptor >= 0)
-        close(descriptor);
+    gzFile gzip = open_gzip(file);
     bool written = gzip;
     for (size_t at = 0, part; written && at < count; at += part) {
         part = gs_min_u64(count - at, PIECE);
@@ -137,7 +195,7 @@ static bool write_compressed(FILE *file, const char *bytes, size_t count) {
 
 gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_error *error) {
     gs_output output;
-    gs_code code = gs_output_open(&output, path, error);
+    gs_code code = open_output(&output, path, true, error);
     if (code != GS_OK)
         return code;
     errno = 0;

@@ -46,7 +46,8 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 }
 
 void gs_text_flush(gs_text *text) {
-    if (text->sink && text->count && fwrite(text->data, 1, text->count, text->sink) != text->count)
+    if (text->sink && text->count &&
+        !(text->columns ? text->write_folded(text) : fwrite(text->data, 1, text->count, text->sink) == text->count))
         text->failed = true;
     gs_text_clear(text);
 }
@@ -349,7 +350,9 @@ bool gs_parse_bytes(const char *text, int64_t *bytes) {
     *bytes = strtoll(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL, *small = *end ? strchr(small_units, *end) : NULL;
     int shift = unit ? 10 * (int)(unit - units + 1) : small ? 10 * (int)(small - small_units + 1) : 0;
-    if (errno || end[shift > 0] || *bytes > INT64_MAX >> shift)
+    const char *rest = end + (shift > 0);
+    bool is_end = !*rest || (shift && (strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0));
+    if (errno || !is_end || *bytes > INT64_MAX >> shift)
         return false;
     *bytes <<= shift;
     return true;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 gs_writer gs_writer_to(gs_text *text) {
+    text->columns = 0; /* JSON is never folded */
     return (gs_writer){.text = text};
 }
 

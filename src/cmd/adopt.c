@@ -249,7 +249,7 @@ static void put_verdicts(gs_text *text, const struct session *session) {
 }
 
 static gs_code print_report(const struct session *session, gs_error *error) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_text_add(&text, "%s: ", session->name);
     gs_code code = gs_put_survey(&text, &session->adoption.survey, error);
     put_verdicts(&text, session);

@@ -54,7 +54,7 @@ static const gs_option option_table[] = {
             "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
     GS_TEXT(struct options, "measured", measured, "FILE",
             "show the output of --measure, as a table or with --svg as a picture"),
-    GS_SHARD_OPTIONS(struct options, keep, "with --measure: keep the measurements in FILE as a campaign"),
+    GS_SHARD_OPTIONS_OUT(struct options, keep, "with --measure: keep the measurements in FILE as a campaign"),
     GS_INT(struct options, "count", count, "N", 1, 100000000,
            "how many random programs (100000), or configurations (1000)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),

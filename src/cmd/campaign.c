@@ -73,7 +73,7 @@ static void print_said(gs_text *said) {
 }
 
 static void print_grouped(int64_t value) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_text_put_grouped(&text, value);
     gs_text_flush(&text);
     gs_text_free(&text);
@@ -384,7 +384,7 @@ static int status_verb(const gs_command *command, void *given, const gs_words *w
     int status = open_campaign(words, &submission);
     gs_shard_progress *shards = status == 0 ? read_progress(&submission, false, &status) : NULL;
     if (shards) {
-        gs_text text = {.sink = stdout};
+        gs_text text = gs_text_for_people(stdout);
         if (options->json)
             put_status_json(&text, &submission, shards);
         else

@@ -164,7 +164,7 @@ static gs_code check_run(const struct options *options, unsigned kinds, gs_run *
 
 static gs_code check_file(const struct options *options, unsigned kinds, const gs_words *words, size_t file,
                           bool *all_yes, gs_error *error) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_runs *runs = gs_runs_open(words->data[file], error);
     gs_run *run;
     size_t number = 0;
@@ -184,7 +184,7 @@ static gs_code check_file(const struct options *options, unsigned kinds, const g
 
 static gs_code check_words(const struct options *options, unsigned kinds, const gs_words *words, bool *all_yes,
                            gs_error *error) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     if (options->kernels)
         return gs_fail(error, GS_E_USAGE, "--kernels chooses kernels of a file, and there is none");
     if (!options->gpu.name && !options->gpu.like)
@@ -220,12 +220,11 @@ static int run_check(const gs_command *command, void *given, const gs_words *wor
 const gs_command gs_command_check = {
     .name = "check",
     .summary = "Will all blocks of these kernels be resident together? If not, what would help?",
-    .usage = "[options] [FILE] [NAME=BLOCKSxTHREADS[,rREGISTERS][,sSHARED][,lLOCAL][,cCLUSTER][,pPRIORITY]"
-             "[,carveout=PERCENT][,stream=NAME]]...",
+    .usage = "[options] [FILE] [KERNEL...]",
     .details = "Exit code 0: yes; 1: no, with the reason and the smallest fixes, or not known, because registers that\n"
                "were not given (r) decide. Durations are ignored: the question\n"
                "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all fit. Kernels are\n"
-               "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
+               "launched in the given order.\n\n" GS_KERNEL_WORDS_HELP "\n"
                "  gridsmith check scenarios/case-3.json\n"
                "  gridsmith check --waiting --code ./app app.jsonl\n"
                "  gridsmith check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96\n",

@@ -25,8 +25,9 @@ typedef enum gs_option_type {
 } gs_option_type;
 
 typedef struct gs_option {
-    const char *name; /* without the dashes */
-    char letter;      /* or 0 */
+    const char *name;     /* without the dashes */
+    const char *old_name; /* an older name that still works, or NULL */
+    char letter;          /* or 0 */
     gs_option_type type;
     size_t offset; /* in the command's own struct */
     const char *argument, *help;
@@ -53,6 +54,12 @@ typedef struct gs_words {
     GS_OPTION_ROW(owner, option, field, INT, int64_t, value, words, .least = from, .most = to)
 #define GS_SIZE(owner, option, field, from, to, words)                                                                 \
     GS_OPTION_ROW(owner, option, field, SIZE, int64_t, "BYTES", words, .least = from, .most = to)
+
+/* A text whose option had another name, which still works. */
+#define GS_TEXT_RENAMED(owner, option, old, field, value, words)                                                       \
+    GS_OPTION_ROW(owner, option, field, TEXT, const char *, value, words, .old_name = old)
+#define GS_INT_RENAMED(owner, option, old, field, value, from, to, words)                                              \
+    GS_OPTION_ROW(owner, option, field, INT, int64_t, value, words, .least = from, .most = to, .old_name = old)
 
 /* The same for required options. */
 #define GS_TEXT_REQUIRED(owner, option, field, value, words)                                                           \
@@ -137,6 +144,7 @@ typedef struct gs_command {
 int gs_command_run(const gs_command *command, int argc, char **argv);
 
 void gs_print_help(const gs_command *command, FILE *file);
+int gs_help_columns(FILE *file); /* the width of help: the terminal's, or 80 */
 
 /* Parses a command line without running it. Prints an error; returns the exit code. */
 int gs_command_parse(const gs_command *command, int argc, char **argv);
@@ -182,12 +190,16 @@ void gs_show_step(void *user, const char *step, int64_t done, int64_t total);
 
 /* ---- shards: commands that are a list of runs keep them in a file (shards.c) ---- */
 
-/* --shard, --out and --resume, which fill a gs_shard_choice. */
+/* --shard, --output and --resume, which fill a gs_shard_choice. Of commands with another --output it is --out. */
 #define GS_SHARD_OPTIONS(owner, field, keeps)                                                                          \
+    GS_SHARD_OPTIONS_WITH(owner, field, keeps, "output", .letter = 'o', .old_name = "out")
+#define GS_SHARD_OPTIONS_OUT(owner, field, keeps) GS_SHARD_OPTIONS_WITH(owner, field, keeps, "out", .letter = 0)
+#define GS_SHARD_OPTIONS_WITH(owner, field, keeps, option, ...)                                                        \
     GS_TEXT(owner, "shard", field.shard, "I/N",                                                                        \
             "only part I of N of the campaign, from 1; 'gridsmith merge' joins the parts"),                            \
-        GS_TEXT(owner, "out", field.out, "FILE|DIR", keeps "; with --shard in a file in DIR"),                         \
-        GS_FLAG(owner, "resume", field.resume, "continue the campaign in the --out file")
+        GS_OPTION_ROW(owner, option, field.out, TEXT, const char *, "FILE|DIR",                                        \
+                      keeps "; with --shard in a file in DIR", __VA_ARGS__),                                           \
+        GS_FLAG(owner, "resume", field.resume, "continue the campaign in that file")
 
 typedef struct gs_shard_choice {
     const char *shard, *out;
@@ -221,12 +233,31 @@ int gs_read_source(const char *path, char **text, struct gs_source *source, gs_e
 
 /* ---- kernels as words: NAME=BLOCKSxTHREADS,... (kernel_words.c) ---- */
 
+/* For the help of commands that take them. */
+#define GS_KERNEL_WORDS_HELP                                                                                           \
+    "KERNEL is NAME=BLOCKSxTHREADS and, where needed, registers=96 (or r96), shared=200KB (s200K),\n"                  \
+    "local=1KB (l1K), cluster=2 (c2), priority=-1 (p-1), carveout=50 and stream=NAME, separated by commas.\n"
+
 /* The number of the word that is a file; the number of words: none is; SIZE_MAX: several are. */
 size_t gs_find_file_word(const gs_words *words);
 
 /* A run of the kernels of the words, around those of `read` (may be NULL), which is word number `file`. The caller
    frees it. */
 gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error);
+
+/* ---- recorded programs (programs.c) ---- */
+
+/* Whether a file is a recording of Gridsmith: its first bytes name the schema. Standard input is taken for one. */
+bool gs_is_recording(const char *path);
+
+/* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes are
+   printed for this command. The caller frees it. */
+gs_run *gs_read_program(const char *path, int64_t only, gs_error *error);
+
+/* Runs a program, records it into `recording` (NULL: a temporary file), and uses the recording. Returns the exit code
+   of the program, or that of an error, which is reported. */
+typedef gs_code gs_use_recording(const void *context, const char *path, gs_error *error);
+int gs_with_program(const char *recording, const gs_words *words, gs_use_recording *use, const void *context);
 
 /* ---- pictures ---- */
 

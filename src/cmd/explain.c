@@ -73,82 +73,6 @@ static gs_code read_what_ifs(const gs_words *words, struct what_ifs *what_ifs, g
     return code;
 }
 
-/* ---- the run ---- */
-
-/* Whether a file is a recording of Gridsmith: its first bytes name the schema. */
-static bool is_recording(const char *path) {
-    static const char schema[] = "\"gridsmith.";
-    gs_error error;
-    gs_input *input = strcmp(path, "-") == 0 ? NULL : gs_input_open(path, &error);
-    const char *bytes;
-    size_t count = 0;
-    bool found = !input;
-    if (input && gs_input_more(input, &bytes, &count, &error) == GS_OK)
-        for (size_t i = 0; i + sizeof schema < count && i < 1000 && !found; i++)
-            found = memcmp(bytes + i, schema, sizeof schema - 1) == 0;
-    gs_input_close(input);
-    return found;
-}
-
-static gs_run *read_recording(const char *path, int64_t only, gs_error *error) {
-    gs_runs *runs = gs_runs_open(path, error);
-    gs_run *found = NULL, *run;
-    size_t number = 0;
-    gs_code code = runs ? GS_OK : error->code;
-    while (code == GS_OK && (!found || !only) && (run = gs_runs_next(runs, error))) {
-        number++;
-        if (found) {
-            code = gs_fail(error, GS_E_USAGE, "%s has several runs: choose one with --run N", path);
-            gs_run_free(run);
-        } else if (!only || number == (size_t)only)
-            found = run;
-        else
-            gs_run_free(run);
-    }
-    gs_runs_close(runs);
-    if (code == GS_OK)
-        code = error->code;
-    if (code == GS_OK && !found)
-        code = gs_fail_no_run(path, number, only, error);
-    if (code == GS_OK)
-        return found;
-    gs_run_free(found);
-    return NULL;
-}
-
-static gs_run *import_trace(const char *path, int64_t only, gs_error *error) {
-    const gs_import_options request = {.device = GS_NOT_GIVEN};
-    gs_imported imported = {0};
-    gs_run *run = NULL;
-    gs_code code = gs_import(path, &request, &imported, error);
-    size_t number = only ? (size_t)only - 1 : 0;
-    if (code == GS_OK && imported.count > 1 && !only)
-        gs_fail(error, GS_E_USAGE, "%s has the work of %zu GPUs: choose one with --run N", path, imported.count);
-    else if (code == GS_OK && number >= imported.count)
-        gs_fail_no_run(path, imported.count, only, error);
-    else if (code == GS_OK) {
-        run = imported.data[number];
-        imported.data[number] = NULL;
-        gs_print_lines("import", &imported.notes); /* whose options they name */
-    }
-    gs_imported_free(&imported);
-    return run;
-}
-
-/* ---- a program ---- */
-
-/* Records a program into a file. Returns its exit status, or that of the error. */
-static int record_program(const char *path, const gs_words *words, gs_error *error) {
-    gs_trace_options request = {.output = path, .through = GS_TRACE_BY_CUPTI};
-    gs_trace_summary summary = {0};
-    gs_code code = gs_trace_program(&request, (char *const *)(uintptr_t)words->data, &summary, error);
-    int status = summary.exit_status;
-    if (code == GS_OK && !summary.count)
-        code = gs_fail(error, GS_E_USAGE, "the program made no CUDA calls: nothing was recorded");
-    gs_trace_summary_clear(&summary);
-    return code == GS_OK ? status : gs_code_exit(code);
-}
-
 /* ---- the command ---- */
 
 struct program {
@@ -225,7 +149,7 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     if (code == GS_OK)
         code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
-        gs_view view = {.text = {.sink = output.file}};
+        gs_view view = {.text = options->html ? (gs_text){.sink = output.file} : gs_text_for_people(output.file)};
         code = put_answer(options, &program, &explained, &request, &view, error);
         code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
@@ -235,12 +159,9 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     return code;
 }
 
-static gs_run *read_program(const struct options *options, const char *path, gs_error *error) {
-    return (is_recording(path) ? read_recording : import_trace)(path, options->only, error);
-}
-
-static gs_code explain_file(const struct options *options, const char *path, gs_error *error) {
-    gs_run *run = read_program(options, path, error);
+static gs_code explain_file(const void *given, const char *path, gs_error *error) {
+    const struct options *options = given;
+    gs_run *run = gs_read_program(path, options->only, error);
     gs_code code = run ? explain_run(options, path, run, error) : error->code;
     gs_run_free(run);
     return code;
@@ -257,7 +178,7 @@ struct version {
 static gs_code explain_version(const struct options *options, const char *path, struct version *version,
                                gs_error *error) {
     const gs_explain_options request = {.range = options->range};
-    version->run = read_program(options, path, error);
+    version->run = gs_read_program(path, options->only, error);
     const gs_gpu *gpu = version->run ? gs_gpu_for(&version->kept, &options->gpu, version->run, error) : NULL;
     if (!gpu)
         return error->code;
@@ -320,25 +241,6 @@ static gs_code compare_versions(const struct options *options, const char *path,
     return code;
 }
 
-static int explain_program(const struct options *options, const gs_words *words) {
-    gs_error error = {.code = GS_OK};
-    char *folder = options->recording ? NULL : gs_folder_make(&error);
-    gs_text path = {0};
-    if (error.code != GS_OK)
-        return gs_report(&error);
-    gs_text_add(&path, "%s%s", folder ? folder : options->recording, folder ? "/recording.jsonl" : "");
-    int status = path.failed ? gs_report_memory() : record_program(path.data, words, &error);
-    if (!path.failed && error.code == GS_OK)
-        explain_file(options, path.data, &error);
-    if (error.code != GS_OK)
-        status = gs_report(&error) && status ? status : gs_code_exit(error.code);
-    if (folder)
-        gs_folder_remove(folder);
-    free(folder);
-    gs_text_free(&path);
-    return status;
-}
-
 static int run_explain(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
@@ -348,12 +250,13 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     if (options->before && (options->json || options->what_ifs.count || options->step_us || is_program))
         return gs_usage(command, "--compare goes with two recordings, and with --range, --top, --html and -o only");
     if (is_program)
-        return explain_program(options, words);
+        return gs_with_program(options->recording, words, explain_file, options);
     if (words->count > 1)
         return gs_usage(command, "give one recording, or -- and a program");
     if (options->recording)
         return gs_usage(command, "--record goes with a program: -- PROGRAM");
-    gs_code code = (options->before ? compare_versions : explain_file)(options, words->data[0], &error);
+    gs_code code = options->before ? compare_versions(options, words->data[0], &error)
+                                   : explain_file(options, words->data[0], &error);
     return code == GS_OK ? 0 : gs_report(&error);
 }
 

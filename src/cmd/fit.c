@@ -244,7 +244,7 @@ static gs_code fit_recordings(const struct options *options, const struct record
     if (code == GS_OK && options->propose && fit.decider)
         code = write_decider(options->propose, fit.decider, error);
     if (code == GS_OK) {
-        gs_text text = {.sink = stdout};
+        gs_text text = gs_text_for_people(stdout);
         (options->json ? put_json : put_words)(&text, gpu, &fit, recordings);
         code = gs_print_text(&text, GS_OK, error);
     }

@@ -176,7 +176,7 @@ static gs_code write_page(const struct watch *watch, gs_error *error) {
 
 static gs_code print_report(const struct watch *watch, gs_error *error) {
     const struct options *options = watch->options;
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_code code = GS_OK;
     if (options->json) {
         put_json(&text, watch);
@@ -264,7 +264,7 @@ static int fuzz_device(const struct options *options, const gs_shard *shard) {
     if (code == GS_OK)
         code = run_campaign(&watch, device, &request, &error);
     bool is_cut = is_stopping && watch.campaign.played < watch.runs;
-    int status = code != GS_OK ? gs_report(&error) : watch.campaign.mismatches ? 1 : is_cut ? 128 + is_stopping : 0;
+    int status = code != GS_OK ? gs_report(&error) : is_cut ? 128 + is_stopping : watch.campaign.mismatches ? 1 : 0;
     gs_run_free(watch.differing);
     gs_text_free(&watch.named);
     gs_text_free(&watch.exact.scenes);
@@ -306,7 +306,7 @@ static int check_usage(const gs_command *command, const struct options *options)
     if (options->html && strcmp(options->html, "-") == 0)
         return gs_usage(command, "--html takes the name of a file: standard output has the report");
     if (options->html && options->keep.out && gs_is_same_path(options->html, options->keep.out))
-        return gs_usage(command, "--html and --out name the same file");
+        return gs_usage(command, "--html and --output name the same file");
     if (options->keep.shard && options->index >= 0)
         return gs_usage(command, "--index plays one run: leave out --shard");
     return check_classes(command, &options->classes);
@@ -330,8 +330,8 @@ const gs_command gs_command_fuzz = {
     .summary = "Play random runs on a device and compare each with its prediction.",
     .usage = "--device DEVICE [options]",
     .details = "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. --seed and --index repeat a run.\n"
-               "Ctrl-C stops after the current run; the exit code is then 130, unless some differ.\n\n"
-               "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
+               "Ctrl-C stops after the current run; the exit code is then 130: not complete.\n\n"
+               "  gridsmith fuzz --device cuda --count 10000 -o h200.jsonl\n"
                "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seed = 1, .index = -1, .patient_every = 100},

@@ -58,7 +58,7 @@ static bool count_kernels(struct report *report, const gs_sass_image *image, con
     for (size_t i = 0; i < image->symbols.count && is_well; i++) {
         const gs_sass_symbol *symbol = &image->symbols.data[i];
         const char *own = NULL, *name = gs_sass_symbol_name(image, symbol);
-        if (gs_sass_type(symbol) != GS_SASS_FUNCTION || !(symbol->other & GS_SASS_ENTRY))
+        if (!gs_sass_is_kernel(symbol))
             continue;
         for (size_t k = 0; k < list->count && !own; k++)
             own = strcmp(list->data[k].kernel, name) == 0 ? list->data[k].refused : NULL;

@@ -34,23 +34,26 @@ static const command_group groups[] = {
     {"Share a GPU", "several programs at the same time", &gs_command_plan},
     {"Shells", "", &gs_command_completion}};
 
-static void print_group_title(FILE *file, const gs_command *command) {
+static void put_group_title(gs_text *text, const gs_command *command) {
     for (size_t i = 0; i < GS_COUNT(groups); i++)
         if (groups[i].first == command)
-            fprintf(file, "\n%s%s%s\n", groups[i].title, *groups[i].purpose ? ": " : "", groups[i].purpose);
+            gs_text_add(text, "\n%s%s%s\n", groups[i].title, *groups[i].purpose ? ": " : "", groups[i].purpose);
 }
 
 static void print_overview(FILE *file) {
-    fprintf(file,
-            "usage: gridsmith COMMAND [options] [FILE...]\n\n"
-            "A workbench for the NVIDIA thread-block scheduler: where blocks run, what they wait for, and how kernels\n"
-            "and programs share a GPU.\n");
+    gs_text text = gs_text_folded(file, gs_help_columns(file));
+    gs_text_add(&text, "usage: gridsmith COMMAND [options] [FILE...]\n\n"
+                       "A workbench for the NVIDIA thread-block scheduler: where blocks run, what they\n"
+                       "wait for, and how kernels and programs share a GPU.\n");
     for (size_t i = 0; i < gs_command_count; i++) {
-        print_group_title(file, gs_commands[i]);
-        fprintf(file, "  %-11s %s\n", gs_commands[i]->name, gs_commands[i]->summary);
+        put_group_title(&text, gs_commands[i]);
+        gs_text_add(&text, "  %-11s  %s\n", gs_commands[i]->name, gs_commands[i]->summary);
     }
-    fprintf(file, "\nSee also 'gridsmith COMMAND --help' and 'man gridsmith'.\n"
-                  "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
+    gs_text_add(&text, "\nSee also 'gridsmith COMMAND --help' and 'man gridsmith'.\n"
+                       "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system "
+                       "failed.\n");
+    gs_text_flush(&text);
+    gs_text_free(&text);
 }
 
 static const gs_command *find_command(const char *name) {

@@ -41,7 +41,7 @@ const gs_command gs_command_merge = {
     .usage = "-o FILE DIR|FILE...",
     .details = "Exit code 1: shards are missing, incomplete, duplicate or of another campaign; each is named, and\n"
                "nothing is written.\n\n"
-               "  for i in 1 2 3 4; do gridsmith fuzz --device cuda:$((i - 1)) --shard $i/4 --out shards & done; wait\n"
+               "  for i in 1 2 3 4; do gridsmith fuzz --device cuda:$((i - 1)) --shard $i/4 -o shards & done; wait\n"
                "  gridsmith merge -o campaign.jsonl shards\n",
     GS_OPTION_TABLE(struct options, option_table),
     .words = {1, SIZE_MAX, "give the folder of the shards, or their files"},

@@ -10,50 +10,99 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- help ---- */
+
+enum { HELP_COLUMNS = 80 }; /* where the width of the terminal is not known */
 
 static int option_width(const gs_option *option) {
     return (int)(strlen(option->name) + (option->argument ? strlen(option->argument) + 1 : 0));
 }
 
-static void print_usage(const gs_command *command, FILE *file) {
-    if (!command->verb_count)
-        fprintf(file, "usage: gridsmith %s %s\n", command->name, command->usage);
-    for (size_t i = 0; i < command->verb_count; i++)
-        fprintf(file, "%s gridsmith %s %s %s\n", i ? "      " : "usage:", command->name, command->verbs[i].name,
-                command->verbs[i].usage);
-}
-
-/* The options of each verb, in lines that fit on a terminal. */
-static void print_verb_options(const gs_command *command, FILE *file) {
-    for (size_t i = 0; i < command->verb_count; i++) {
-        fprintf(file, "%s  %-10s", i ? "" : "\nOptions by verb:\n", command->verbs[i].name);
-        for (const char *at = command->verbs[i].options; *at; at += strspn(at, " ")) {
-            int length = (int)strcspn(at, " ");
-            fprintf(file, " --%.*s", length, at);
-            at += length;
-        }
-        fprintf(file, "\n");
+static void put_usage(gs_text *text, const gs_command *command, int columns) {
+    for (size_t i = 0; i < gs_max_u64(command->verb_count, 1); i++) {
+        const gs_verb *verb = command->verb_count ? &command->verbs[i] : NULL;
+        gs_text line = {0};
+        gs_text_add(&line, "%s gridsmith %s %s%s%s", i ? "      " : "usage:", command->name, verb ? verb->name : "",
+                    verb ? " " : "", verb ? verb->usage : command->usage);
+        gs_text_fold_line(text, line.data, line.count, columns, 11);
+        gs_text_put(text, "\n", 1);
+        gs_text_free(&line);
     }
 }
 
-void gs_print_help(const gs_command *command, FILE *file) {
+static void put_verb_options(gs_text *text, const gs_command *command) {
+    for (size_t i = 0; i < command->verb_count; i++) {
+        gs_text_add(text, "%s  %-10s ", i ? "" : "\nOptions by verb:\n", command->verbs[i].name);
+        for (const char *at = command->verbs[i].options; *at; at += strspn(at, " ")) {
+            int length = (int)strcspn(at, " ");
+            gs_text_add(text, " --%.*s", length, at);
+            at += length;
+        }
+        gs_text_add(text, "\n");
+    }
+}
+
+static void put_options(gs_text *text, const gs_command *command) {
     int widest = (int)strlen("help");
     for (size_t i = 0; i < command->option_count; i++)
         widest = (int)gs_max(widest, option_width(&command->options[i]));
-    print_usage(command, file);
-    fprintf(file, "\n%s\n\n", command->summary);
     for (size_t i = 0; i < command->option_count; i++) {
         const gs_option *option = &command->options[i];
         char letter[] = {'-', option->letter, ',', ' ', '\0'};
-        fprintf(file, "  %4s--%s%s%s%*s  %s\n", option->letter ? letter : "", option->name, option->argument ? " " : "",
-                option->argument ? option->argument : "", widest - option_width(option), "", option->help);
+        gs_text_add(text, "  %4s--%s%s%s%*s  %s\n", option->letter ? letter : "", option->name,
+                    option->argument ? " " : "", option->argument ? option->argument : "",
+                    widest - option_width(option), "", option->help);
     }
-    fprintf(file, "  %4s--help%*s  show this\n", "", widest - 4, "");
-    print_verb_options(command, file);
-    if (command->details)
-        fprintf(file, "\n%s", command->details);
+    gs_text_add(text, "  %4s--help%*s  show this\n", "", widest - 4, "");
+}
+
+/* Whether a line of details goes on in the next one: neither begins with a space, as examples do, or has columns. */
+static bool is_prose(const char *line, size_t length) {
+    const char *columns = strstr(line, "  ");
+    return length && line[0] != ' ' && !(columns && columns < line + length);
+}
+
+/* The details of a command: prose is filled, examples and tables are folded line by line. */
+static void put_details(gs_text *text, const char *details, int columns) {
+    gs_text paragraph = {0};
+    for (size_t length; *details; details += length + (details[length] == '\n')) {
+        length = strcspn(details, "\n");
+        const char *next = details + length + (details[length] == '\n');
+        bool goes_on = is_prose(details, length) && is_prose(next, strcspn(next, "\n"));
+        gs_text_put(&paragraph, details, length);
+        gs_text_put(&paragraph, " ", goes_on);
+        if (goes_on)
+            continue;
+        gs_text_fold_line(text, paragraph.data, paragraph.count, columns, is_prose(details, length) ? 0 : -1);
+        gs_text_put(text, "\n", 1);
+        text->failed |= paragraph.failed;
+        gs_text_clear(&paragraph);
+    }
+    gs_text_free(&paragraph);
+}
+
+int gs_help_columns(FILE *file) {
+    int columns = gs_columns(file);
+    return columns ? columns : HELP_COLUMNS;
+}
+
+void gs_print_help(const gs_command *command, FILE *file) {
+    int columns = gs_help_columns(file);
+    gs_text lines = {0}, text = {.sink = file};
+    put_usage(&text, command, columns);
+    gs_text_add(&lines, "\n%s\n\n", command->summary);
+    put_options(&lines, command);
+    put_verb_options(&lines, command);
+    gs_text_fold(&text, lines.data, lines.count, columns);
+    if (command->details) {
+        gs_text_put(&text, "\n", 1);
+        put_details(&text, command->details, columns);
+    }
+    gs_text_flush(&text);
+    gs_text_free(&lines);
+    gs_text_free(&text);
 }
 
 int gs_usage(const gs_command *command, const char *format, ...) {
@@ -90,10 +139,14 @@ struct line {
 
 typedef enum parsed { PARSED, PARSED_HELP, PARSED_WRONG, PARSED_NO_MEMORY } parsed;
 
+static bool is_word(const char *name, const char *word, size_t length) {
+    return name && strlen(name) == length && strncmp(name, word, length) == 0;
+}
+
 static const gs_option *find_option(const gs_command *command, const char *word, size_t length) {
     for (size_t i = 0; i < command->option_count; i++) {
         const gs_option *option = &command->options[i];
-        if (strlen(option->name) == length && strncmp(option->name, word, length) == 0)
+        if (is_word(option->name, word, length) || is_word(option->old_name, word, length))
             return option;
     }
     return NULL;
@@ -337,8 +390,60 @@ static void free_line(struct line *line) {
     free(line->words.data);
 }
 
+/* ---- pages: --html or --svg without -o on a terminal, which they would flood, makes a new file ---- */
+
+/* The place of the value of --output, if a page or picture is asked for without it; or NULL. */
+static const char **find_page_output(const struct line *line, const char **ending) {
+    const gs_option *output = find_option(line->command, "output", 6);
+    const gs_option *kinds[] = {find_option(line->command, "html", 4), find_option(line->command, "svg", 3)};
+    for (size_t i = 0; i < GS_COUNT(kinds) && output; i++) {
+        void *value = line->options + output->offset;
+        if (!kinds[i] || kinds[i]->type != GS_OPTION_FLAG || *(const char **)value)
+            continue;
+        *ending = kinds[i]->name;
+        if (*(const bool *)(line->options + kinds[i]->offset))
+            return value;
+    }
+    return NULL;
+}
+
+/* A name for the page in a new folder; NULL: there is no terminal, or no folder. The caller frees it. */
+static char *make_page_name(const gs_command *command, const char *ending) {
+    gs_error error;
+    gs_text path = {0};
+    char *folder = isatty(STDOUT_FILENO) ? gs_folder_make_in(NULL, "gridsmith-page", &error) : NULL;
+    if (folder)
+        gs_text_add(&path, "%s/%s.%s", folder, command->name, ending);
+    free(folder);
+    return path.data;
+}
+
+/* Says where the page is, and shows it in a browser where there is a display. The folder of a page that was not written
+   is removed. */
+static void end_page(const gs_command *command, char *path) {
+    const char *const words[] = {"xdg-open", path, NULL};
+    const gs_process_options browser = {.words = words, .output = "/dev/null", .has_own_session = true};
+    pid_t process;
+    if (access(path, F_OK) != 0) {
+        *strrchr(path, '/') = '\0';
+        gs_folder_remove(path);
+        return;
+    }
+    fprintf(stderr, "gridsmith %s: written to %s; -o FILE chooses another place\n", command->name, path);
+    if (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"))
+        gs_process_try(&browser, &process);
+}
+
 static int run_line(const struct line *line) {
-    return line->command->verb_count ? run_verb(line) : run_command(line);
+    const char *ending = NULL, **output = find_page_output(line, &ending);
+    char *page = output ? make_page_name(line->command, ending) : NULL;
+    if (page)
+        *output = page;
+    int status = line->command->verb_count ? run_verb(line) : run_command(line);
+    if (page)
+        end_page(line->command, page);
+    free(page);
+    return status;
 }
 
 static int check_line(const struct line *line) {

@@ -15,26 +15,27 @@ struct options {
 };
 
 static const gs_option option_table[] = {
-    GS_TEXT(struct options, "on", on, "cuda[:N]|model", "where to measure (default cuda)"),
+    GS_TEXT_RENAMED(struct options, "device", "on", on, "cuda[:N]|model", "where to measure (default cuda)"),
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
             "the description used to compute what fits together (default: that of the GPU, or h200)"),
-    GS_TEXT(struct options, "plan", plan, "FILE", "the plan file (SQLite); its measurements are not repeated"),
+    GS_TEXT_RENAMED(struct options, "measurements", "plan", plan, "FILE",
+                    "keep the measurements in FILE (SQLite); those in it are not repeated"),
     GS_TEXT(struct options, "size", size, "NAME", "size of zoo kernels: tiny, odd, small or large (default large)"),
     GS_FLAG(struct options, "elastic", elastic,
             "zoo kernels: also compile and measure halves and quarters of their blocks"),
     GS_FLAG(struct options, "models", models, "also measure grids and load ratios, for models of durations"),
     GS_INT(struct options, "seconds", seconds, "N", 1, 100000,
            "a measurement that takes longer has failed (default 60)"),
-    GS_INT(struct options, "most", most, "N", 1, INT64_MAX,
-           "stop after N measurements; with --plan, the next call continues"),
+    GS_INT_RENAMED(struct options, "count", "most", most, "N", 1, INT64_MAX,
+                   "stop after N measurements; with --measurements, the next call continues"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "model: seed of the noise (default 0)"),
     GS_FLAG(struct options, "simulate", simulate,
             "play tasks with a plan, without a GPU; see 'gridsmith plan --simulate --help'"),
     GS_FLAG(struct options, "all", all,
             "compare the choices with all ways to run each pair; with --models, forecasts with measurements"),
     GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
-    GS_FLAG(struct options, "json", json, "write gridsmith.plan/1"),
-    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
+    GS_FLAG(struct options, "json", json, "print the plan (gridsmith.plan/1) instead of a table"),
+    GS_OUTPUT(struct options, output, "write the plan to FILE, for 'plan --simulate' and 'serve --plan'"),
 };
 
 /* One call of the command. */
@@ -150,17 +151,21 @@ static gs_code make_plan(struct planning *planning, gs_error *error) {
 }
 
 static gs_code print_plan(const struct planning *planning, gs_error *error) {
-    gs_text text = {0}, picture = {0};
-    if (planning->options->json)
-        gs_plan_put_json(&text, planning->search);
-    else
-        gs_plan_put_table(&text, planning->search);
-    gs_code code = gs_output_text(planning->options->output, &text, error);
-    if (code == GS_OK && planning->options->svg)
+    const struct options *options = planning->options;
+    gs_text plan = {0}, picture = {0}, table = gs_text_for_people(stdout);
+    gs_code code = GS_OK;
+    if (options->json || options->output)
+        gs_plan_put_json(&plan, planning->search);
+    if (!options->json)
+        gs_plan_put_table(&table, planning->search);
+    if (options->json || options->output)
+        code = gs_output_text(options->output, &plan, error);
+    code = gs_print_text(&table, code, error);
+    if (code == GS_OK && options->svg)
         code = gs_plan_put_svg(&picture, planning->search, error);
-    if (code == GS_OK && planning->options->svg)
-        code = gs_output_text(planning->options->svg, &picture, error);
-    gs_text_free(&text);
+    if (code == GS_OK && options->svg)
+        code = gs_output_text(options->svg, &picture, error);
+    gs_text_free(&plan);
     gs_text_free(&picture);
     return code;
 }
@@ -255,7 +260,7 @@ static int run_plan(const gs_command *command, void *given, const gs_words *word
     gs_code code = GS_OK;
     if (options->on && strcmp(options->on, "model") != 0 && strcmp(options->on, "cuda") != 0 &&
         strncmp(options->on, "cuda:", 5) != 0)
-        return gs_usage(command, "--on takes cuda, cuda:N or model, not \"%.40s\"", options->on);
+        return gs_usage(command, "--device takes cuda, cuda:N or model, not \"%.40s\"", options->on);
     if (options->all && options->json)
         return gs_usage(command, "--all and --json exclude each other");
     planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};
@@ -282,8 +287,8 @@ const gs_command gs_command_plan = {
                "  a list of kernels (gridsmith.plan-kernels/1), or\n"
                "  a recorded program (gridsmith.run/1), whose kernels are black boxes: their partners are fitted "
                "around them.\n\n"
-               "  gridsmith plan tgemm lbm black_scholes --plan kernels.plan\n"
-               "  gridsmith plan kernels/reduce.cu:'reduce<256>' tgemm --json -o plan.json\n",
+               "  gridsmith plan tgemm lbm black_scholes --measurements kernels.db\n"
+               "  gridsmith plan kernels/reduce.cu:'reduce<256>' tgemm -o plan.json\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seconds = 60},
     .words = {1, GS_SEARCH_KERNELS, "give kernels of the zoo, or files with kernels"},

@@ -231,7 +231,7 @@ static void write_result(gs_writer *writer, const struct study *study, int at) {
 }
 
 static gs_code write_json(const struct study *study, gs_error *error) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_writer writer = gs_writer_to(&text);
     gs_write_document(&writer, "gridsmith.simulation/1");
     gs_write_string(&writer, "gpu", gs_gpu_name(study->other ? study->other : study->recorded_on));

@@ -244,8 +244,9 @@ static gs_code predict_input(const struct options *options, const gs_format *for
     gs_progress_start(&progress, "reading runs");
     gs_code code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
-        gs_view view = {
-            .text = {.sink = output.file}, .explain = options->explain, .file = input->words ? NULL : input->path};
+        gs_view view = {.text = gs_text_folded(output.file, format == &gs_format_table ? gs_columns(output.file) : 0),
+                        .explain = options->explain,
+                        .file = input->words ? NULL : input->path};
         if (format->begin)
             format->begin(&view);
         code = predict_all(options, format, &view, input, error);
@@ -323,11 +324,10 @@ static int run_predict(const gs_command *command, void *given, const gs_words *w
 const gs_command gs_command_predict = {
     .name = "predict",
     .summary = "Predict the SM of every thread block, which blocks wait, and why.",
-    .usage = "[options] FILE | [options] NAME=BLOCKSxTHREADS[,rREGISTERS][,sSHARED][,lLOCAL][,cCLUSTER][,pPRIORITY]"
-             "[,carveout=PERCENT][,stream=NAME]...",
+    .usage = "[options] FILE | [options] KERNEL...",
     .details =
         "FILE holds runs (gridsmith.run/1): one JSON object, or one a line; plain or gzip; - is standard input.\n"
-        "Kernels can also be words, launched in the given order. Sizes are in bytes, or with K or M.\n\n"
+        "Kernels can also be words, launched in the given order.\n\n" GS_KERNEL_WORDS_HELP "\n"
         "  gridsmith predict --explain scenarios/case-2.1.json\n"
         "  gridsmith predict --gpu h200 a=8x256,r32 b=4x512,s20K\n"
         "  gridsmith predict --svg -o run.svg scenarios/case-4.1.json\n"

@@ -31,7 +31,8 @@ static const gs_option option_table[] = {
            "begin no more runs of a pack after N seconds (default 540)"),
     GS_TEXT(struct options, "name", name, "NAME",
             "name of the GPU in the description (default: its model, and the start of its UUID)"),
-    GS_INT(struct options, "runs", runs, "N", 1, MOST_RUNS, "number of random runs to record (default 400)"),
+    GS_INT_RENAMED(struct options, "count", "runs", runs, "N", 1, MOST_RUNS,
+                   "number of random runs to record (default 400)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_OUTPUT(struct options, out, "write the description to FILE (default: standard output)"),
 };

@@ -21,7 +21,7 @@ struct options {
 static const gs_option option_table[] = {
     GS_DEVICE_OPTION(struct options, device),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
-    GS_SHARD_OPTIONS(struct options, keep, "keep the recordings in FILE as a campaign, numbered from 0"),
+    GS_SHARD_OPTIONS_OUT(struct options, keep, "keep the recordings in FILE as a campaign, numbered from 0"),
 };
 
 /* ---- to a file or standard output ---- */

@@ -107,7 +107,7 @@ static gs_code write_page(const struct options *options, const struct result *re
 }
 
 static gs_code print_result(const struct options *options, const struct result *result, gs_error *error) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     if (options->json) {
         gs_writer writer = gs_writer_to(&text);
         gs_write_document(&writer, "gridsmith.score/1");

@@ -89,7 +89,7 @@ const gs_command gs_command_serve = {
     .details = "Programs use it through libgridsmith-client. SIGTERM stops it, after pending requests of clients, or\n"
                "after 10 seconds.\n\n"
                "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
-               "  gridsmith zoo run sgemm --on serve\n"
+               "  gridsmith zoo run sgemm --device serve\n"
                "  gridsmith top\n",
     GS_OPTION_TABLE(struct options, option_table),
     .run = run_serve,

@@ -1,6 +1,6 @@
 /*
- * shards.c: the options --shard, --out and --resume, common to all commands that play a list of runs, and their file.
- * src/lab/fuzz/shard.c explains shards and the first line of their files.
+ * shards.c: the options --shard, --output (or --out) and --resume, common to all commands that play a list of runs, and
+ * their file. src/lab/fuzz/shard.c explains shards and the first line of their files.
  */
 #include "cmd.h"
 #include "lab/fuzz/fuzz.h"
@@ -8,14 +8,22 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The name of the option for the file or folder. */
+static const char *name_of_out(const gs_command *command) {
+    for (size_t i = 0; i < command->option_count; i++)
+        if (command->options[i].old_name && strcmp(command->options[i].old_name, "out") == 0)
+            return command->options[i].name;
+    return "out";
+}
+
 int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, gs_shard *shard) {
     *shard = (gs_shard){1, 1};
     if (choice->resume && !choice->out)
-        return gs_usage(command, "--resume needs the file to continue: --out FILE");
+        return gs_usage(command, "--resume needs the file to continue: --%s FILE", name_of_out(command));
     if (choice->shard && !choice->out)
-        return gs_usage(command, "--shard needs the folder for its file: --out DIR");
+        return gs_usage(command, "--shard needs the folder for its file: --%s DIR", name_of_out(command));
     if (choice->out && strcmp(choice->out, "-") == 0)
-        return gs_usage(command, "--out takes the name of a file: standard output has the report");
+        return gs_usage(command, "--%s takes the name of a file: standard output has the report", name_of_out(command));
     if (choice->shard && !gs_shard_parse(choice->shard, shard))
         return gs_usage(command, "--shard takes I/N, such as 3/64, not \"%.40s\"", choice->shard);
     return 0;
@@ -38,7 +46,7 @@ gs_journal *gs_open_shard(const gs_shard_choice *choice, const gs_campaign_about
     if (line->failed || path->failed)
         gs_fail_memory(error);
     else if (choice->shard && access(choice->out, F_OK) != 0)
-        gs_fail(error, GS_E_USAGE, "--out %.200s: there is no such folder; with --shard it is the folder of the shards",
+        gs_fail(error, GS_E_USAGE, "%.200s: there is no such folder; with --shard it is the folder of the shards",
                 choice->out);
     else
         journal = gs_journal_open(&options, error);

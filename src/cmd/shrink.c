@@ -185,7 +185,7 @@ static gs_code write_runs(const struct options *options, const gs_shrunk *shrunk
 
 static gs_code show_result(const struct options *options, const gs_device *device, const gs_gpu *model,
                            struct result *result, gs_error *error) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_shrunk *shrunk = &result->shrunk;
     gs_code code = GS_OK;
     if (!result->number) {

@@ -61,18 +61,18 @@ static const json_t *find_same(const json_t *before, const char *list, const jso
     return NULL;
 }
 
-static void print_kernels(const json_t *client) {
+static void put_kernels(gs_text *text, const json_t *client) {
     size_t i;
     json_t *kernel;
     json_array_foreach(json_object_get(client, "kernels"), i, kernel) {
-        printf("    stream %-2.0f %s %-6s", number_at(kernel, "stream"), cell_of(word_at(kernel, "kernel"), 28).text,
-               word_at(kernel, "state"));
+        gs_text_add(text, "    stream %-2.0f %s %-6s", number_at(kernel, "stream"),
+                    cell_of(word_at(kernel, "kernel"), 28).text, word_at(kernel, "state"));
         if (strcmp(word_at(kernel, "form"), "confined") == 0)
-            printf(" %3.0f SMs: %s; %.0f of %.0f blocks", number_at(kernel, "sms"), word_at(kernel, "on"),
-                   number_at(kernel, "done"), number_at(kernel, "blocks"));
+            gs_text_add(text, " %3.0f SMs: %s; %.0f of %.0f blocks", number_at(kernel, "sms"), word_at(kernel, "on"),
+                        number_at(kernel, "done"), number_at(kernel, "blocks"));
         else if (strcmp(word_at(kernel, "form"), "original") == 0)
-            printf(" whole; %.0f blocks", number_at(kernel, "blocks"));
-        printf("\n");
+            gs_text_add(text, " whole; %.0f blocks", number_at(kernel, "blocks"));
+        gs_text_add(text, "\n");
     }
 }
 
@@ -84,141 +84,144 @@ static double percent_used(const json_t *limit) {
 }
 
 /* The limits that a client has nearly reached: " (allocations 97%)". It may have to wait. */
-static void print_near_limits(const json_t *client) {
+static void put_near_limits(gs_text *text, const json_t *client) {
     enum { NEAR_PERCENT = 90 };
     const char *key;
     json_t *limit;
     json_object_foreach(json_object_get(client, "limits"), key, limit) {
         if (percent_used(limit) >= NEAR_PERCENT && strcmp(key, "clients") != 0)
-            printf(" (%s %.0f%%)", key, percent_used(limit));
+            gs_text_add(text, " (%s %.0f%%)", key, percent_used(limit));
     }
 }
 
 /* A line for each limit in use. */
-static void print_account(const char *who, const json_t *limits) {
+static void put_account(gs_text *text, const char *who, const json_t *limits) {
     const char *key;
     json_t *limit;
     json_object_foreach((json_t *)(uintptr_t)limits, key, limit) {
         if (number_at(limit, "used") > 0)
-            printf("%s %-14s %16.0f %16.0f %5.0f%%\n", cell_of(who, 30).text, key, number_at(limit, "used"),
-                   number_at(limit, "limit"), percent_used(limit));
+            gs_text_add(text, "%s %-14s %16.0f %16.0f %5.0f%%\n", cell_of(who, 30).text, key, number_at(limit, "used"),
+                        number_at(limit, "limit"), percent_used(limit));
     }
 }
 
-static void print_accounts(const json_t *list, const char *kind) {
+static void put_accounts(gs_text *text, const json_t *list, const char *kind) {
     size_t i;
     json_t *account;
     char who[60];
     json_array_foreach(list, i, account) {
         snprintf(who, sizeof who, "%s %.0f", kind, number_at(account, kind));
-        print_account(who, json_object_get(account, "limits"));
+        put_account(text, who, json_object_get(account, "limits"));
     }
 }
 
-static void print_limits(const json_t *status) {
+static void put_limits(gs_text *text, const json_t *status) {
     const json_t *limits = json_object_get(status, "limits");
     size_t i;
     json_t *client;
     char who[120];
-    printf("%-30s %-14s %16s %16s %6s\n", "who", "what", "used", "limit", "");
+    gs_text_add(text, "%-30s %-14s %16s %16s %6s\n", "who", "what", "used", "limit", "");
     json_array_foreach(json_object_get(status, "clients"), i, client) {
         snprintf(who, sizeof who, "%.0f %s", number_at(client, "process"), word_at(client, "name"));
-        print_account(who, json_object_get(client, "limits"));
+        put_account(text, who, json_object_get(client, "limits"));
     }
-    print_accounts(json_object_get(limits, "processes"), "process");
-    print_accounts(json_object_get(limits, "families"), "family");
-    print_accounts(json_object_get(limits, "users"), "user");
-    print_account("all", json_object_get(limits, "all"));
+    put_accounts(text, json_object_get(limits, "processes"), "process");
+    put_accounts(text, json_object_get(limits, "families"), "family");
+    put_accounts(text, json_object_get(limits, "users"), "user");
+    put_account(text, "all", json_object_get(limits, "all"));
 }
 
 /* ---- clients ---- */
 
 /* Rates are since `before`; NULL: since the daemon was started. */
-static void print_client(const json_t *client, const json_t *before, double seconds) {
+static void put_client(gs_text *text, const json_t *client, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "clients", client);
     double launches = number_at(client, "launches") - number_at(old, "launches");
     double served = number_at(client, "served_sm_ns") - number_at(old, "served_sm_ns");
     double copied = number_at(client, "copied_bytes") - number_at(old, "copied_bytes");
-    printf("%8.0f %s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"),
-           cell_of(word_at(client, "name"), 20).text, number_at(client, "weight"), number_at(client, "priority"),
-           number_at(client, "memory_bytes") / 1048576, launches / seconds, served / 1e9 / seconds,
-           copied / 1048576 / seconds, word_at(client, "state"));
-    print_near_limits(client);
-    printf("\n");
-    print_kernels(client);
+    gs_text_add(text, "%8.0f %s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"),
+                cell_of(word_at(client, "name"), 20).text, number_at(client, "weight"), number_at(client, "priority"),
+                number_at(client, "memory_bytes") / 1048576, launches / seconds, served / 1e9 / seconds,
+                copied / 1048576 / seconds, word_at(client, "state"));
+    put_near_limits(text, client);
+    gs_text_add(text, "\n");
+    put_kernels(text, client);
 }
 
 /* ---- programs of `gridsmith run` ---- */
 
 /* The kernels of a best-effort program that exceed the work between two waits. */
-static void print_long_kernels(const json_t *program) {
+static void put_long_kernels(gs_text *text, const json_t *program) {
     size_t i;
     json_t *kernel;
     json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
-        printf("%8s   %9.1f us at a time: %s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        gs_text_add(text, "%8s   %9.1f us at a time: %s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
     }
 }
 
-static void print_program(const json_t *program, const json_t *before, double seconds) {
+static void put_program(gs_text *text, const json_t *program, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
                       number_at(old, "graphs");
-    printf("%8.0f %s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"),
-           cell_of(word_at(program, "name"), 20).text, word_at(program, "class"), launches / seconds,
-           (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
-           (number_at(program, "waits") - number_at(old, "waits")) / seconds);
+    gs_text_add(text, "%8.0f %s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"),
+                cell_of(word_at(program, "name"), 20).text, word_at(program, "class"), launches / seconds,
+                (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
+                (number_at(program, "waits") - number_at(old, "waits")) / seconds);
     if (requests)
-        printf("%10.1f %8.2f %8.2f", (number_at(requests, "count") - number_at(old_requests, "count")) / seconds,
-               number_at(requests, "p50_us") / 1e3, number_at(requests, "p99_us") / 1e3);
+        gs_text_add(text, "%10.1f %8.2f %8.2f",
+                    (number_at(requests, "count") - number_at(old_requests, "count")) / seconds,
+                    number_at(requests, "p50_us") / 1e3, number_at(requests, "p99_us") / 1e3);
     else
-        printf("%10s %8s %8s", "-", "-", "-");
+        gs_text_add(text, "%10s %8s %8s", "-", "-", "-");
     if (number_at(program, "memory_limit_bytes") > 0)
-        printf("  %.0f of %.0f MiB", number_at(program, "memory_bytes") / 1048576,
-               number_at(program, "memory_limit_bytes") / 1048576);
+        gs_text_add(text, "  %.0f of %.0f MiB", number_at(program, "memory_bytes") / 1048576,
+                    number_at(program, "memory_limit_bytes") / 1048576);
     if (json_is_true(json_object_get(program, "is_ungated")))
-        printf("  (cannot wait)");
+        gs_text_add(text, "  (cannot wait)");
     if (number_at(program, "weight") != 100)
-        printf("  weight %.0f", number_at(program, "weight"));
+        gs_text_add(text, "  weight %.0f", number_at(program, "weight"));
     if (number_at(program, "most_percent") > 0)
-        printf("  at most %.0f%%", number_at(program, "most_percent"));
-    printf("\n");
-    print_long_kernels(program);
+        gs_text_add(text, "  at most %.0f%%", number_at(program, "most_percent"));
+    gs_text_add(text, "\n");
+    put_long_kernels(text, program);
 }
 
-static void print_programs(const json_t *status, const json_t *before, double seconds) {
+static void put_programs(gs_text *text, const json_t *status, const json_t *before, double seconds) {
     const json_t *programs = json_object_get(status, "programs");
     size_t i;
     json_t *program;
     if (!json_array_size(programs))
         return;
-    printf("\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s", "work",
-           "waits/s", "requests/s", "p50 ms", "p99 ms");
+    gs_text_add(text, "\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s",
+                "work", "waits/s", "requests/s", "p50 ms", "p99 ms");
     json_array_foreach(programs, i, program) {
-        print_program(program, before, seconds);
+        put_program(text, program, before, seconds);
     }
 }
 
-void gs_print_status(const json_t *status, const json_t *before) {
+void gs_put_status(gs_text *text, const json_t *status, const json_t *before) {
     const json_t *device = json_object_get(status, "device"), *first = json_object_get(status, "first_block");
     double seconds = before ? (number_at(status, "time_ns") - number_at(before, "time_ns")) / 1e9
                             : number_at(status, "uptime_ns") / 1e9;
     size_t i;
     json_t *client;
     seconds = seconds > 1e-6 ? seconds : 1e-6;
-    printf("%s, up %.0f s; worker process %.0f, restarted %.0f times%s\n", word_at(device, "name"),
-           number_at(status, "uptime_ns") / 1e9, number_at(device, "process"), number_at(device, "restarts"),
-           json_is_true(json_object_get(device, "is_down")) ? ", DOWN" : "");
-    printf("%.1f launches/s, %.1f resizes/s; arrival to first block: median %.0f us, 99%% %.0f us, most %.0f us\n",
-           (number_at(status, "launches") - number_at(before, "launches")) / seconds,
-           (number_at(status, "resizes") - number_at(before, "resizes")) / seconds, number_at(first, "p50_us"),
-           number_at(first, "p99_us"), number_at(first, "most_us"));
-    printf("\n%8s %-20s %6s %4s %10s %11s %8s %8s  %s\n", "process", "client", "weight", "prio", "memory MiB",
-           "launches/s", "SMs", "MiB/s", "state");
+    gs_text_add(text, "%s, up %.0f s; worker process %.0f, restarted %.0f time%s%s\n", word_at(device, "name"),
+                number_at(status, "uptime_ns") / 1e9, number_at(device, "process"), number_at(device, "restarts"),
+                number_at(device, "restarts") == 1 ? "" : "s",
+                json_is_true(json_object_get(device, "is_down")) ? ", DOWN" : "");
+    gs_text_add(text,
+                "%.1f launches/s, %.1f resizes/s; arrival to first block: median %.0f us, 99%% %.0f us, most %.0f us\n",
+                (number_at(status, "launches") - number_at(before, "launches")) / seconds,
+                (number_at(status, "resizes") - number_at(before, "resizes")) / seconds, number_at(first, "p50_us"),
+                number_at(first, "p99_us"), number_at(first, "most_us"));
+    gs_text_add(text, "\n%8s %-20s %6s %4s %10s %11s %8s %8s  %s\n", "process", "client", "weight", "prio",
+                "memory MiB", "launches/s", "SMs", "MiB/s", "state");
     json_array_foreach(json_object_get(status, "clients"), i, client) {
-        print_client(client, before, seconds);
+        put_client(text, client, before, seconds);
     }
-    print_programs(status, before, seconds);
+    put_programs(text, status, before, seconds);
 }
 
 json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
@@ -234,6 +237,7 @@ json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
 static int run_status(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
+    gs_text table = gs_text_for_people(stdout);
     (void)words;
     if (options->json && options->limits)
         return gs_usage(command, "--json and --limits exclude each other: the limits are in the JSON");
@@ -242,9 +246,11 @@ static int run_status(const gs_command *command, void *given, const gs_words *wo
     if (status && options->json)
         fputs(text, stdout);
     else if (status && options->limits)
-        print_limits(status);
+        put_limits(&table, status);
     else if (status)
-        gs_print_status(status, NULL);
+        gs_put_status(&table, status, NULL);
+    if (status)
+        gs_print_text(&table, GS_OK, &error);
     int code = status ? 0 : gs_report(&error);
     json_decref(status);
     free(text);

@@ -22,7 +22,7 @@ static const gs_option option_table[] = {
                      "the grid, the block and the arguments (gridsmith.launch/1)"),
     GS_TEXT(struct options, "compiler", compiler, "NAME",
             "for CUDA sources: nvcc, nvrtc or clang (default: the first that can compile the file)"),
-    GS_TEXT(struct options, "on", on, "host|cuda", "where to run (default host: on the CPU)"),
+    GS_TEXT_RENAMED(struct options, "device", "on", on, "host|cuda", "where to run (default host: on the CPU)"),
     GS_TEXT(struct options, "tolerance", tolerance, "X",
             "largest difference of floating-point numbers, relative to the larger of 1 and the original (default 0)"),
     GS_INT(struct options, "workers", workers, "N", 1, UINT16_MAX,
@@ -159,7 +159,7 @@ static int check_effects(const gs_command *command, const struct options *option
         {options->workers, has_workers, "workers", "--as persistent and --as confined"},
         {options->task, has_workers, "task", "--as persistent and --as confined"},
         {options->compiler, form != GS_FORM_ELASTIC, "compiler", "forms that are made of PTX"},
-        {options->sanitize, is_on_host, "sanitize", "--on host"},
+        {options->sanitize, is_on_host, "sanitize", "--device host"},
     };
     for (size_t i = 0; i < GS_COUNT(rules); i++)
         if (rules[i].is_given && !rules[i].has_effect)

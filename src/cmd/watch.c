@@ -48,7 +48,7 @@ static bool parse_time(const char *text, int64_t *ns) {
 }
 
 static int join_reports(const char *folder) {
-    gs_text text = {.sink = stdout};
+    gs_text text = gs_text_for_people(stdout);
     gs_error error = {.code = GS_OK};
     bool is_hang = false;
     gs_code code = gs_watch_join(folder, &text, &is_hang, &error);

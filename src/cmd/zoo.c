@@ -10,8 +10,8 @@
 static const gs_option option_table[] = {
     GS_TEXT(gs_zoo_options, "as", form, "FORM",
             "run: persistent, confined, elastic or registers (default: as written)"),
-    GS_TEXT(gs_zoo_options, "on", on, "host|cuda|serve",
-            "where to run: the CPU, a GPU or a daemon (default host; load and launch: cuda)"),
+    GS_TEXT_RENAMED(gs_zoo_options, "device", "on", on, "host|cuda|serve",
+                    "where to run: the CPU, a GPU or a daemon (default host; load and launch: cuda)"),
     GS_TEXT(gs_zoo_options, "size", size, "NAME",
             "tiny, odd, small or large; load also has 'load' (default: depends on the verb and the device)"),
     GS_INT(gs_zoo_options, "factor", factor, "N", 2, 4,
@@ -37,7 +37,7 @@ static const gs_option option_table[] = {
     GS_FLAG(gs_zoo_options, "unlimited", unlimited, "bench: do not limit registers to keep the original's occupancy"),
     GS_SHARD_OPTIONS(gs_zoo_options, keep, "bench: keep the measurements in FILE as a campaign"),
     GS_TEXT(gs_zoo_options, "measured", measured, "FILE",
-            "bench: run nothing, show the measurements kept in FILE by --out"),
+            "bench: run nothing, show the measurements kept in FILE by -o"),
     GS_TEXT(gs_zoo_options, "gpu", gpu, "NAME|FILE",
             "the GPU for occupancy and, if kernels run on the CPU, for registers (default h200)"),
     GS_FLAG(gs_zoo_options, "json", json, "write gridsmith.zoo/1, zoo-bench/1, zoo-list/1, zoo-load/1 or zoo-launch/1"),
@@ -115,36 +115,36 @@ static const gs_verb verbs[] = {
     {.name = "list", .usage = "[--json]", .options = "json", .run = list_verb},
     {.name = "run",
      .usage = "NAME... [options]",
-     .options = "as on size factor registers workers task stops seed seconds gpu json",
+     .options = "as device size factor registers workers task stops seed seconds gpu json",
      .words = {1, SIZE_MAX, "give the names of kernels, or 'all'"},
      .run = gs_zoo_run_verb},
     {.name = "bench",
      .usage = "[NAME...] [options]",
-     .options = "on size workers task stops seed seconds repeat unlimited shard out resume measured gpu json",
+     .options = "device size workers task stops seed seconds repeat unlimited shard output resume measured gpu json",
      .words = {0, SIZE_MAX, NULL},
      .run = gs_zoo_bench_verb},
     {.name = "load",
      .usage = "NAME[:REPEAT]... [options]",
-     .options = "on size seconds repeat ms rounds wait json",
+     .options = "device size seconds repeat ms rounds wait json",
      .words = {1, GS_ZOO_APPLICATIONS, "give the names of 1 to 8 kernels"},
      .run = gs_zoo_load_verb},
-    {.name = "launch", .usage = "[options]", .options = "on seconds repeat json", .run = gs_zoo_launch_verb},
+    {.name = "launch", .usage = "[options]", .options = "device seconds repeat json", .run = gs_zoo_launch_verb},
 };
 
 const gs_command gs_command_zoo = {
     .name = "zoo",
     .summary = "List, run, check and measure the kernels of the zoo in all their forms.",
     .details =
-        "run     runs kernels at several sizes, as they are or reshaped, and compares the results with a plain-C\n"
-        "        reference (large sizes: with the original)\n"
+        "run     runs kernels at several sizes, as they are or reshaped, and compares the results with a plain-C "
+        "reference (large sizes: with the original)\n"
         "bench   times the original, the persistent and the confined form, alternately\n"
-        "load    launches kernels repeatedly, as applications do, and prints the duration of each round; each\n"
-        "        kernel has a thread, and with --on cuda:0,sms=M a part of the GPU\n"
+        "load    launches kernels repeatedly, as applications do, and prints the duration of each round; each "
+        "kernel has a thread, and with --device cuda:0,sms=M a part of the GPU\n"
         "launch  prints the cost of launching an empty kernel\n\n"
         "For run and bench the name 'all' stands for all kernels. Exit code 1: some result is wrong.\n\n"
         "  gridsmith zoo run sgemm --as confined --stops 3\n"
-        "  gridsmith zoo bench --on cuda\n"
-        "  gridsmith zoo load sgemm transpose --on cuda:0,sms=64 --rounds 5\n",
+        "  gridsmith zoo bench --device cuda\n"
+        "  gridsmith zoo load sgemm transpose --device cuda:0,sms=64 --rounds 5\n",
     GS_OPTION_TABLE(gs_zoo_options, option_table),
     .defaults = &(const gs_zoo_options){.seconds = 60, .ms = 500, .rounds = 1, .registers = 32},
     .verbs = verbs,

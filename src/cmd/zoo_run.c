@@ -273,7 +273,7 @@ static int choose_form(const gs_command *command, const gs_zoo_options *options,
     if (options->factor == 3)
         return gs_usage(command, "--factor takes 2 or 4");
     if (is_served(options) && options->form)
-        return gs_usage(command, "--as does not go with --on serve: the daemon chooses the form of kernels");
+        return gs_usage(command, "--as does not go with --device serve: the daemon chooses the form of kernels");
     form->max_registers = form->form == GS_FORM_REGISTERS ? (uint32_t)options->registers : 0;
     form->counts_blocks = true;
     return 0;
@@ -459,13 +459,13 @@ static gs_code show_file(struct experiment *experiment, const char *path, gs_err
             if (read_row(json.root, &row))
                 show_row(experiment, &row);
             else
-                code = gs_json_fail(&json, &root, false, error, "not a row of 'zoo bench --out'");
+                code = gs_json_fail(&json, &root, false, error, "not a row of 'zoo bench -o'");
         }
         gs_json_free(&json);
     }
     gs_input_close(input);
     if (code == GS_OK && !experiment->rows)
-        code = gs_fail(error, GS_E_USAGE, "%s has no row of 'zoo bench --out'", gs_input_name(path));
+        code = gs_fail(error, GS_E_USAGE, "%s has no row of 'zoo bench -o'", gs_input_name(path));
     return code;
 }
 
@@ -565,7 +565,7 @@ int gs_zoo_bench_verb(const gs_command *command, void *given, const gs_words *na
     gs_error error = {.code = GS_OK};
     gs_shard shard;
     if (is_served(given))
-        return gs_usage(command, "--on serve does not go with bench: the daemon chooses the form of kernels");
+        return gs_usage(command, "--device serve does not go with bench: the daemon chooses the form of kernels");
     if (options->measured)
         return show_measured(options);
     int status = gs_check_shard(command, &options->keep, &shard);

@@ -88,7 +88,12 @@ static void sizes_have_units(void **state) {
                 {"K", -1},
                 {"-1", -1},
                 {" 1", -1},
-                {"1KB", -1},
+                {"200KB", 204800},
+                {"200KiB", 204800},
+                {"16GB", (int64_t)16 << 30},
+                {"200B", -1},
+                {"1KBs", -1},
+                {"1Ki", -1},
                 {"1.5K", -1},
                 {"1 K", -1}};
     for (size_t i = 0; i < GS_COUNT(rows); i++) {

@@ -111,7 +111,7 @@ zoo_bench() {
     grep -q "2 runs, 2 of them already in the file" again.txt || complain "zoo bench measures again what is there"
     "$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || complain "zoo --json"
     mistake 2 '"repeat" is 1 in the file, but 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
-    mistake 2 "not a row of 'zoo bench --out'" "$program" zoo bench --measured whole.jsonl
+    mistake 2 "not a row of 'zoo bench -o'" "$program" zoo bench --measured whole.jsonl
 }
 [ "${GRIDSMITH_RUNS:-100000}" -lt 4000 ] || zoo_bench
 

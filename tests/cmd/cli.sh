@@ -102,6 +102,26 @@ for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z 
     fi
 done
 
+# ---- a GPU, drawn ----
+for gpu in h200 rtx3090 a2 corpus/h200-3c13bb67.json; do
+    check "draw $gpu" 0 "$program" gpus --svg $gpu
+    if command -v xmllint >/dev/null && ! xmllint --noout "$work/out"; then
+        failed=$((failed + 1))
+        echo "FAILED: the picture of $gpu is not XML"
+    fi
+    # Each SM once, and each block of the first launch once.
+    sms=$("$program" gpus --json $gpu | sed 's/.*"sms":\([0-9]*\).*/\1/')
+    drawn=$(grep -o '>block [0-9]*<' "$work/out" | sort -u | wc -l)
+    if [ "$drawn" != "$sms" ] || [ "$(grep -o 'font-weight="600">[0-9]*<' "$work/out" | sort -u | wc -l)" != "$sms" ]; then
+        failed=$((failed + 1))
+        echo "FAILED: the picture of $gpu has $drawn blocks of $sms"
+    fi
+done
+check "the SMs of GPCs" 0 "$program" gpus corpus/h200-3c13bb67.json
+says "GPC    6,  18 SMs        12+13 28+29 44+45 60+61 74+75 88+89 102+103 116+117 120+121"
+mistake "draw several GPUs" "--svg draws one GPU" "$program" gpus --svg h200 a100
+mistake "draw as JSON" "--json and --svg exclude each other" "$program" gpus --svg --json h200
+
 # ---- completion ----
 # complete WORD...: the completions that bash would offer for a command line.
 complete() {
@@ -291,7 +311,7 @@ mistake "--follow of a scenario" "--follow needs a recording" "$program" predict
 ptx=kernels/ptx/reduce.ptx.gz
 for rule in "--as persistent --stops 3:--stops goes with --as confined" "--as confined --seed 3:--seed goes with --stops" \
     "--as confined --registers 32:--registers goes with --as registers" "--as registers --workers 3:--workers goes with" \
-    "--as registers --task 3:--task goes with" "--as confined --on cuda --sanitize:--sanitize goes with --on host"; do
+    "--as registers --task 3:--task goes with" "--as confined --on cuda --sanitize:--sanitize goes with --device host"; do
     mistake "verify ${rule%%:*}" "${rule#*:}" "$program" verify $ptx --kernel k --launch kernels/reduce.json ${rule%%:*}
 done
 for rule in "--as confined --factor 2:--factor goes with --as elastic" "--as confined --json:--json goes with" \
@@ -553,9 +573,9 @@ says '{"schema":"gridsmith.score/1","classes":{"small":{"runs":5,"runs_exact":5,
 says '"seed":4,"mismatches":0,"not_covered":0,"repeated":0,"repeated_alike":0,"patient":2,"patient_alike":2}'
 check "recordings as a device" 0 "$program" fuzz --device "replay:$work/runs.jsonl" --count 40
 check "replay" 0 "$program" replay "$work/runs.jsonl"
-says "all            40        40 100.0%"
+says "all       40    40 100.0%"
 check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
-says "all            80        80 100.0%"
+says "all       80    80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
 says "runs.jsonl:2, run 0, plain"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
@@ -573,8 +593,8 @@ mistake "existing file" "exists already: continue it with --resume" "$program" f
     --out "$work/runs.jsonl"
 mistake "one run and many" "--index plays one run" "$program" fuzz --device model:rtx3090 --index 3 --count 5
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
-mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
-mistake "two outputs in one file" "--html and --out name the same file" "$program" fuzz --device model:rtx3090 \
+mistake "runs to standard output" "--output takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
+mistake "two outputs in one file" "--html and --output name the same file" "$program" fuzz --device model:rtx3090 \
     --out "$work/both" --html "$work/./both"
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
 mistake "resume with another seed" 'was made with other settings: "seed" is 1 in the file, but 2 now' "$program" fuzz --device model:rtx3090 \
@@ -633,8 +653,8 @@ mistake "a GPU as a run" '"schema" must be "gridsmith.run/1"' "$program" predict
 mistake "several runs in a picture" "choose it with --run N" "$program" predict --svg corpus/h200-starter.jsonl.gz
 mistake "a run that is not there" "has 1 run: there is no run 2" "$program" predict --run 2 scenarios/case-3.json
 mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenarios/case-3.json
-mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
-mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
+mistake "occupancy of nothing" "give --threads and --registers, or a file with kernels" "$program" occupancy
+mistake "occupancy without threads" "give --threads and --registers" "$program" occupancy --gpu a100 --registers 3
 mistake "no threads" "--threads takes a whole number" "$program" occupancy --gpu a100 --threads 0 --registers 3
 mistake "shrink without a device" "--device DEVICE is needed" "$program" shrink scenarios/case-3.json
 mistake "shrink on no known device" 'there is no device "gtx480"' "$program" shrink --device gtx480 scenarios/case-3.json
@@ -777,7 +797,7 @@ check "probe into no folder" 4 timeout 60 "$program" probe --device model:rtx309
 says "cannot write $work/none/mine.json: No such file or directory"
 mistake "probe an unknown device" 'there is no device "gtx480"' "$program" probe --device gtx480
 mistake "probe recordings" "recordings cannot be measured" "$program" probe --device replay:corpus/h200-starter.jsonl.gz
-mistake "probe in no run" "--runs takes a whole number" "$program" probe --device model:rtx3090 --runs 0
+mistake "probe in no run" "--count takes a whole number" "$program" probe --device model:rtx3090 --runs 0
 mistake "a name like a path" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ./mine
 mistake "no name" "--name needs a value: NAME" "$program" probe --device model:rtx3090 --name ""
 mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
@@ -867,7 +887,7 @@ printf '{"op":"launch","blocks":"3"}\n' >>"$work/damaged.jsonl"
 mistake "a plan with a damaged recording" "damaged.jsonl:4" "$program" plan $kernels "$work/damaged.jsonl" --on model
 mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
 mistake "a plan of no kernel" 'is neither a kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
-mistake "a plan on nothing" '--on takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
+mistake "a plan on nothing" '--device takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
 mistake "a plan of a size that is not there" 'the zoo has no kernel "sgemm" of size "huge"' "$program" plan sgemm --size huge
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
 mistake "a plan of a kernel twice" 'duplicate kernel "sgemm"' "$program" plan sgemm sgemm
@@ -907,8 +927,8 @@ mistake "run nothing" "give the names of kernels, or 'all'" "$program" zoo run
 mistake "a size that is not there" 'tiny, odd, small or large, not "huge"' "$program" zoo run bfs --size huge
 mistake "a form that is not there" 'registers, not "round"' "$program" zoo run bfs --as round
 mistake "a factor that is not there" "--factor takes 2 or 4" "$program" zoo run bfs --as elastic --factor 3
-mistake "a form through the daemon" "--as does not go with --on serve" "$program" zoo run bfs --as confined --on serve
-mistake "bench the daemon" "--on serve does not go with bench" "$program" zoo bench bfs --on serve
+mistake "a form through the daemon" "--as does not go with --device serve" "$program" zoo run bfs --as confined --on serve
+mistake "bench the daemon" "--device serve does not go with bench" "$program" zoo bench bfs --on serve
 mistake "load nothing" "give the names of 1 to 8 kernels" "$program" zoo load
 mistake "load too much" "give the names of 1 to 8 kernels" "$program" zoo load bfs bfs bfs bfs bfs bfs bfs bfs bfs
 mistake "load what is not there" 'unknown kernel "dodo"' "$program" zoo load dodo:3
@@ -1019,7 +1039,7 @@ mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
 mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
 mistake "nothing to record" "/dev/null has no run" "$program" record --device model:h200 /dev/null
-mistake "no measurements to show" "has no row of 'zoo bench --out'" "$program" zoo bench --measured /dev/null
+mistake "no measurements to show" "has no row of 'zoo bench -o'" "$program" zoo bench --measured /dev/null
 mistake "a list of kernels as a plan" '"schema" must be "gridsmith.plan/1"' "$program" plan --simulate examples/plan-kernels.json --tasks resnet50
 mistake "a shard that is not there" "cannot read nope" "$program" merge -o "$work/merged.jsonl" nope
 mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma

@@ -29,6 +29,15 @@ on() {
     fi
 }
 
+# ---- a GPU without a description is described by the driver ----
+on small 0 "10, 2 per TPC" gpus cuda
+on small 0 "assumed: limits from the driver, mechanisms assumed" gpus cuda
+on small 0 '"sms":10' gpus --json cuda:0
+cp "$work/out" "$work/mine.json"
+on small 0 "a" predict --gpu "$work/mine.json" a=100x256,r32
+grep -qF "limits from the driver, mechanisms assumed" "$work/out" "$work/err" || { failed=1 && echo "FAILED: nothing is said to be assumed"; }
+on h200 0 "h200: NVIDIA H200" gpus cuda
+
 # ---- campaigns ----
 on small 0 "seed 3" fuzz --device cuda --count 24 --seed 3 --patient-every 8 --out "$work/small.jsonl"
 on small 0 '"mismatches":0' fuzz --device cuda:0 --count 12 --class priority --class local --json

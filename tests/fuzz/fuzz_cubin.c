@@ -48,6 +48,16 @@ static void look_at_code(const gs_sass_image *image) {
     free(file);
 }
 
+static void look_at_kernels(const gs_sass_image *image) {
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        gs_sass_resources needs;
+        gs_error error = {.code = GS_OK};
+        if (gs_sass_is_kernel(&image->symbols.data[i]))
+            check(gs_sass_resources_of(image, (uint32_t)i, &needs, &error) != GS_OK || needs.registers,
+                  "a kernel has registers, or there is an error");
+    }
+}
+
 static void use_cubin(const char *bytes, size_t size) {
     gs_sass_image image, again = {0};
     gs_guarded_list list = {0};
@@ -55,6 +65,7 @@ static void use_cubin(const char *bytes, size_t size) {
     gs_error error = {.code = GS_OK};
     if (gs_sass_read(&image, bytes, size, &error) == GS_OK) {
         look_at_code(&image);
+        look_at_kernels(&image);
         gs_code code = gs_sass_share_variables(&image, NULL, find_some, NULL, &error);
         check(code == GS_OK || error.message[0], "a refusal has words");
         gs_sass_constants constants;

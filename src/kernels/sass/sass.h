@@ -4,6 +4,7 @@
  *   fatbins     entries for several architectures, and the cubin of them that has a kernel (sass_fatbin.c, sass_lz4.c)
  *   images      a cubin as sections and symbols (sass_image.c)
  *   records     what the driver is told of a kernel: parameters, registers, places in its code (sass_records.c)
+ *   resources   what a block of a kernel needs: registers, shared memory, threads (sass_resources.c)
  *   the guard   instructions that let a kernel stop at a block boundary and continue later (sass_guard.c)
  *   guards      these instructions for each architecture, as ptxas made them of guard.ptx (sass_guards.c)
  *   variables   a second copy of a module that uses the variables of the first (sass_variables.c)
@@ -167,6 +168,19 @@ const gs_sass_record *gs_sass_records_find(const gs_sass_records *records, uint8
 bool gs_sass_records_insert(gs_sass_records *records, size_t place, uint8_t code, const uint32_t *words, size_t count);
 /* Adds `bytes` to all places in the code that records name. False: there is one whose content is not known. */
 bool gs_sass_records_move(gs_sass_records *records, uint32_t bytes);
+
+/* ---- resources ---- */
+
+typedef struct gs_sass_resources {
+    uint32_t registers;    /* of a thread */
+    uint32_t threads;      /* the most of a block, as the kernel declares them; 0: it does not */
+    uint64_t shared_bytes; /* static, without the share of the runtime */
+} gs_sass_resources;
+
+bool gs_sass_is_kernel(const gs_sass_symbol *symbol);
+/* Of the kernel with this number in image->symbols. */
+gs_code gs_sass_resources_of(const gs_sass_image *image, uint32_t symbol, gs_sass_resources *resources,
+                             gs_error *error);
 
 /* ---- the guard ---- */
 

@@ -41,6 +41,7 @@ static gs_gpu *describe_by_driver(const struct cuda *cuda, const char *title, gs
     gs_write_string(&writer, "title", title);
     gs_write_string(&writer, "compute_capability", capability);
     gs_write_string(&writer, "source", "limits: the driver; mechanisms: not measured");
+    gs_write_string(&writer, "assumed", "limits from the driver, mechanisms assumed");
     gs_write_object(&writer, "topology");
     gs_write_int(&writer, "sms", cuda_attribute(cuda, CU_DEVICE_SMS));
     gs_write_int(&writer, "sms_per_tpc", 2);

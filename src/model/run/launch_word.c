@@ -1,8 +1,9 @@
 /*
  * launch_word.c: a launch as one word of a command line: mega=132x256,r168,s200K.
  *
- * NAME=BLOCKSxTHREADS, and then parts, separated by commas. A part is a letter and a number (r168), or a name and a
- * value (registers=168). The table below has them all. An error quotes the wrong part, and says what would be right.
+ * NAME=BLOCKSxTHREADS, and then parts, separated by commas. Threads may have up to three dimensions (132x32x8). A part
+ * is a letter and a number (r168), or a name and a value (registers=168, regs=168). The table below has them all. An
+ * error quotes the wrong part, and says what would be right.
  */
 #include "run.h"
 
@@ -14,8 +15,9 @@ enum { MOST_PART = 200 };
 
 /* One part of the word, as the table describes it. */
 struct part {
-    char letter; /* 0: only the name is allowed */
-    const char *name, *example;
+    char letter;                   /* 0: only the name is allowed */
+    const char *name, *other_name; /* the other one, or NULL, means the same */
+    const char *example;
     const char *what;
     size_t offset;
     bool is_long, is_size; /* int64_t, not int32_t; may end in K or M */
@@ -27,19 +29,21 @@ struct part {
 #define SIZE(field)  offsetof(gs_launch, field), true, true
 
 static const struct part parts[] = {
-    {'r', "registers", "r96", "registers of a thread", INT32(shape.registers), 1, 65536, 1 << GS_ASSUMED_REGISTERS},
-    {'s', "shared", "s200K", "bytes of shared memory of a block", SIZE(shape.shared_bytes), 0, (int64_t)1 << 40,
-     1 << GS_ASSUMED_SHARED},
-    {'l', "local", "l1K", "bytes of local memory of a thread", SIZE(shape.local_bytes), 0, (int64_t)1 << 40,
-     1 << GS_ASSUMED_LOCAL},
-    {'c', "cluster", "c2", "blocks of a cluster", INT32(cluster), 1, 4096, 0},
-    {'p', "priority", "p-1", "the priority", INT32(priority), -1000, 1000, 0},
-    {0, "carveout", "carveout=50", "the carve-out in percent", INT32(shape.carveout_percent), 0, 100, 0},
+    {'r', "registers", "regs", "r96 or regs=96", "registers of a thread", INT32(shape.registers), 1, 65536,
+     1 << GS_ASSUMED_REGISTERS},
+    {'s', "shared", "smem", "s200K or shared=200KB", "bytes of shared memory of a block", SIZE(shape.shared_bytes), 0,
+     (int64_t)1 << 40, 1 << GS_ASSUMED_SHARED},
+    {'l', "local", NULL, "l1K or local=1KB", "bytes of local memory of a thread", SIZE(shape.local_bytes), 0,
+     (int64_t)1 << 40, 1 << GS_ASSUMED_LOCAL},
+    {'c', "cluster", NULL, "c2 or cluster=2", "blocks of a cluster", INT32(cluster), 1, 4096, 0},
+    {'p', "priority", NULL, "p-1 or priority=-1", "the priority", INT32(priority), -1000, 1000, 0},
+    {0, "carveout", NULL, "carveout=50", "the carve-out in percent", INT32(shape.carveout_percent), 0, 100, 0},
 };
 
 static const struct part blocks_part = {
-    0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX, 0};
-static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536, 0};
+    0, "blocks", NULL, NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX, 0};
+static const struct part threads_part = {0, "threads", NULL, "256 or 32x8", "threads of a block", INT32(shape.threads),
+                                         1, 65536,     0};
 
 /* Reads a whole number, or a size. False: it is neither. */
 static bool parse_number(const char *text, bool is_size, int64_t *number) {
@@ -67,10 +71,11 @@ static gs_code store_number(const char *word, const struct part *part, const cha
 }
 
 static gs_code fail_unknown(const char *word, const char *text, gs_error *error) {
-    return gs_fail(error, GS_E_USAGE,
-                   "\"%.80s\": unknown part \"%.40s\"; use rREGISTERS, sBYTES, lBYTES, cCLUSTER, pPRIORITY, "
-                   "carveout=PERCENT or stream=NAME",
-                   word, text);
+    return gs_fail(
+        error, GS_E_USAGE,
+        "\"%.80s\": unknown part \"%.40s\"; use registers=96 (or r96), shared=200KB (s200K), local=1KB (l1K), "
+        "cluster=2 (c2), priority=-1 (p-1), carveout=50 or stream=NAME",
+        word, text);
 }
 
 static gs_code store_stream(gs_launch *launch, const char *word, const char *name, gs_error *error) {
@@ -81,12 +86,20 @@ static gs_code store_stream(gs_launch *launch, const char *word, const char *nam
     return launch->stream ? GS_OK : gs_fail_memory(error);
 }
 
+static bool has_name(const struct part *part, const char *text, size_t length) {
+    const char *const names[] = {part->name, part->other_name};
+    for (size_t i = 0; i < GS_COUNT(names); i++)
+        if (names[i] && strlen(names[i]) == length && strncmp(names[i], text, length) == 0)
+            return true;
+    return false;
+}
+
 /* The part of a text, by its number, and where its number begins; GS_COUNT(parts): there is none. */
 static size_t find_part(const char *text, const char **digits) {
     size_t name = strcspn(text, "="), i = 0;
     *digits = text + (text[name] ? name + 1 : 1);
     for (; i < GS_COUNT(parts); i++) {
-        if (text[name] && strlen(parts[i].name) == name && strncmp(parts[i].name, text, name) == 0)
+        if (text[name] && has_name(&parts[i], text, name))
             break;
         if (!text[name] && parts[i].letter && parts[i].letter == text[0] && strchr("-0123456789", text[1]) && text[1])
             break;
@@ -108,6 +121,25 @@ static gs_code store_part(const char *word, const char *text, gs_launch *launch,
                      : store_number(word, &parts[part], text, digits, launch, error);
 }
 
+/* Threads of a block in up to three dimensions, 256 or 32x8; other text is left for store_number to refuse. */
+static void multiply_dimensions(const char *text, char *product, size_t size) {
+    int64_t threads = 1, dimension;
+    int dimensions = 0;
+    snprintf(product, size, "%s", text);
+    for (const char *at = text; at && dimensions < 3; dimensions++) {
+        char number[12];
+        size_t length = strcspn(at, "x");
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        if (length >= sizeof number || !parse_number(number, false, &dimension) || dimension < 1 ||
+            dimension > threads_part.most)
+            return;
+        threads *= dimension;
+        at = at[length] ? at + length + 1 : NULL;
+        if (!at)
+            snprintf(product, size, "%lld", (long long)threads);
+    }
+}
+
 /* BLOCKSxTHREADS */
 static gs_code store_grid(const char *word, char *text, gs_launch *launch, gs_error *error) {
     char *threads = strchr(text, 'x');
@@ -116,8 +148,10 @@ static gs_code store_grid(const char *word, char *text, gs_launch *launch, gs_er
                        "\"%.80s\": give BLOCKSxTHREADS after the name, as %.*s=132x256, not \"%.40s\"", word,
                        (int)strcspn(word, "="), word, text);
     *threads++ = '\0';
+    char product[MOST_PART];
+    multiply_dimensions(threads, product, sizeof product);
     gs_code code = store_number(word, &blocks_part, text, text, launch, error);
-    return code == GS_OK ? store_number(word, &threads_part, threads, threads, launch, error) : code;
+    return code == GS_OK ? store_number(word, &threads_part, threads, product, launch, error) : code;
 }
 
 static gs_code parse_word(const char *word, gs_launch *launch, gs_error *error) {
@@ -157,7 +191,8 @@ gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error) 
     if (!gs_is_printable(word))
         code = gs_fail(error, GS_E_USAGE, "\"%.80s\": names must not contain control characters", word);
     else if (!gs_is_launch_word(word))
-        code = gs_fail(error, GS_E_USAGE, "\"%.80s\" is not a kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
+        code = gs_fail(error, GS_E_USAGE,
+                       "\"%.80s\" is not a kernel: use NAME=BLOCKSxTHREADS[,registers=N][,shared=BYTES]...", word);
     else
         code = parse_word(word, launch, error);
     if (code != GS_OK)

@@ -177,6 +177,12 @@ void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, 
 int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
 void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
 
+/* ---- a GPU ---- */
+
+/* Its GPCs, TPCs and SMs, and the SMs of the first blocks: as lines, and as a picture. */
+gs_code gs_put_gpu_layout(gs_text *text, const gs_gpu *gpu, gs_error *error);
+gs_code gs_put_gpu_svg(gs_text *text, const gs_gpu *gpu, gs_error *error);
+
 /* ---- occupancy ---- */
 
 /* How many blocks fit on an SM, over the threads, registers and shared memory of a kernel. */

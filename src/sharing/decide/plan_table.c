@@ -237,9 +237,18 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
 }
 
 gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error) {
+    static const char database[] = "SQLite format 3";
     gs_json json;
+    const char *bytes = NULL;
+    size_t count = 0;
     memset(table, 0, sizeof *table);
-    gs_code code = gs_json_next(input, &json, error);
+    gs_code code = gs_input_more(input, &bytes, &count, error);
+    if (code == GS_OK && count >= sizeof database && memcmp(bytes, database, sizeof database) == 0)
+        code = gs_input_fail(input, error, GS_E_FORMAT,
+                             "the file has the measurements of 'gridsmith plan'; the plan is what -o FILE writes");
+    if (code != GS_OK)
+        return code;
+    code = gs_json_next(input, &json, error);
     if (code == GS_OK)
         code =
             json.root ? read_table(&json, table, error) : gs_input_fail(input, error, GS_E_FORMAT, "the file is empty");

@@ -1,0 +1,72 @@
+/*
+ * sass_resources.c: what a block of a kernel needs, as a cubin tells the driver: registers, shared memory, threads. See
+ * sass.h.
+ *
+ * The shared memory that a kernel declares is the section .nv.shared.KERNEL. From sm_90 on the share of the runtime is
+ * in it, in front; a section of its own, which older cubins do not have, says so.
+ */
+#include "sass.h"
+
+enum {
+    MOST_THREADS = 0x05,     /* three words: .maxntid */
+    REQUIRED_THREADS = 0x10, /* three words: .reqntid */
+    RUNTIME_BYTES = 1024,
+};
+
+/* The registers, from the list of the whole image, or else from the header of the code. */
+static uint32_t registers_of(const gs_sass_image *image, const gs_sass_records *all, uint32_t symbol) {
+    for (size_t i = 0; i < all->count; i++) {
+        const gs_sass_record *record = &all->data[i];
+        if (record->code == GS_SASS_REGISTERS && record->count == 8 && gs_sass_word(&all->bytes, record->at) == symbol)
+            return gs_sass_word(&all->bytes, record->at + 4);
+    }
+    const gs_sass_section *text =
+        gs_sass_find(image, ".text.", gs_sass_symbol_name(image, &image->symbols.data[symbol]));
+    return text ? text->info >> 24 : 0;
+}
+
+static uint32_t threads_of(const gs_sass_records *own) {
+    const uint8_t codes[] = {REQUIRED_THREADS, MOST_THREADS};
+    for (size_t i = 0; i < GS_COUNT(codes); i++) {
+        const gs_sass_record *record = gs_sass_records_find(own, codes[i]);
+        if (!record || record->count != 12)
+            continue;
+        uint64_t threads = gs_sass_word(&own->bytes, record->at);
+        for (uint32_t at = 4; at < 12 && threads <= 65536; at += 4)
+            threads *= gs_sass_word(&own->bytes, record->at + at);
+        return threads <= 65536 ? (uint32_t)threads : 0;
+    }
+    return 0;
+}
+
+static uint64_t shared_of(const gs_sass_image *image, const char *kernel) {
+    const gs_sass_section *section = gs_sass_find(image, ".nv.shared.", kernel);
+    uint64_t bytes = !section ? 0 : section->has_bytes ? section->bytes.count : section->size;
+    bool has_runtime = gs_sass_find(image, ".nv.shared.reserved.", "0");
+    return has_runtime && bytes >= RUNTIME_BYTES ? bytes - RUNTIME_BYTES : bytes;
+}
+
+bool gs_sass_is_kernel(const gs_sass_symbol *symbol) {
+    return gs_sass_type(symbol) == GS_SASS_FUNCTION && symbol->other & GS_SASS_ENTRY;
+}
+
+gs_code gs_sass_resources_of(const gs_sass_image *image, uint32_t symbol, gs_sass_resources *resources,
+                             gs_error *error) {
+    const char *kernel = gs_sass_symbol_name(image, &image->symbols.data[symbol]);
+    const gs_sass_section *about_all = gs_sass_find(image, ".nv.info", ""),
+                          *about = gs_sass_find(image, ".nv.info.", kernel);
+    gs_sass_records all = {0}, own = {0};
+    gs_code code = about_all ? gs_sass_records_read(&all, &about_all->bytes, error) : GS_OK;
+    if (code == GS_OK && about)
+        code = gs_sass_records_read(&own, &about->bytes, error);
+    if (code == GS_OK) {
+        *resources = (gs_sass_resources){.registers = registers_of(image, &all, symbol),
+                                         .threads = threads_of(&own),
+                                         .shared_bytes = shared_of(image, kernel)};
+        if (!resources->registers)
+            code = gs_fail(error, GS_E_FORMAT, "the cubin does not say how many registers %.200s has", kernel);
+    }
+    gs_sass_records_free(&all);
+    gs_sass_records_free(&own);
+    return code;
+}

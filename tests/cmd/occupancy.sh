@@ -1,0 +1,88 @@
+#!/bin/sh
+# occupancy of files: the registers and the shared memory of each kernel are those that ptxas reports, whether the file is a CUDA
+# source, PTX, a cubin or a program; without ptxas PTX is refused, and machine code is not.
+#
+#   sh tests/cmd/occupancy.sh PROGRAM SOURCE_DIR
+set -u
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$2" || exit 1
+failed=0
+
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED $1"
+    [ ! -s "$work/out" ] || head -n 8 "$work/out" | cut -c1-200 | sed 's/^/    /'
+}
+
+# occupancy NAME EXIT_CODE WORDS ARGUMENTS...: the output of the command, in $work/out, has the words.
+occupancy() {
+    name=$1 wanted=$2 words=$3
+    shift 3
+    "$program" occupancy "$@" >"$work/out" 2>&1 </dev/null
+    found=$?
+    [ "$found" = "$wanted" ] || fail "$name: exit code $found, not $wanted"
+    grep -qF -- "$words" "$work/out" || fail "$name: does not say \"$words\""
+}
+
+# ---- machine code: no tool is needed ----
+GRIDSMITH_PTXAS=/nowhere/ptxas
+export GRIDSMITH_PTXAS
+occupancy "a cubin" 0 '"kernel":"count","threads":256,"registers":24,"shared_bytes":0,"gpu":"h200","blocks_per_sm":8,' \
+    --gpu h200 --json tests/fuzz/corpus/cubin/count90.cubin
+occupancy "other threads, dynamic memory" 0 '"threads":64,"registers":24,"shared_bytes":40960,"gpu":"h200","blocks_per_sm":5,' \
+    --gpu h200 --json --threads 64 --shared 40KB tests/fuzz/corpus/cubin/count90.cubin
+occupancy "a cubin for an older GPU of the same kind" 0 '"gpu":"rtx3090"' --gpu rtx3090 --json tests/fuzz/corpus/cubin/count80.cubin
+occupancy "a cubin of another GPU" 2 "has machine code for sm_80, which sm_90 does not run, and no PTX for it" \
+    --gpu h200 tests/fuzz/corpus/cubin/count80.cubin
+occupancy "a kernel that is alone" 0 "with 256 threads a block, which are assumed (give --threads)" \
+    --gpu a100 --kernel count tests/fuzz/corpus/cubin/count80.cubin
+occupancy "too many threads" 1 "the kernel can never run on a100" --gpu a100 --kernel count --threads 2048 tests/fuzz/corpus/cubin/count80.cubin
+occupancy "a recording" 0 "14 kernels" corpus/h200-program-cupy.jsonl.gz
+grep -q '^ *128 *21 *0 *16 *100.0%  warps *cupy_sqrt__float32_float32$' "$work/out" || fail "a recording: a row"
+occupancy "one kernel of a recording" 0 "16 blocks per SM: 64 of 64 warps" --kernel 'cupy_sqrt*' corpus/h200-program-cupy.jsonl.gz
+occupancy "a recording on another GPU" 0 "a100, 108 SMs" --gpu a100 corpus/h200-program-cupy.jsonl.gz
+
+# ---- mistakes ----
+occupancy "no kernel of this name" 2 "no kernel matches zz; the first of 14 is" --kernel zz corpus/h200-program-cupy.jsonl.gz
+occupancy "a page of many" 2 "there are 14 kernels, but --html is for one: choose it with --kernel" --html corpus/h200-program-cupy.jsonl.gz
+occupancy "a text" 2 "README.md" --gpu h200 README.md
+occupancy "no file" 2 "cannot read none.cu" --gpu h200 none.cu
+occupancy "registers of a file" 2 "--registers goes without a file" --gpu h200 --registers 9 kernels/sgemm.cu
+occupancy "no kernel at all" 2 "or a file with kernels" --gpu h200
+occupancy "no GPU" 2 "--gpu NAME|FILE is needed" kernels/sgemm.cu
+occupancy "a damaged cubin" 2 "" --gpu a100 tests/cmd/occupancy.sh
+head -c 900 tests/fuzz/corpus/cubin/count80.cubin >"$work/cut.cubin"
+occupancy "a cut cubin" 2 "cut.cubin" --gpu a100 "$work/cut.cubin"
+gzip -dc kernels/ptx/sgemm.ptx.gz >"$work/sgemm.ptx"
+occupancy "PTX without ptxas" 3 "give a cubin or a program, or --threads and --registers" --gpu h200 "$work/sgemm.ptx"
+
+# ---- against ptxas ----
+unset GRIDSMITH_PTXAS
+ptxas=$(command -v ptxas || ls "${CUDA_HOME:-/usr/local/cuda}/bin/ptxas" 2>/dev/null)
+if [ -n "$ptxas" ]; then
+    for file in kernels/ptx/*.ptx.gz; do
+        gzip -dc "$file" >"$work/one.ptx"
+        for row in h200:90 rtx4090:89 b200:100; do
+            arch=sm_${row#*:}
+            ! grep -q "^.target $arch"a "$work/one.ptx" || arch=${arch}a
+            "$ptxas" -v -arch="$arch" -o "$work/one.cubin" "$work/one.ptx" 2>"$work/log" || continue
+            # "SYMBOL REGISTERS SHARED" by ptxas, and by the program of PTX and of the cubin.
+            awk '/Compiling entry/ { split($0, part, "\x27"); name = part[2] }
+                /Used [0-9]* registers/ { shared = 0
+                    if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH) + 0
+                    match($0, /Used [0-9]+/); print name, substr($0, RSTART + 5, RLENGTH - 5), shared }' "$work/log" | sort >"$work/wanted"
+            for kind in ptx cubin; do
+                "$program" occupancy --json --threads 32 --gpu "${row%:*}" "$work/one.$kind" 2>"$work/out" |
+                    sed 's/.*"kernel":"\([^"]*\)".*"registers":\([0-9]*\),"shared_bytes":\([0-9]*\).*/\1 \2 \3/' | sort >"$work/found"
+                cmp -s "$work/wanted" "$work/found" || { cp "$work/found" "$work/out" && fail "$file as $kind for $arch"; }
+            done
+        done
+    done
+    occupancy "a source" 0 "sgemm" --gpu h200 --json kernels/sgemm.cu
+else
+    echo "no ptxas: PTX is not compared with it"
+fi
+[ $failed = 0 ] && echo "all passed"
+exit $((failed > 0))
