@@ -174,6 +174,9 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 /* Prints each line of a text to standard error, after "gridsmith COMMAND: ". */
 void gs_print_lines(const char *command, const gs_text *lines);
 
+/* Says on standard error which GPU a run is of, if its recording has several. */
+void gs_say_device(const char *command, const gs_run *run);
+
 /* Writes the HTML page of a campaign with its report, which is freed. */
 gs_code gs_write_campaign_page(const char *path, const gs_campaign_page *page, gs_text *report, gs_error *error);
 

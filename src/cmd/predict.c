@@ -167,13 +167,6 @@ static gs_code predict_one(const struct options *options, const gs_format *forma
 
 /* ---- the file ---- */
 
-static gs_code check_many(const struct options *options, const gs_format *format, size_t number, gs_error *error) {
-    if (!format->one_run || options->only || number < 2)
-        return GS_OK;
-    return gs_fail(error, GS_E_USAGE, "the file has several runs, but --%s shows one: choose it with --run N",
-                   format->name);
-}
-
 /* The runs of a file, or one of kernels that are words. */
 struct input {
     const char *path;
@@ -186,6 +179,18 @@ static gs_run *next_run(const struct input *input, size_t number, gs_error *erro
     if (!input->words)
         return gs_runs_next(input->runs, error);
     return number ? NULL : gs_run_of_words(NULL, input->words, input->words->count, error);
+}
+
+/* A picture shows one run: refuses the first if another follows, before anything is written. */
+static gs_code check_many(const struct options *options, const gs_format *format, const struct input *input,
+                          gs_error *error) {
+    if (!format->one_run || options->only)
+        return GS_OK;
+    gs_run *second = next_run(input, 1, error);
+    gs_run_free(second);
+    return !second ? error->code
+                   : gs_fail(error, GS_E_USAGE, "the file has several runs, but --%s shows one: choose it with --run N",
+                             format->name);
 }
 
 /* Predicts a recorded program with changes made in it. */
@@ -215,13 +220,15 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
     while (code == GS_OK && !view->text.failed && !(options->only && view->runs) &&
            (run = next_run(input, number, error))) {
         gs_short_names names = {0};
-        code = check_many(options, format, ++number, error);
+        code = ++number == 1 ? check_many(options, format, input, error) : GS_OK;
         if (code == GS_OK && format != &gs_format_json)
             code = gs_run_shorten(run, &names, error);
         view->names = &names;
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
             struct subject subject = {gpu, gpu ? gs_recorded_gpu_for(&kept, run) : NULL, run};
+            if (gpu)
+                gs_say_device("predict", run);
             view->number = number;
             code = !gpu ? error->code
                         : (options->what_if ? predict_changed : predict_one)(options, format, view, &subject, error);

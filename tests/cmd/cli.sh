@@ -198,6 +198,27 @@ check "a program of copies" 0 "$program" predict "$work/copies.jsonl"
 says "predicted to end at 35.0 us"
 check "a program of copies, compared" 0 "$program" predict --compare "$work/copies.jsonl"
 says "no launches overlap: nothing to compare"
+
+# ---- a recording of two GPUs: a run for each ----
+launch='"kernel":"barrier","blocks":132,"threads":256,"registers":32,"shared_bytes":200000,"cooperative":true'
+cat >"$work/gpus.jsonl" <<END
+{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}
+{"op":"launch","id":1,$launch,"at_us":0,"start_us":5,"end_us":105,"stream":7,"device":0}
+{"op":"launch","id":2,$launch,"at_us":1,"after":[1],"start_us":6,"end_us":106,"stream":8,"device":1}
+END
+check "a prediction of two GPUs" 0 "$program" predict "$work/gpus.jsonl"
+says "gridsmith predict: the recording has several GPUs, each a run; this is GPU 0"
+says "this is GPU 1, without 1 wait for work of others"
+check "one of two GPUs" 0 "$program" predict --run 2 "$work/gpus.jsonl"
+says "predicted to end at 106.0 us"
+mistake "a picture of two GPUs" "choose it with --run N" "$program" predict --svg "$work/gpus.jsonl"
+check "kernels that wait on two GPUs" 0 "$program" check --waiting "$work/gpus.jsonl"
+says "this is GPU 1, without 1 wait for work of others"
+mistake "explain two GPUs" "has several runs: choose one with --run N" "$program" explain "$work/gpus.jsonl"
+sed '3s/,"device":1//; 2p; 2s/"id":1/"id":3/; 2s/"device":0/"device":2/' "$work/gpus.jsonl" >"$work/nameless.jsonl"
+mistake "a launch on none of two GPUs" 'nameless.jsonl:4:1: "device" is missing: the run has the work of 2 GPUs' \
+    "$program" predict "$work/nameless.jsonl"
+
 check "kernels that share a name" 1 "$program" check "$work/alike.json"
 says "an order that works: k#9, then k#7"
 says "launch k#9 first"
