@@ -321,6 +321,7 @@ void gs_write_fields(gs_writer *writer, const gs_field *fields, size_t count, co
 
 typedef struct gs_output {
     FILE *file;
+    FILE *target;           /* gets all of `file` when it is complete; NULL: `file` is what is written */
     char *path, *temporary; /* NULL for standard output */
 } gs_output;
 
@@ -328,8 +329,10 @@ typedef struct gs_output {
 bool gs_is_same_path(const char *one, const char *other);
 
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /* NULL: standard output */
-gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
-void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
+/* The same for a document that is useless in part: standard output, too, gets all of it or nothing. */
+gs_code gs_output_open_whole(gs_output *output, const char *path, gs_error *error);
+gs_code gs_output_keep(gs_output *output, gs_error *error); /* flush, rename, close */
+void gs_output_drop(gs_output *output);                     /* close, remove what was written */
 /* Keeps it if `code`, the result of writing it, is GS_OK; drops it otherwise. */
 gs_code gs_output_end(gs_output *output, gs_code code, gs_error *error);
 
@@ -406,8 +409,8 @@ typedef struct gs_symbol {
 
 bool gs_symbol_next(gs_symbol *symbol); /* false: there are no more */
 
-/* Short names of kernels, all different: "reduce<256>" and "reduce<512>" (short_names.c). Add all names, which must stay
-   where they are; then make the short ones, once. A name that was not added is its own short name. */
+/* Short names of kernels, all different: "reduce<256>" and "reduce<512>" (short_names.c). Add all names, which must
+   stay where they are; then make the short ones, once. A name that was not added is its own short name. */
 enum { GS_SHORT_NAME = 60 }; /* letters at most */
 
 typedef struct gs_short_names {

@@ -2,7 +2,8 @@
  * output.c: output files, folders, and the clock.
  *
  * Results go to a temporary file beside the wanted one, which is renamed when they are complete. A signal that ends the
- * program before that removes the temporary file (interrupt.c).
+ * program before that removes the temporary file (interrupt.c). Standard output has no name: a document that must be
+ * whole goes to a temporary file without a name first.
  */
 #include "interrupt.h"
 
@@ -74,9 +75,40 @@ gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {
     return code;
 }
 
+gs_code gs_output_open_whole(gs_output *output, const char *path, gs_error *error) {
+    gs_code code = gs_output_open(output, path, error);
+    if (code != GS_OK || output->temporary)
+        return code;
+    FILE *whole = tmpfile();
+    if (!whole) {
+        code = gs_fail_system(error, "make", "a temporary file");
+        gs_output_drop(output);
+        return code;
+    }
+    output->target = output->file;
+    output->file = whole;
+    return GS_OK;
+}
+
+/* Copies what was written to the file for which it is meant, which takes its place. False: it cannot be read or
+   written. */
+static bool deliver_whole(gs_output *output) {
+    char bytes[65536];
+    FILE *whole = output->file;
+    bool done = fflush(whole) == 0 && !ferror(whole);
+    rewind(whole);
+    for (size_t count; done && (count = fread(bytes, 1, sizeof bytes, whole)) > 0;)
+        done = fwrite(bytes, 1, count, output->target) == count;
+    done = done && !ferror(whole);
+    fclose(whole);
+    output->file = output->target;
+    output->target = NULL;
+    return done;
+}
+
 gs_code gs_output_keep(gs_output *output, gs_error *error) {
     const char *name = output->path ? output->path : "standard output";
-    bool written = fflush(output->file) == 0 && !ferror(output->file);
+    bool written = (!output->target || deliver_whole(output)) && fflush(output->file) == 0 && !ferror(output->file);
     if (written && output->path)
         written = fclose(output->file) == 0;
     else if (output->path)
@@ -92,6 +124,10 @@ gs_code gs_output_keep(gs_output *output, gs_error *error) {
 }
 
 void gs_output_drop(gs_output *output) {
+    if (output->target) {
+        fclose(output->file);
+        output->file = output->target;
+    }
     if (output->file && output->path)
         fclose(output->file);
     if (output->temporary) {

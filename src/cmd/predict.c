@@ -13,8 +13,9 @@ struct options {
     bool follow, compare, placed;
     int64_t top;
     int64_t turn;
-    int64_t only; /* 0: all runs */
-    const char *output, *what_if;
+    int64_t only;      /* 0: all runs */
+    gs_words what_ifs; /* at most one */
+    const char *output;
 };
 
 static const gs_option option_table[] = {
@@ -29,7 +30,7 @@ static const gs_option option_table[] = {
             "recorded programs: show the measurement beside the prediction, and what launches waited for"),
     GS_INT(struct options, "top", top, "N", 1, INT64_MAX, "recorded programs: only the N longest waits"),
     GS_FLAG(struct options, "placed", placed, "recorded programs: the SM of every block, as for other runs"),
-    GS_TEXT(struct options, "what-if", what_if, "CHANGE[,CHANGE...]",
+    GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "of a recorded program: its steps with changes, as in 'gridsmith explain'"),
     GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
     GS_FLAG(struct options, "csv", csv, "write one row per block"),
@@ -82,6 +83,8 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
     if (code == GS_OK && options->compare)
         code = gs_put_program_compared(&report, gpu, run, &played.timeline, options->top, options->json, error);
     view->report = &report;
+    if (code == GS_OK && !view->runs && format->begin)
+        format->begin(view);
     if (code == GS_OK)
         code = format->run(view, gpu, prediction, error);
     view->runs += code == GS_OK;
@@ -99,10 +102,8 @@ static gs_code put_timeline(const struct options *options, gs_view *view, const 
     const gs_run *run = subject->run;
     if (options->compare)
         return gs_put_program_compared(&view->text, gpu, run, timeline, options->top, options->json, error);
-    if (options->json) {
-        gs_put_timeline_json(&view->text, gpu, run, timeline);
-        return GS_OK;
-    }
+    if (options->json)
+        return gs_put_timeline_json(&view->text, gpu, run, timeline, options->top, error);
     gs_put_program_title(&view->text, gpu, run, timeline);
     return gs_put_timeline(&view->text, run, timeline, options->top, error);
 }
@@ -197,7 +198,7 @@ static gs_code check_many(const struct options *options, const gs_format *format
 static gs_code predict_changed(const struct options *options, const gs_format *format, gs_view *view,
                                const struct subject *subject, gs_error *error) {
     gs_what_if what_if;
-    gs_code code = gs_what_if_read(options->what_if, &what_if, error);
+    gs_code code = gs_what_if_read(options->what_ifs.data[0], &what_if, error);
     if (code == GS_OK && gs_what_if_gpu(&what_if))
         code = gs_fail(error, GS_E_USAGE, "choose another GPU with --gpu, not with --what-if");
     if (code != GS_OK)
@@ -231,7 +232,8 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
                 gs_say_device("predict", run);
             view->number = number;
             code = !gpu ? error->code
-                        : (options->what_if ? predict_changed : predict_one)(options, format, view, &subject, error);
+                        : (options->what_ifs.count ? predict_changed : predict_one)(options, format, view, &subject,
+                                                                                    error);
         }
         gs_run_free(run);
         gs_short_names_clear(&names);
@@ -249,17 +251,14 @@ static gs_code predict_input(const struct options *options, const gs_format *for
     gs_output output;
     gs_progress progress;
     gs_progress_start(&progress, "reading runs");
-    gs_code code = gs_output_open(&output, options->output, error);
+    bool is_document = format->one_run || format->end;
+    gs_code code = (is_document ? gs_output_open_whole : gs_output_open)(&output, options->output, error);
     if (code == GS_OK) {
         gs_view view = {
             .text = {.sink = output.file}, .explain = options->explain, .file = input->words ? NULL : input->path};
-        if (format->begin)
-            format->begin(&view);
         code = predict_all(options, format, &view, input, error);
         if (code == GS_OK && format->end)
             format->end(&view);
-        if (code != GS_OK && format->one_run)
-            gs_text_clear(&view.text);
         code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
     gs_progress_end(&progress);
@@ -319,6 +318,8 @@ static int run_predict(const gs_command *command, void *given, const gs_words *w
     bool may_compare = format == &gs_format_table || format == &gs_format_json || format == &gs_format_html;
     if (options->compare && (options->placed || options->explain || options->follow || !may_compare))
         return gs_usage(command, "--compare goes with the table, with --json and with --html");
+    if (options->what_ifs.count > 1)
+        return gs_usage(command, "give --what-if once: changes made together are separated by commas");
     if (options->explain && format != &gs_format_table && format != &gs_format_json)
         return gs_usage(command, "--explain goes with the table and with --json");
     int status = check_words(command, words);
