@@ -175,8 +175,8 @@ GS_API void gs_runs_close(gs_runs *runs);
 /* The same for text in memory, which must stay there until it is closed. `name` stands for the file in errors. */
 GS_API gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_error *error);
 
-/* The next run of the file, which the caller frees. NULL: error->code is GS_OK at the end of the file, otherwise the
-   error. */
+/* The next run of the file, which the caller frees. A recording of several GPUs is a run for each of them. NULL:
+   error->code is GS_OK at the end of the file, otherwise the error. */
 GS_API gs_run *gs_runs_next(gs_runs *runs, gs_error *error);
 GS_API void gs_run_free(gs_run *run);
 

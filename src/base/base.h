@@ -337,8 +337,9 @@ void gs_write_fields(gs_writer *writer, const gs_field *fields, size_t count, co
 
 typedef struct gs_output {
     FILE *file;
+    FILE *target;           /* gets all of `file` when it is complete; NULL: `file` is what is written */
     char *path, *temporary; /* NULL for standard output */
-    FILE *gzip;             /* the temporary file, if `file` has what is to be compressed; or NULL */
+    bool is_compressed;     /* `target` gets it compressed */
 } gs_output;
 
 /* Whether two paths name the same file, which need not exist. */
@@ -346,6 +347,8 @@ bool gs_is_same_path(const char *one, const char *other);
 
 /* NULL: standard output. A file whose name ends in .gz is compressed. */
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error);
+/* The same for a document that is useless in part: standard output, too, gets all of it or nothing. */
+gs_code gs_output_open_whole(gs_output *output, const char *path, gs_error *error);
 gs_code gs_output_keep(gs_output *output, gs_error *error); /* flush, rename, close */
 void gs_output_drop(gs_output *output);                     /* close, remove what was written */
 /* Keeps it if `code`, the result of writing it, is GS_OK; drops it otherwise. */

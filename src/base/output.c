@@ -2,8 +2,8 @@
  * output.c: output files, folders, and the clock.
  *
  * Results go to a temporary file beside the wanted one, which is renamed when they are complete. A signal that ends the
- * program before that removes the temporary file (interrupt.c). What is to be compressed goes to a file without a name
- * first, because writers of results use stdio.
+ * program before that removes the temporary file (interrupt.c). What is to be compressed, because writers of results
+ * use stdio, and a document for standard output that must be whole go to a file without a name first.
  */
 #include "interrupt.h"
 
@@ -45,25 +45,34 @@ static bool ends_in_gz(const char *path) {
     return length > 3 && strcmp(path + length - 3, ".gz") == 0;
 }
 
-/* Opens a file without a name in the folder of the temporary one, which will have its bytes compressed. */
-static gs_code open_plain(gs_output *output, gs_error *error) {
-    size_t size = strlen(output->path) + 8;
+/* What is written goes to another file first, which has no name. NULL: it could not be opened. */
+static gs_code write_elsewhere(gs_output *output, FILE *first, gs_error *error) {
+    if (!first) {
+        gs_code code = gs_fail_system(error, "make", "a temporary file");
+        gs_output_drop(output);
+        return code;
+    }
+    output->target = output->file;
+    output->file = first;
+    return GS_OK;
+}
+
+/* A file without a name, in the folder of the output. NULL: it cannot be opened. */
+static FILE *open_beside(const char *path) {
+    size_t size = strlen(path) + 8;
     char *name = malloc(size);
     int descriptor = -1;
-    if (!name)
-        return gs_fail_memory(error);
-    snprintf(name, size, "%s.XXXXXX", output->path);
-    if ((descriptor = mkstemp(name)) >= 0)
+    if (name) {
+        snprintf(name, size, "%s.XXXXXX", path);
+        descriptor = mkstemp(name);
+    }
+    if (descriptor >= 0)
         unlink(name);
     free(name);
-    FILE *plain = descriptor < 0 ? NULL : fdopen(descriptor, "w+");
-    if (!plain) {
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w+");
+    if (!file)
         gs_close_fd(&descriptor);
-        return gs_fail_system(error, "write", output->path);
-    }
-    output->gzip = output->file;
-    output->file = plain;
-    return GS_OK;
+    return file;
 }
 
 /* The path without links and dots. The file need not exist, but its folder must. False: it does not. */
@@ -96,15 +105,21 @@ static gs_code open_output(gs_output *output, const char *path, bool is_plain, g
         return output->file ? GS_OK : gs_fail_system(error, "write", path);
     }
     gs_code code = open_temporary(output, path, error);
-    if (code == GS_OK && !is_plain && ends_in_gz(path))
-        code = open_plain(output, error);
     if (code != GS_OK)
         gs_output_drop(output);
-    return code;
+    output->is_compressed = code == GS_OK && !is_plain && ends_in_gz(path);
+    return output->is_compressed ? write_elsewhere(output, open_beside(path), error) : code;
 }
 
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {
     return open_output(output, path, false, error);
+}
+
+gs_code gs_output_open_whole(gs_output *output, const char *path, gs_error *error) {
+    gs_code code = gs_output_open(output, path, error);
+    if (code == GS_OK && !output->temporary)
+        code = write_elsewhere(output, tmpfile(), error);
+    return code;
 }
 
 /* A stream of gzip into a file, which stays open. */
@@ -116,26 +131,26 @@ static gzFile open_gzip(FILE *file) {
     return gzip;
 }
 
-/* Compresses what was written so far into the temporary file, which takes its place. */
-static bool compress_plain(gs_output *output) {
-    enum { PIECE = 1 << 16 };
-    char piece[PIECE];
-    gzFile gzip = open_gzip(output->gzip);
-    bool written = gzip && fflush(output->file) == 0 && !ferror(output->file);
-    rewind(output->file);
-    for (size_t part; written && (part = fread(piece, 1, sizeof piece, output->file));)
-        written = gzwrite(gzip, piece, (unsigned)part) == (int)part;
-    written = written && !ferror(output->file);
-    fclose(output->file);
-    output->file = output->gzip;
-    output->gzip = NULL;
-    return gzip && gzclose(gzip) == Z_OK && written;
+/* Copies what was written to the file for which it is meant, which takes its place. False: it cannot be read or
+   written. */
+static bool deliver(gs_output *output) {
+    char bytes[65536];
+    FILE *from = output->file, *to = output->target;
+    gzFile gzip = output->is_compressed ? open_gzip(to) : NULL;
+    bool done = fflush(from) == 0 && !ferror(from) && (gzip || !output->is_compressed);
+    rewind(from);
+    for (size_t count; done && (count = fread(bytes, 1, sizeof bytes, from)) > 0;)
+        done = gzip ? gzwrite(gzip, bytes, (unsigned)count) == (int)count : fwrite(bytes, 1, count, to) == count;
+    done = done && !ferror(from);
+    fclose(from);
+    output->file = to;
+    output->target = NULL;
+    return (!gzip || gzclose(gzip) == Z_OK) && done;
 }
 
 gs_code gs_output_keep(gs_output *output, gs_error *error) {
     const char *name = output->path ? output->path : "standard output";
-    bool written = !output->gzip || compress_plain(output);
-    written = written && fflush(output->file) == 0 && !ferror(output->file);
+    bool written = (!output->target || deliver(output)) && fflush(output->file) == 0 && !ferror(output->file);
     if (written && output->path)
         written = fclose(output->file) == 0;
     else if (output->path)
@@ -151,10 +166,12 @@ gs_code gs_output_keep(gs_output *output, gs_error *error) {
 }
 
 void gs_output_drop(gs_output *output) {
+    if (output->target) {
+        fclose(output->file);
+        output->file = output->target;
+    }
     if (output->file && output->path)
         fclose(output->file);
-    if (output->gzip)
-        fclose(output->gzip);
     if (output->temporary) {
         if (output->temporary[0])
             unlink(output->temporary);

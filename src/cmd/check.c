@@ -172,6 +172,7 @@ static gs_code check_file(const struct options *options, unsigned kinds, const g
     while (code == GS_OK && (run = gs_runs_next(runs, error))) {
         if (number++ && !options->json)
             gs_text_add(&text, "\n");
+        gs_say_device("check", run);
         code = check_run(options, kinds, run, words, file, &text, all_yes, error);
     }
     if (code == GS_OK)

@@ -182,6 +182,9 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 /* Prints each line of a text to standard error, after "gridsmith COMMAND: ". */
 void gs_print_lines(const char *command, const gs_text *lines);
 
+/* Says on standard error which GPU a run is of, if its recording has several. */
+void gs_say_device(const char *command, const gs_run *run);
+
 /* Writes the HTML page of a campaign with its report, which is freed. */
 gs_code gs_write_campaign_page(const char *path, const gs_campaign_page *page, gs_text *report, gs_error *error);
 
@@ -250,8 +253,8 @@ gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, 
 /* Whether a file is a recording of Gridsmith: its first bytes name the schema. Standard input is taken for one. */
 bool gs_is_recording(const char *path);
 
-/* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes are
-   printed for this command. The caller frees it. */
+/* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes of an
+   import are printed. The caller frees it. */
 gs_run *gs_read_program(const char *path, int64_t only, gs_error *error);
 
 /* Runs a program, records it into `recording` (NULL: a temporary file), and uses the recording. Returns the exit code

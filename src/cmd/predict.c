@@ -13,8 +13,9 @@ struct options {
     bool follow, compare, placed;
     int64_t top;
     int64_t turn;
-    int64_t only; /* 0: all runs */
-    const char *output, *what_if;
+    int64_t only;      /* 0: all runs */
+    gs_words what_ifs; /* at most one */
+    const char *output;
 };
 
 static const gs_option option_table[] = {
@@ -29,7 +30,7 @@ static const gs_option option_table[] = {
             "recorded programs: show the measurement beside the prediction, and what launches waited for"),
     GS_INT(struct options, "top", top, "N", 1, INT64_MAX, "recorded programs: only the N longest waits"),
     GS_FLAG(struct options, "placed", placed, "recorded programs: the SM of every block, as for other runs"),
-    GS_TEXT(struct options, "what-if", what_if, "CHANGE[,CHANGE...]",
+    GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "of a recorded program: its steps with changes, as in 'gridsmith explain'"),
     GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
     GS_FLAG(struct options, "csv", csv, "write one row per block"),
@@ -82,6 +83,8 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
     if (code == GS_OK && options->compare)
         code = gs_put_program_compared(&report, gpu, run, &played.timeline, options->top, options->json, error);
     view->report = &report;
+    if (code == GS_OK && !view->runs && format->begin)
+        format->begin(view);
     if (code == GS_OK)
         code = format->run(view, gpu, prediction, error);
     view->runs += code == GS_OK;
@@ -99,10 +102,8 @@ static gs_code put_timeline(const struct options *options, gs_view *view, const 
     const gs_run *run = subject->run;
     if (options->compare)
         return gs_put_program_compared(&view->text, gpu, run, timeline, options->top, options->json, error);
-    if (options->json) {
-        gs_put_timeline_json(&view->text, gpu, run, timeline);
-        return GS_OK;
-    }
+    if (options->json)
+        return gs_put_timeline_json(&view->text, gpu, run, timeline, options->top, error);
     gs_put_program_title(&view->text, gpu, run, timeline);
     return gs_put_timeline(&view->text, run, timeline, options->top, error);
 }
@@ -167,13 +168,6 @@ static gs_code predict_one(const struct options *options, const gs_format *forma
 
 /* ---- the file ---- */
 
-static gs_code check_many(const struct options *options, const gs_format *format, size_t number, gs_error *error) {
-    if (!format->one_run || options->only || number < 2)
-        return GS_OK;
-    return gs_fail(error, GS_E_USAGE, "the file has several runs, but --%s shows one: choose it with --run N",
-                   format->name);
-}
-
 /* The runs of a file, or one of kernels that are words. */
 struct input {
     const char *path;
@@ -188,11 +182,23 @@ static gs_run *next_run(const struct input *input, size_t number, gs_error *erro
     return number ? NULL : gs_run_of_words(NULL, input->words, input->words->count, error);
 }
 
+/* A picture shows one run: refuses the first if another follows, before anything is written. */
+static gs_code check_many(const struct options *options, const gs_format *format, const struct input *input,
+                          gs_error *error) {
+    if (!format->one_run || options->only)
+        return GS_OK;
+    gs_run *second = next_run(input, 1, error);
+    gs_run_free(second);
+    return !second ? error->code
+                   : gs_fail(error, GS_E_USAGE, "the file has several runs, but --%s shows one: choose it with --run N",
+                             format->name);
+}
+
 /* Predicts a recorded program with changes made in it. */
 static gs_code predict_changed(const struct options *options, const gs_format *format, gs_view *view,
                                const struct subject *subject, gs_error *error) {
     gs_what_if what_if;
-    gs_code code = gs_what_if_read(options->what_if, &what_if, error);
+    gs_code code = gs_what_if_read(options->what_ifs.data[0], &what_if, error);
     if (code == GS_OK && gs_what_if_gpu(&what_if))
         code = gs_fail(error, GS_E_USAGE, "choose another GPU with --gpu, not with --what-if");
     if (code != GS_OK)
@@ -215,16 +221,19 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
     while (code == GS_OK && !view->text.failed && !(options->only && view->runs) &&
            (run = next_run(input, number, error))) {
         gs_short_names names = {0};
-        code = check_many(options, format, ++number, error);
+        code = ++number == 1 ? check_many(options, format, input, error) : GS_OK;
         if (code == GS_OK && format != &gs_format_json)
             code = gs_run_shorten(run, &names, error);
         view->names = &names;
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
             struct subject subject = {gpu, gpu ? gs_recorded_gpu_for(&kept, run) : NULL, run};
+            if (gpu)
+                gs_say_device("predict", run);
             view->number = number;
             code = !gpu ? error->code
-                        : (options->what_if ? predict_changed : predict_one)(options, format, view, &subject, error);
+                        : (options->what_ifs.count ? predict_changed : predict_one)(options, format, view, &subject,
+                                                                                    error);
         }
         gs_run_free(run);
         gs_short_names_clear(&names);
@@ -242,18 +251,15 @@ static gs_code predict_input(const struct options *options, const gs_format *for
     gs_output output;
     gs_progress progress;
     gs_progress_start(&progress, "reading runs");
-    gs_code code = gs_output_open(&output, options->output, error);
+    bool is_document = format->one_run || format->end;
+    gs_code code = (is_document ? gs_output_open_whole : gs_output_open)(&output, options->output, error);
     if (code == GS_OK) {
         gs_view view = {.text = gs_text_folded(output.file, format == &gs_format_table ? gs_columns(output.file) : 0),
                         .explain = options->explain,
                         .file = input->words ? NULL : input->path};
-        if (format->begin)
-            format->begin(&view);
         code = predict_all(options, format, &view, input, error);
         if (code == GS_OK && format->end)
             format->end(&view);
-        if (code != GS_OK && format->one_run)
-            gs_text_clear(&view.text);
         code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
     gs_progress_end(&progress);
@@ -313,6 +319,8 @@ static int run_predict(const gs_command *command, void *given, const gs_words *w
     bool may_compare = format == &gs_format_table || format == &gs_format_json || format == &gs_format_html;
     if (options->compare && (options->placed || options->explain || options->follow || !may_compare))
         return gs_usage(command, "--compare goes with the table, with --json and with --html");
+    if (options->what_ifs.count > 1)
+        return gs_usage(command, "give --what-if once: changes made together are separated by commas");
     if (options->explain && format != &gs_format_table && format != &gs_format_json)
         return gs_usage(command, "--explain goes with the table and with --json");
     int status = check_words(command, words);

@@ -40,6 +40,17 @@ void gs_print_lines(const char *command, const gs_text *lines) {
         fprintf(stderr, "gridsmith %s: %.*s\n", command, (int)length, line);
 }
 
+void gs_say_device(const char *command, const gs_run *run) {
+    size_t left_out = run->waits_left_out;
+    if (!run->is_of_several)
+        return;
+    fprintf(stderr, "gridsmith %s: the recording has several GPUs, each a run; this is GPU %lld", command,
+            (long long)run->origin.device);
+    if (left_out)
+        fprintf(stderr, ", without %zu wait%s for work of others", left_out, left_out == 1 ? "" : "s");
+    fprintf(stderr, "\n");
+}
+
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     gs_text_flush(text);
     bool is_out_of_memory = text->failed && !ferror(text->sink);

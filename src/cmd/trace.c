@@ -53,8 +53,7 @@ static void say_missing(const gs_trace_process *process) {
         fprintf(stderr, "gridsmith: the host time of %" PRId64 " launches is not known\n", process->unknown);
     if (process->gpus > 1)
         fprintf(stderr,
-                "gridsmith: %s has launches on %" PRId64 " GPUs: a prediction needs one; record with "
-                "CUDA_VISIBLE_DEVICES=N\n",
+                "gridsmith: %s has launches on %" PRId64 " GPUs: each is a run, of which --run N chooses one\n",
                 process->path, process->gpus);
     if (!process->has_ended)
         fprintf(stderr, "gridsmith: process %" PRId64 " did not end normally: its last second may be missing\n",

@@ -218,6 +218,49 @@ check "a program of copies" 0 "$program" predict "$work/copies.jsonl"
 says "predicted to end at 35.0 us"
 check "a program of copies, compared" 0 "$program" predict --compare "$work/copies.jsonl"
 says "no launches overlap: nothing to compare"
+
+# ---- what is wrong is found before anything is written ----
+cat >"$work/program.jsonl" <<END
+{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}
+{"op":"launch","id":1,"kernel":"a","blocks":132,"threads":1024,"registers":32,"shared_bytes":0,"at_us":0,"start_us":5,"end_us":105,"stream":7}
+{"op":"launch","id":2,"kernel":"b","blocks":1,"threads":32,"registers":32,"shared_bytes":0,"at_us":1,"start_us":106,"end_us":110,"stream":7}
+{"op":"launch","id":3,"kernel":"c","blocks":1,"threads":32,"registers":32,"shared_bytes":0,"at_us":2,"start_us":111,"end_us":115,"stream":7}
+END
+for format in --html --csv --svg --trace; do
+    mistake "the longest waits with $format" "--top goes with the table and --json" "$program" predict --top 2 $format "$work/program.jsonl"
+done
+mistake "a page of very many blocks" "at most 20000000 can be drawn" "$program" predict --gpu h200 --html b=30000000x32,r16,s0,l0
+check "a page on standard output" 0 "$program" predict --html "$work/program.jsonl"
+cp "$work/out" "$work/page.html"
+check "the same page in a file" 0 "$program" predict --html -o "$work/file.html" "$work/program.jsonl"
+check "both pages are the same" 0 cmp "$work/page.html" "$work/file.html"
+check "the longest waits in JSON" 0 "$program" predict --top 2 --json "$work/program.jsonl"
+printf '"id":"3"\n"id":"2"\n' >"$work/wanted"
+grep -o '^{"id":"[0-9]*"' "$work/out" | tr -d '{' >"$work/found"
+check "the two that waited longest" 0 cmp "$work/wanted" "$work/found"
+mistake "two changes" "give --what-if once: changes made together are separated by commas" \
+    "$program" predict --what-if graph --what-if sms=100 "$work/program.jsonl"
+
+# ---- a recording of two GPUs: a run for each ----
+launch='"kernel":"barrier","blocks":132,"threads":256,"registers":32,"shared_bytes":200000,"cooperative":true'
+cat >"$work/gpus.jsonl" <<END
+{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}
+{"op":"launch","id":1,$launch,"at_us":0,"start_us":5,"end_us":105,"stream":7,"device":0}
+{"op":"launch","id":2,$launch,"at_us":1,"after":[1],"start_us":6,"end_us":106,"stream":8,"device":1}
+END
+check "a prediction of two GPUs" 0 "$program" predict "$work/gpus.jsonl"
+says "gridsmith predict: the recording has several GPUs, each a run; this is GPU 0"
+says "this is GPU 1, without 1 wait for work of others"
+check "one of two GPUs" 0 "$program" predict --run 2 "$work/gpus.jsonl"
+says "predicted to end at 106.0 us"
+mistake "a picture of two GPUs" "choose it with --run N" "$program" predict --svg "$work/gpus.jsonl"
+check "kernels that wait on two GPUs" 0 "$program" check --waiting "$work/gpus.jsonl"
+says "this is GPU 1, without 1 wait for work of others"
+mistake "explain two GPUs" "has several runs: choose one with --run N" "$program" explain "$work/gpus.jsonl"
+sed '3s/,"device":1//; 2p; 2s/"id":1/"id":3/; 2s/"device":0/"device":2/' "$work/gpus.jsonl" >"$work/nameless.jsonl"
+mistake "a launch on none of two GPUs" 'nameless.jsonl:4:1: "device" is missing: the run has the work of 2 GPUs' \
+    "$program" predict "$work/nameless.jsonl"
+
 check "kernels that share a name" 1 "$program" check "$work/alike.json"
 says "an order that works: k#9, then k#7"
 says "launch k#9 first"

@@ -438,6 +438,67 @@ static void the_next_run_ends_the_events_of_the_one_before(void **state) {
     gs_runs_close(runs);
 }
 
+/* Reads all runs of a text, and joins them again, a line each. */
+static char *read_all(const char *text, gs_error *error) {
+    gs_text all = {0};
+    gs_runs *runs = gs_runs_memory("text", text, strlen(text), error);
+    for (gs_run *run; (run = gs_runs_next(runs, error)); gs_run_free(run)) {
+        gs_run_text(run, &all);
+        gs_text_add(&all, " %d %zu\n", run->is_of_several, run->waits_left_out);
+    }
+    gs_runs_close(runs);
+    return all.data;
+}
+
+#define SMALL_COPY(id, rest) "{\"op\":\"copy\",\"id\":" id ",\"bytes\":8" rest "}"
+#define PART(device, events)                                                                                           \
+    "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"device\":" device ",\"events\":[" events "]}"
+
+static void a_recording_of_several_gpus_is_a_run_for_each(void **state) {
+    (void)state;
+    /* The launches of GPU 1 come first, and 4 waits for 1 of the same GPU, for 2 of the other, and for a copy. */
+    static const char text[] = PART(
+        "1",
+        WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," WITH_ID("2", ",\"device\":0") "," SMALL_COPY("3", ",\"after\":[1,"
+                                                                                                       "2],\"device\":"
+                                                                                                       "1") "," WITH_ID(
+            "4", ",\"after\":[1,2,3],\"device\":1") ","
+                                                    "{\"op\":\"exit\",\"id\":2},{\"op\":\"observe\",\"id\":4,"
+                                                    "\"placed\":[1,null]},{\"op\":\"exit\",\"id\":4}");
+    static const char parts[] = PART("0", WITH_ID("2", ",\"device\":0") ",{\"op\":\"exit\",\"id\":2}") " 1 0\n" PART(
+        "1", WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," SMALL_COPY("3", ",\"after\":[1],\"device\":1") "," WITH_ID(
+                 "4", ",\"after\":[1,3],\"device\":1") ",{\"op\":\"observe\",\"id\":4,\"placed\":[1,null]},"
+                                                       "{\"op\":\"exit\",\"id\":4}") " 1 2\n";
+    gs_error error = {.code = GS_OK};
+    char *read = read_all(text, &error);
+    assert_int_equal(error.code, GS_OK);
+    assert_string_equal(read, parts);
+    free(read);
+    static const char one[] = RUN(WITH_ID("1", ",\"device\":3") "," WITH_ID("2", "")),
+                      one_read[] = RUN(WITH_ID("1", ",\"device\":3") "," WITH_ID("2", "")) " 0 0\n";
+    read = read_all(one, &error);
+    assert_string_equal(read, one_read);
+    free(read);
+    assert_null(
+        read_all(RUN(WITH_ID("1", ",\"device\":3") "," WITH_ID("2", ",\"device\":0") "," SMALL_COPY("7", "")), &error));
+    assert_string_equal(error.message, "\"device\" is missing: the run has the work of 2 GPUs");
+    assert_int_equal(error.line, 1);
+    assert_true(error.column > 200);
+}
+
+/* Each GPU is a pass over the run, so there is a limit. */
+static void a_run_of_very_many_gpus_is_refused(void **state) {
+    (void)state;
+    gs_text text = {0};
+    gs_error error = {.code = GS_OK};
+    gs_text_add(&text, HEAD);
+    for (int i = 0; i < 65; i++)
+        gs_text_add(&text, SMALL_COPY("%d", ",\"device\":%d") "\n", i, 3 * i);
+    assert_null(read_all(text.data, &error));
+    assert_string_equal(error.message, "a run has the work of more than 64 GPUs (\"device\")");
+    gs_text_free(&text);
+}
+
 /* A program that is killed leaves a file without an end, perhaps with a part of a line, perhaps without a launch that
    others wait for. */
 static void a_recording_that_was_cut_off_is_read(void **state) {
@@ -704,6 +765,8 @@ int main(void) {
         cmocka_unit_test(usual_lines_are_read_fast),
         cmocka_unit_test(numbers_of_a_launch_are_set_by_key),
         cmocka_unit_test(the_next_run_ends_the_events_of_the_one_before),
+        cmocka_unit_test(a_recording_of_several_gpus_is_a_run_for_each),
+        cmocka_unit_test(a_run_of_very_many_gpus_is_refused),
         cmocka_unit_test(a_recording_that_was_cut_off_is_read),
         cmocka_unit_test(launches_are_put_in_the_order_of_the_host),
         cmocka_unit_test(empty_files_have_no_runs),

@@ -6,7 +6,7 @@
  * consistent. Whether it fits a GPU is checked by the engine.
  *
  * The events of a run are inside it, or follow it in the file, one per line. lines.c reads most lines; the others are
- * read here.
+ * read here. A run of several GPUs is returned as a run for each (devices.c).
  */
 #include "event_fields.h"
 
@@ -637,7 +637,9 @@ gs_run *gs_run_read(gs_json *json, gs_error *error) {
 
 struct gs_runs {
     gs_input *input;
-    gs_json next; /* the next run, found after the events of the previous one */
+    gs_json next;    /* the next run, found after the events of the previous one */
+    gs_run *several; /* a run of several GPUs, of which some were not returned yet; or NULL */
+    int64_t device;  /* the GPU that was returned last */
 };
 
 static gs_runs *runs_of(gs_input *input, gs_error *error) {
@@ -674,6 +676,7 @@ void gs_runs_close(gs_runs *runs) {
         return;
     gs_input_close(runs->input);
     gs_json_free(&runs->next);
+    gs_run_free(runs->several);
     free(runs);
 }
 
@@ -760,7 +763,7 @@ bool gs_is_campaign_header(const json_t *value) {
     return schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0;
 }
 
-gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
+static gs_run *read_next(gs_runs *runs, gs_error *error) {
     gs_json json = runs->next;
     runs->next = (gs_json){0};
     while (!json.root || gs_is_campaign_header(json.root)) {
@@ -777,4 +780,31 @@ gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
     if (code == GS_OK && reader.run->is_followed)
         code = read_following_events(runs, &reader, error);
     return finish_run(&reader, &json, code, error);
+}
+
+/* The run of the next GPU of a run of several. */
+static gs_run *next_part(gs_runs *runs, gs_error *error) {
+    runs->device = gs_run_next_device(runs->several, runs->device);
+    gs_run *part = gs_run_of_device(runs->several, runs->device, error);
+    if (!part || gs_run_next_device(runs->several, runs->device) == GS_NOT_GIVEN) {
+        gs_run_free(runs->several);
+        runs->several = NULL;
+    }
+    return part;
+}
+
+gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
+    if (runs->several)
+        return next_part(runs, error);
+    gs_run *run = read_next(runs, error);
+    int64_t first = run ? gs_run_next_device(run, GS_NOT_GIVEN) : GS_NOT_GIVEN;
+    if (first == GS_NOT_GIVEN || gs_run_next_device(run, first) == GS_NOT_GIVEN)
+        return run;
+    if (gs_run_check_devices(run, error) != GS_OK) {
+        gs_run_free(run);
+        return NULL;
+    }
+    runs->several = run;
+    runs->device = GS_NOT_GIVEN;
+    return next_part(runs, error);
 }

@@ -295,12 +295,12 @@ bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks) {
     return copied;
 }
 
-static gs_code copy_event(gs_run *to, const gs_run *from, const gs_event *event, gs_error *error) {
+gs_code gs_run_copy_event(gs_run *to, const gs_run *from, const gs_event *event, size_t launch, gs_error *error) {
     if (event->op == GS_LAUNCH) {
         gs_code code = gs_run_copy_launch(to, &from->launches.data[event->launch], error);
         if (code != GS_OK)
             return code;
-    } else if (!gs_run_add_event(to, event->op, event->launch, error)) {
+    } else if (!gs_run_add_event(to, event->op, launch, error)) {
         return GS_E_MEMORY;
     }
     if (event->seen == &nothing)
@@ -370,7 +370,7 @@ bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm) {
     return false;
 }
 
-gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
+gs_code gs_run_copy_about(gs_run *to, const gs_run *from, gs_error *error) {
     to->has_id = from->has_id;
     to->id = from->id;
     to->has_ended = from->has_ended;
@@ -380,9 +380,19 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     to->has_pace = from->has_pace;
     memcpy(to->pace_ns, from->pace_ns, sizeof to->pace_ns);
     to->lost = from->lost;
-    if (!copy_string(&to->class_name, from->class_name) || !copy_origin(&to->origin, &from->origin) ||
-        !gs_green_copy(&to->green_contexts, &from->green_contexts) || !GS_RESERVE(&to->edges, from->edges.count))
-        return gs_fail_memory(error);
+    to->is_of_several = from->is_of_several;
+    to->waits_left_out = from->waits_left_out;
+    bool copied = copy_string(&to->class_name, from->class_name) && copy_origin(&to->origin, &from->origin) &&
+                  gs_green_copy(&to->green_contexts, &from->green_contexts);
+    return copied ? GS_OK : gs_fail_memory(error);
+}
+
+gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
+    gs_code code = gs_run_copy_about(to, from, error);
+    if (code == GS_OK && !GS_RESERVE(&to->edges, from->edges.count))
+        code = gs_fail_memory(error);
+    if (code != GS_OK)
+        return code;
     for (size_t i = 0; i < from->launches.count; i++) {
         to->launches.data[i].issue.after = from->launches.data[i].issue.after;
         to->launches.data[i].issue.after_count = from->launches.data[i].issue.after_count;
@@ -400,7 +410,7 @@ gs_run *gs_run_copy(const gs_run *run, gs_error *error) {
     bool copied = copy_string(&copy->gpu, run->gpu) && copy_string(&copy->assumed, run->assumed);
     gs_code code = copied ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
-        code = copy_event(copy, run, &run->events.data[i], error);
+        code = gs_run_copy_event(copy, run, &run->events.data[i], run->events.data[i].launch, error);
     if (code == GS_OK)
         code = gs_run_copy_rest(copy, run, error);
     if (code == GS_OK)

@@ -7,6 +7,7 @@
  *   run.c, build.c        made, copied, freed; call by call, for users of the library
  *   read.c, lines.c       read: as JSON, and recorded programs line by line (event_fields.c has the keys)
  *   write.c               written
+ *   devices.c             of several GPUs: a run for each
  *   launch_word.c         a launch as one word of a command line
  *   issued.c, select.c    launches and copies in the order of the host; those that somebody asks about
  *   generate.c            drawn at random
@@ -228,16 +229,18 @@ struct gs_run {
     gs_copies copies; /* in the order in which they were issued */
     gs_edges edges;   /* what launches and copies wait for */
     gs_named_ranges ranges;
-    gs_names ids;       /* an id, or the kernel of a launch without one; see gs_run_find */
-    gs_strings strings; /* of launches and copies, and their facts */
-    bool is_followed;   /* its events follow it in the file, a line each */
-    bool has_ended;     /* an "end" was read: the recording is complete */
-    bool is_cut;        /* the file ends in the middle of an event, which is left out */
-    int64_t end_ns;     /* the time of the "end", or GS_NO_TIME */
-    int64_t lost;       /* events that the recorder lost, as the "end" says */
-    bool has_pace;      /* the run was made of a recording, whose pace this is: see gs_pace */
-    int64_t pace_ns[6]; /* latency; gaps of streams, of graphs, before copies, after copies; tail */
-    gs_json source;     /* the text it was read from (without the values), for the places of later errors */
+    gs_names ids;          /* an id, or the kernel of a launch without one; see gs_run_find */
+    gs_strings strings;    /* of launches and copies, and their facts */
+    bool is_followed;      /* its events follow it in the file, a line each */
+    bool has_ended;        /* an "end" was read: the recording is complete */
+    bool is_cut;           /* the file ends in the middle of an event, which is left out */
+    int64_t end_ns;        /* the time of the "end", or GS_NO_TIME */
+    int64_t lost;          /* events that the recorder lost, as the "end" says */
+    bool is_of_several;    /* the recording has the work of other GPUs too; this one is origin.device */
+    size_t waits_left_out; /* for work of other GPUs */
+    bool has_pace;         /* the run was made of a recording, whose pace this is: see gs_pace */
+    int64_t pace_ns[6];    /* latency; gaps of streams, of graphs, before copies, after copies; tail */
+    gs_json source;        /* the text it was read from (without the values), for the places of later errors */
 };
 
 /* ---- launches and copies by one number: the copies come after the launches ---- */
@@ -287,6 +290,10 @@ gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error
 /* As gs_run_launch, but the kernel's name need not be unique. */
 gs_code gs_run_copy_spec(gs_run *run, const gs_launch_spec *spec, gs_error *error);
 
+/* Appends a copy of an event, with its observation. `launch` is the number in `run` of the launch that an exit or an
+   observation refers to. */
+gs_code gs_run_copy_event(gs_run *run, const gs_run *from, const gs_event *event, size_t launch, gs_error *error);
+
 /* Appends a copy or memset, issued after all launches so far, with copies of its strings; without edges. */
 gs_code gs_run_add_copy(gs_run *run, const gs_copy *copy, gs_error *error);
 
@@ -296,8 +303,11 @@ gs_code gs_run_add_range(gs_run *run, const char *name, int64_t from_ns, int64_t
 /* Adds an edge to the latest launch or copy; `issue` is its issue. */
 gs_code gs_run_add_edge(gs_run *run, gs_issue *issue, gs_edge edge, gs_error *error);
 
-/* Copies the parts of a run that are not launches or events: id, class, origin, copies, and the edges of launches. Both
-   runs have the same launches. The caller sets the GPU. */
+/* Copies what is said of a run as a whole: id, class, origin, green contexts. The caller sets the GPU. */
+gs_code gs_run_copy_about(gs_run *to, const gs_run *from, gs_error *error);
+
+/* Copies the parts of a run that are not launches or events: what gs_run_copy_about copies, copies, and the edges of
+   launches. Both runs have the same launches. */
 gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error);
 
 /* Sorts launches and copies by the times at which they were issued, if all have one. Runs with exits or observations
@@ -358,6 +368,13 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
 bool gs_run_matches(const char *kernel, const char *patterns); /* one of them */
 /* These launches in a run of their own, without streams, times and exits. The caller frees it. */
 gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error);
+
+/* The smallest number of a GPU above this one that launches or copies name; GS_NOT_GIVEN: there is none (devices.c). */
+int64_t gs_run_next_device(const gs_run *run, int64_t above);
+/* Refuses a run of several GPUs in which something does not name its GPU, or of very many GPUs. */
+gs_code gs_run_check_devices(const gs_run *run, gs_error *error);
+/* The work of one GPU in a run of its own, without waits for work of others. The caller frees it. */
+gs_run *gs_run_of_device(const gs_run *run, int64_t device, gs_error *error);
 
 /* Gives all kernels different names: those that share one are called NAME#ID, or NAME#PLACE, counted from 1, if they
    have no id. */

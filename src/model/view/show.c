@@ -67,7 +67,7 @@ static gs_code put_program(const struct show *show, gs_text *text, const struct 
     if (show->compares)
         code = gs_put_program_compared(text, shown->gpu, shown->run, &timeline, 0, true, error);
     else
-        gs_put_timeline_json(text, shown->gpu, shown->run, &timeline);
+        code = gs_put_timeline_json(text, shown->gpu, shown->run, &timeline, 0, error);
     gs_timeline_clear(&timeline);
     return code;
 }

@@ -189,8 +189,13 @@ void gs_write_pace(gs_writer *writer, const gs_pace *pace) {
     gs_write_end(writer);
 }
 
-void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline) {
+gs_code gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline,
+                             int64_t top, gs_error *error) {
     gs_writer writer = gs_writer_to(text);
+    size_t count = timeline->count;
+    struct row *rows = top ? sort_rows(timeline, top, &count) : NULL;
+    if (top && !rows)
+        return gs_fail_memory(error);
     gs_write_document(&writer, "gridsmith.timeline/1");
     gs_write_string(&writer, "gpu", gpu->name);
     gs_write_optional(&writer, "assumed", gpu->assumed);
@@ -200,6 +205,8 @@ void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
     gs_write_us(&writer, "end_us", timeline->end_ns);
     gs_write_pace(&writer, &timeline->pace);
     gs_write_finish(&writer);
-    for (size_t i = 0; i < timeline->count; i++)
-        write_operation(&writer, run, timeline, i);
+    for (size_t i = 0; i < count; i++)
+        write_operation(&writer, run, timeline, rows ? rows[i].operation : i);
+    free(rows);
+    return GS_OK;
 }

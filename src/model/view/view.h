@@ -114,7 +114,8 @@ void gs_write_pace(gs_writer *writer, const gs_pace *pace);
 
 /* A row for each launch and copy, or for the `top` that waited longest; and gridsmith.timeline/1. */
 gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error);
-void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
+gs_code gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline,
+                             int64_t top, gs_error *error);
 
 /* A prediction and its measurement. */
 typedef struct gs_comparison {
