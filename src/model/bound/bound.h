@@ -8,6 +8,7 @@
  *   gs_schedule one schedule, cycle by cycle, as in Figure 3 of the paper (schedule.c)
  *   gs_compare    the proven bound against the exact worst case on random programs; anomalies (compare.c)
  *   gs_run_bound  the bound of a whole run, from the placement of its blocks (placed.c)
+ *   gs_body       what a warp of a compiled kernel does, as a tree (body.h, body.c)
  *   gs_measured   latencies measured on a real SM, and the bound for them (measured.c)
  *
  * The model. A warp executes its instructions in order. In each cycle at most `issue` of the waiting warps are
@@ -19,6 +20,7 @@
 #ifndef GS_BOUND_H
 #define GS_BOUND_H
 
+#include "body.h"
 #include "model/engine/engine.h"
 
 /* ---- programs ---- */
