@@ -30,13 +30,13 @@ int32_t gs_body_class(gs_body *body, const char *name) {
     return (int32_t)body->classes.count - 1;
 }
 
-gs_part *gs_body_open(gs_body *body, gs_part_kind kind, uint32_t offset, uint32_t line) {
-    gs_part part = {.kind = kind,
-                    .end = body->parts.count + 1,
-                    .offset = offset,
-                    .line = line,
-                    .result = GS_NO_SCOREBOARD,
-                    .reads = GS_NO_SCOREBOARD};
+gs_body_part *gs_body_open(gs_body *body, gs_body_part_kind kind, uint32_t offset, uint32_t line) {
+    gs_body_part part = {.kind = kind,
+                         .end = body->parts.count + 1,
+                         .offset = offset,
+                         .line = line,
+                         .result = GS_NO_SCOREBOARD,
+                         .reads = GS_NO_SCOREBOARD};
     return GS_PUSH(&body->parts, part) ? &body->parts.data[body->parts.count - 1] : NULL;
 }
 
@@ -44,8 +44,8 @@ void gs_body_close(gs_body *body, size_t part) {
     body->parts.data[part].end = body->parts.count;
 }
 
-static bool part_is_sound(const gs_body *body, size_t number, const gs_part *parent) {
-    const gs_part *part = &body->parts.data[number];
+static bool part_is_sound(const gs_body *body, size_t number, const gs_body_part *parent) {
+    const gs_body_part *part = &body->parts.data[number];
     bool has_children = part->end > number + 1;
     bool is_leaf = part->kind == GS_PART_INSTRUCTION || part->kind == GS_PART_BARRIER;
     if (part->end <= number || part->end > (parent ? parent->end : body->parts.count) || (is_leaf && has_children))
@@ -59,7 +59,7 @@ static bool part_is_sound(const gs_body *body, size_t number, const gs_part *par
             part->result <= GS_NO_SCOREBOARD && part->reads <= GS_NO_SCOREBOARD && part->waits < 1 << GS_SCOREBOARDS);
 }
 
-static bool parts_are_sound(const gs_body *body, size_t from, size_t end, const gs_part *parent, int depth) {
+static bool parts_are_sound(const gs_body *body, size_t from, size_t end, const gs_body_part *parent, int depth) {
     if (depth > GS_MOST_DEPTH)
         return false;
     for (size_t i = from; i < end; i = body->parts.data[i].end)
@@ -90,7 +90,7 @@ static bool combine_counts(int64_t *sum, const int64_t *more, size_t count, int6
 static bool count_parts(const gs_body *body, size_t from, size_t end, int64_t *sum, bool takes_larger) {
     size_t classes = body->classes.count;
     for (size_t i = from; i < end; i = body->parts.data[i].end) {
-        const gs_part *part = &body->parts.data[i];
+        const gs_body_part *part = &body->parts.data[i];
         if (part->kind == GS_PART_INSTRUCTION && !gs_plus(&sum[part->class_number], 1))
             return false;
         if (part->end == i + 1)

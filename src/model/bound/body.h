@@ -4,7 +4,7 @@
  * The parts of a tree are stored in order, as the nodes of a gs_program are: the children of a part follow it, up to
  * `end`. The tree says what a warp executes at most: for every warp of the launch, what it executes is some walk of the
  * tree in which a loop is left after any number of rounds up to `times`, even in the middle of one, and of a branch one
- * side is walked (`is_uniform`), or any of them, one after the other. Nothing else is executed.
+ * side is walked (`is_uniform`), or any of them, in any order. Nothing else is executed.
  *
  * A class of instructions is a name. What a machine needs for it, its unit and its latency, is data of that machine.
  * The times of an instruction are those of the machine code: the next instruction of the warp is issued `stall` cycles
@@ -16,13 +16,13 @@
 
 #include "base/base.h"
 
-typedef enum gs_part_kind {
+typedef enum gs_body_part_kind {
     GS_PART_INSTRUCTION,
     GS_PART_BRANCH,  /* its children are GS_PART_SIDE */
     GS_PART_SIDE,    /* may be empty */
     GS_PART_LOOP,    /* its children are walked up to `times` times */
     GS_PART_BARRIER, /* of all warps of the block; the instruction itself is the part after it */
-} gs_part_kind;
+} gs_body_part_kind;
 
 /* How the number of rounds of a loop is known. */
 typedef enum gs_rounds_source {
@@ -34,8 +34,8 @@ typedef enum gs_rounds_source {
 
 enum { GS_NO_SCOREBOARD = 7, GS_SCOREBOARDS = 6, GS_MOST_DEPTH = 200 /* of a tree */ };
 
-typedef struct gs_part {
-    gs_part_kind kind;
+typedef struct gs_body_part {
+    gs_body_part_kind kind;
     size_t end;      /* the number of the first part after it and its children */
     uint32_t offset; /* in the code of the kernel */
     uint32_t line;   /* of the source; 0: not known */
@@ -49,7 +49,7 @@ typedef struct gs_part {
     /* GS_PART_LOOP */
     int64_t times;
     gs_rounds_source source;
-} gs_part;
+} gs_body_part;
 
 typedef struct gs_body {
     char *kernel;
@@ -59,7 +59,7 @@ typedef struct gs_body {
         size_t count, capacity;
     } classes;
     struct {
-        gs_part *data;
+        gs_body_part *data;
         size_t count, capacity;
     } parts;
 } gs_body;
@@ -70,7 +70,7 @@ void gs_body_clear(gs_body *body);
 int32_t gs_body_class(gs_body *body, const char *name);
 
 /* Adds a part, whose children are added after it. gs_body_close ends it. NULL: out of memory. */
-gs_part *gs_body_open(gs_body *body, gs_part_kind kind, uint32_t offset, uint32_t line);
+gs_body_part *gs_body_open(gs_body *body, gs_body_part_kind kind, uint32_t offset, uint32_t line);
 void gs_body_close(gs_body *body, size_t part);
 
 /* Whether the tree is one: children within their parents, sides in branches only, classes that are listed, and not
