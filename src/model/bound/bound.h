@@ -244,7 +244,8 @@ int64_t gs_least_when_full(const gs_gpu *gpu, const gs_need *need, bool is_alone
 /* What one warp asks of the machine, at most. */
 typedef struct gs_demand {
     int64_t path_cycles;                        /* the longest chain of latencies from its start to its end */
-    int64_t issue_millicycles;                  /* of its partition */
+    int64_t issue_millicycles;                  /* of its partition, until its units there are free again */
+    int64_t after_issue_millicycles;            /* the part of it after the cycle of the issue */
     int64_t held_millicycles[GS_MACHINE_UNITS]; /* of the units of its SM and of the GPU */
     int64_t lines;                              /* of instructions */
     bool has_barrier;

@@ -30,7 +30,7 @@ struct chain {
 struct sum {
     struct chain chain;
     int64_t serial; /* cycles if each instruction waits for the one before */
-    int64_t issue, held[GS_MACHINE_UNITS];
+    int64_t issue, after_issue, held[GS_MACHINE_UNITS];
     bool has_instructions;
 };
 
@@ -42,6 +42,7 @@ struct demanding {
     int64_t fetch_cycles;
     int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
     uint32_t line;          /* of the last instruction */
+    bool is_barrier;        /* the next instruction is one: what follows waits for its latency */
     bool is_first;          /* control may come from elsewhere: the line must be fetched again */
     bool has_overflown;     /* more than 2^60 cycles */
 };
@@ -111,7 +112,7 @@ static void raise_row(struct demanding *demanding, int64_t *to, const int64_t *f
 
 static void chain_instruction(struct demanding *demanding, struct chain *chain, const gs_body_part *part, int64_t fetch,
                               int64_t latency) {
-    int64_t issued[TIMES], stall = gs_max(part->stall, 1);
+    int64_t issued[TIMES], stall = gs_max(gs_max(part->stall, 1), demanding->is_barrier ? latency : 0);
     for (int j = 0; j < TIMES; j++)
         issued[j] = NOT_COUNTED;
     raise_row(demanding, issued, chain->after[NEXT], fetch);
@@ -144,6 +145,7 @@ static void add_times(struct demanding *demanding, int64_t *to, int64_t value, i
 static void add_work(struct demanding *demanding, struct sum *sum, const struct sum *more, int64_t times) {
     add_times(demanding, &sum->serial, more->serial, times);
     add_times(demanding, &sum->issue, more->issue, times);
+    add_times(demanding, &sum->after_issue, more->after_issue, times);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         add_times(demanding, &sum->held[i], more->held[i], times);
     sum->has_instructions = sum->has_instructions || more->has_instructions;
@@ -153,6 +155,7 @@ static void take_larger(struct sum *sum, const struct sum *other) {
     chain_larger(&sum->chain, &other->chain);
     sum->serial = gs_max(sum->serial, other->serial);
     sum->issue = gs_max(sum->issue, other->issue);
+    sum->after_issue = gs_max(sum->after_issue, other->after_issue);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         sum->held[i] = gs_max(sum->held[i], other->held[i]);
     sum->has_instructions = sum->has_instructions || other->has_instructions;
@@ -192,7 +195,10 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
         if (scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && !demanding->is_loaded))
             add_times(demanding, &sum->held[i], held, transactions);
     }
-    add_times(demanding, &sum->issue, 1000 + after_issue(machine, row, transactions), 1);
+    int64_t after = after_issue(machine, row, transactions);
+    add_times(demanding, &sum->issue, 1000 + after, 1);
+    add_times(demanding, &sum->after_issue, after, 1);
+    demanding->is_barrier = false;
     sum->has_instructions = true;
 }
 
@@ -200,6 +206,7 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
 static void sum_barrier(struct demanding *demanding, struct sum *sum) {
     raise_row(demanding, sum->chain.after[NEXT], sum->chain.after[NEXT], demanding->barrier_cycles);
     add_times(demanding, &sum->serial, demanding->barrier_cycles, 1);
+    demanding->is_barrier = true;
 }
 
 static struct sum sum_parts(struct demanding *demanding, size_t from, size_t end);
@@ -297,6 +304,7 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loa
             for (int j = 0; j < TIMES; j++)
                 demand->path_cycles = gs_max(demand->path_cycles, sum.chain.after[i][j]);
         demand->issue_millicycles = sum.issue;
+        demand->after_issue_millicycles = sum.after_issue;
         memcpy(demand->held_millicycles, sum.held, sizeof demand->held_millicycles);
         for (size_t i = 0; i < body->parts.count; i++)
             demand->has_barrier = demand->has_barrier || body->parts.data[i].kind == GS_PART_BARRIER;

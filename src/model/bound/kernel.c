@@ -41,20 +41,25 @@ static int64_t partition_share(const struct crowd *crowd) {
     return gs_min(warps, crowd->gpu->warps_per_partition);
 }
 
-/* Adds the work of `blocks` blocks on an SM that a part of the chain with `links` blocks can meet. A warp stays in its
-   partition. Without barriers, the part of the chain in one block is one warp. With barriers it moves between warps of
-   the block, which are all between the same two barriers, so that their work counts as that of one partition. For other
-   blocks the partitions add up. */
+/* The warps whose instructions the warp of a chain can meet in its partition, while the chain has `links` blocks one
+   after the other on an SM with `blocks` blocks in all. In each block of the chain it meets those of the block that
+   share its partition: it stays in one partition, or moves to another warp of the block at a barrier, where all are.
+   Blocks beside it are not at the same barrier, and can be met in each partition that the chain comes to. */
+static int64_t warps_met(struct crowd *crowd, int64_t links, int64_t blocks) {
+    int64_t share = partition_share(crowd), warps = 0;
+    bool stays = links == 1 && !crowd->demand.has_barrier;
+    add_product(crowd, &warps, links, share - 1);
+    add_product(crowd, &warps, blocks - links, stays ? share : crowd->need.warps);
+    return warps;
+}
+
+/* Adds the work that a part of the chain can meet on an SM. A warp is not left out for its own instructions, but can
+   find its own units in use. */
 static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
     gs_body_bound *bound = crowd->bound;
-    int64_t warps = crowd->need.warps, share = partition_share(crowd), meets = 0;
-    if (links == 1 && !crowd->demand.has_barrier)
-        add_product(crowd, &meets, blocks, share);
-    else if (links == 1)
-        add_product(crowd, &meets, blocks - 1, warps), add_product(crowd, &meets, 1, share);
-    else
-        add_product(crowd, &meets, blocks, warps);
-    add_product(crowd, &bound->issue_cycles, meets, crowd->demand.issue_millicycles);
+    int64_t warps = crowd->need.warps;
+    add_product(crowd, &bound->issue_cycles, warps_met(crowd, links, blocks), crowd->demand.issue_millicycles);
+    add_product(crowd, &bound->issue_cycles, links, crowd->demand.after_issue_millicycles);
     for (size_t i = 0; i < crowd->machine->units.count; i++)
         if (crowd->machine->units.data[i].scope == GS_UNIT_OF_SM) {
             int64_t held = 0;
