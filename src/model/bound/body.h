@@ -44,6 +44,7 @@ typedef struct gs_body_part {
     uint8_t stall;         /* cycles */
     uint8_t result, reads; /* the scoreboard that says that its result is there, and that its operands were read */
     uint8_t waits;         /* a bit for each scoreboard */
+    uint8_t transactions;  /* of a memory instruction, by a warp, at most; 0: not known, so the most of its class */
     /* GS_PART_BRANCH */
     bool is_uniform; /* all threads of a warp take the same side */
     /* GS_PART_LOOP */
