@@ -10,6 +10,7 @@
  *   gs_run_bound  the bound of a whole run, from the placement of its blocks (placed.c)
  *   gs_body       what a warp of a compiled kernel does, as a tree (body.h, body.c)
  *   gs_bound_body the bound of a compiled kernel (demand.c, kernel.c)
+ *   gs_body_share what the bound of a compiled kernel consists of, and what would lower it (shares.c)
  *   gs_measured   latencies measured on a real SM, and the bound for them (measured.c)
  *
  * The model. A warp executes its instructions in order. In each cycle at most `issue` of the waiting warps are
@@ -274,6 +275,37 @@ typedef struct gs_body_bound {
 /* `beside`: other programs may use other SMs. Theorems 6 to 8 of docs/bounds.md. */
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error);
+
+/* ---- what the bound of a kernel consists of ---- */
+
+/* A source line of a kernel, or where lines are not known the part of its code that begins at an offset. */
+typedef struct gs_body_row {
+    uint32_t line, offset; /* line 0: not known */
+    int64_t instructions;  /* that a warp executes at most */
+    int64_t saved_cycles;  /* by how much the bound would be lower without them; GS_NOT_KNOWN: not computed */
+} gs_body_row;
+
+/* A change of a loop or a branch. */
+typedef struct gs_body_relief {
+    size_t part; /* of the body: a loop with one round less, or a branch that is uniform */
+    int64_t saved_cycles;
+} gs_body_relief;
+
+typedef struct gs_body_shares {
+    struct {
+        gs_body_row *data;
+        size_t count, capacity;
+    } rows; /* those that save most first, if there is a machine; else in the order of the code */
+    struct {
+        gs_body_relief *data;
+        size_t count, capacity;
+    } reliefs; /* those that save most first; none that saves nothing */
+} gs_body_shares;
+
+/* `bound` is that of the body; `machine` may be NULL: then nothing is known but instructions. */
+gs_code gs_body_share(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
+                      int64_t blocks, const gs_body_bound *bound, gs_body_shares *shares, gs_error *error);
+void gs_body_shares_clear(gs_body_shares *shares);
 
 /* The task on the CPU around the kernels: Figure 1(a) of the paper. */
 typedef struct gs_task {
