@@ -111,7 +111,7 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
         return gs_fail_large(error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
-    bound->nanoseconds += crowd->machine->launch_ns + crowd->machine->exit_ns;
+    bound->nanoseconds += crowd->machine->launch_ns;
     return GS_OK;
 }
 
