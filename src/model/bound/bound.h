@@ -9,7 +9,7 @@
  *   gs_compare    the proven bound against the exact worst case on random programs; anomalies (compare.c)
  *   gs_run_bound  the bound of a whole run, from the placement of its blocks (placed.c)
  *   gs_body       what a warp of a compiled kernel does, as a tree (body.h, body.c)
- *   gs_bound_body the bound of a compiled kernel (demand.c, kernel.c)
+ *   gs_bound_body the bound of a compiled kernel (demand.c, body_bound.c)
  *   gs_measured   latencies measured on a real SM, and the bound for them (measured.c)
  *
  * The model. A warp executes its instructions in order. In each cycle at most `issue` of the waiting warps are

@@ -1,5 +1,5 @@
 /*
- * kernel.c: the latest end of a compiled kernel: Theorems 6 to 8 of docs/bounds.md.
+ * body_bound.c: the latest end of a compiled kernel: Theorems 6 to 8 of docs/bounds.md.
  *
  * A chain of warps leads from the end of the kernel back to its start. In each cycle the warp of the chain makes
  * progress on its longest path of latencies; or it is ready, and another warp is issued in its partition or still holds
