@@ -212,10 +212,134 @@ static void the_worst_case_is_that_of_trying_everything(void **state) {
     }
 }
 
+/* ---- machines ---- */
+
+static gs_machine *machine_of(const char *text) {
+    gs_input *input = gs_input_memory("machine", text, strlen(text), &error);
+    gs_machine *machine = gs_machine_input(input, &error);
+    gs_input_close(input);
+    return machine;
+}
+
+static void machines_are_written_as_they_are_read(void **state) {
+    (void)state;
+    gs_text once = {0}, twice = {0}, gpu_once = {0}, gpu_twice = {0};
+    gs_machine *machine = gs_machine_open(test_path("tests/bound/machine.json"), &error);
+    assert_non_null(machine);
+    gs_machine_text(machine, &once);
+    gs_machine *again = machine_of(once.data);
+    assert_non_null(again);
+    gs_machine_text(again, &twice);
+    assert_string_equal(once.data, twice.data);
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    assert_null(gpu->machine);
+    assert_int_equal(gs_fail_no_machine(gpu, &error), GS_E_UNSUPPORTED);
+    assert_non_null(
+        strstr(error.message, "the latencies of h200 are not known: measure them (gridsmith probe --latency"));
+    gpu->machine = again;
+    gs_gpu_text(gpu, &gpu_once);
+    gs_gpu *copy = gs_gpu_copy(gpu, &error);
+    assert_non_null(copy);
+    gs_gpu_text(copy, &gpu_twice);
+    assert_string_equal(gpu_once.data, gpu_twice.data);
+    gs_gpu_free(copy);
+    gs_gpu_free(gpu);
+    gs_machine_free(machine);
+    gs_text_free(&once);
+    gs_text_free(&twice);
+    gs_text_free(&gpu_once);
+    gs_text_free(&gpu_twice);
+}
+
+#define MACHINE(units, classes)                                                                                        \
+    "{\"schema\": \"gridsmith.machine/1\", \"found\": \"here\", \"clock_mhz\": 1000, \"line_bytes\": 128, "            \
+    "\"code_bytes\": 1024, \"fetch_cycles\": 7, \"cold_fetch_cycles\": 100, \"block_cycles\": 50, \"launch_ns\": "     \
+    "5000, "                                                                                                           \
+    "\"units\": [" units "], \"classes\": [" classes "]}"
+#define UNIT(name, scope) "{\"name\": \"" name "\", \"scope\": \"" scope "\"}"
+#define ROW(name, latency, loaded, transactions, held)                                                                 \
+    "{\"name\": \"" name "\", \"latency_cycles\": " latency ", \"loaded_cycles\": " loaded                             \
+    ", \"transactions\": " transactions ", \"held_millicycles\": {" held "}}"
+
+static void mistakes_in_machines_are_told(void **state) {
+    static const struct {
+        const char *text, *words;
+    } mistakes[] = {
+        {"{}", "schema"},
+        {"", "holds no latencies"},
+        {MACHINE("", ROW("a", "1", "1", "1", "")), "must be a list of 1 to 16"},
+        {MACHINE(UNIT("u", "board"), ROW("a", "1", "1", "1", "")), "must be partition, sm or gpu"},
+        {MACHINE(UNIT("u", "sm") "," UNIT("u", "gpu"), ROW("a", "1", "1", "1", "")), "unit \"u\" is listed twice"},
+        {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "\"v\": 5")), "\"v\" is not one of the units"},
+        {MACHINE(UNIT("u", "sm"), ROW("a", "9", "8", "1", "")), "must be at least \"latency_cycles\""},
+        {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "") "," ROW("a", "1", "1", "1", "")),
+         "class \"a\" is listed twice"},
+        {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "0", "")), "transactions"},
+        {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "")) "{}", "a second one follows"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
+        assert_null(machine_of(mistakes[i].text));
+        if (!strstr(error.message, mistakes[i].words))
+            fail_msg("mistake %zu: %s", i, error.message);
+    }
+}
+
+/* A load, an instruction that waits for it, and a barrier, in a loop, summed by hand. */
+static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
+    (void)state;
+    gs_machine *machine =
+        machine_of(MACHINE(UNIT("port", "sm") "," UNIT("dram", "gpu") "," UNIT("pipe", "partition"),
+                           ROW("load", "400", "900", "4", "\"port\": 1500, \"dram\": 10") "," ROW(
+                               "add", "4", "4", "1", "\"pipe\": 2000") "," ROW("barrier", "20", "20", "1", "")));
+    gs_body body = {0};
+    assert_non_null(machine);
+    assert_int_equal(gs_body_class(&body, "load"), 0);
+    assert_int_equal(gs_body_class(&body, "add"), 1);
+    assert_int_equal(gs_body_class(&body, "barrier"), 2);
+    gs_body_open(&body, GS_PART_LOOP, 0, 0)->times = 10;
+    gs_body_part *part = gs_body_open(&body, GS_PART_INSTRUCTION, 0, 0);
+    part->class_number = 0, part->stall = 2, part->result = 3;
+    part = gs_body_open(&body, GS_PART_INSTRUCTION, 16, 0);
+    part->class_number = 1, part->stall = 4, part->waits = 1 << 3;
+    gs_body_open(&body, GS_PART_BARRIER, 32, 0);
+    part = gs_body_open(&body, GS_PART_INSTRUCTION, 32, 0);
+    part->class_number = 2, part->stall = 1;
+    gs_body_close(&body, 0);
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_shape shape = gs_shape_of(256, 32, 0);
+    gs_body_bound bound;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
+    /* in a round: a line 7, the load 400, the addition 4, a pipe after the barrier 1, the barrier 20 */
+    assert_int_equal(bound.path_cycles, 10 * (7 + 400 + 4 + 1 + 20));
+    assert_true(bound.at_once && !bound.is_loaded);
+    assert_int_equal(bound.most_on_sm, 1);
+    /* two warps in a partition: the other's 10 x (1 + 2 + 1) cycles, and one more for each addition of its own */
+    assert_int_equal(bound.issue_cycles, 10 * 4 + 10);
+    assert_int_equal(bound.unit_cycles[0], 8 * 10 * 4 * 3 / 2);
+    assert_int_equal(bound.unit_cycles[1], 132 * 8 * 10 * 4 / 100 + 1);
+    assert_int_equal(bound.fetch_cycles, 100);
+    assert_int_equal(bound.block_cycles, 50);
+    assert_int_equal(bound.cycles, bound.path_cycles + 50 + 480 + 423 + 50 + 100);
+    assert_int_equal(bound.nanoseconds, bound.cycles + 5000);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_OK);
+    assert_true(bound.is_loaded);
+    assert_int_equal(bound.path_cycles, 10 * (7 + 900 + 4 + 1 + 20));
+    assert_int_equal(bound.unit_cycles[1], 0);
+    assert_int_equal(gs_body_class(&body, "texture"), 3);
+    body.parts.data[1].class_number = 3;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "the latencies have no class \"texture\""));
+    gs_body_clear(&body);
+    gs_machine_free(machine);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_worst_case_is_that_of_trying_everything),
-        cmocka_unit_test(no_body_ends_after_its_bound),
+        cmocka_unit_test(the_worst_case_is_that_of_trying_everything), cmocka_unit_test(no_body_ends_after_its_bound),
+        cmocka_unit_test(machines_are_written_as_they_are_read),       cmocka_unit_test(mistakes_in_machines_are_told),
+        cmocka_unit_test(the_parts_of_a_bound_are_those_of_the_body),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
  *   gs_compare    the proven bound against the exact worst case on random programs; anomalies (compare.c)
  *   gs_run_bound  the bound of a whole run, from the placement of its blocks (placed.c)
  *   gs_body       what a warp of a compiled kernel does, as a tree (body.h, body.c)
- *   gs_bound_body the bound of a compiled kernel (demand.c, kernel.c)
+ *   gs_bound_body the bound of a compiled kernel (demand.c, body_bound.c)
  *   gs_body_share what the bound of a compiled kernel consists of, and what would lower it (shares.c)
  *   gs_measured   latencies measured on a real SM, and the bound for them (measured.c)
  *
@@ -260,7 +260,7 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loa
 /* The latest end of a kernel that is launched on an idle GPU, and the parts of it. */
 typedef struct gs_body_bound {
     int64_t cycles;       /* from the start of its first block to the end of its last */
-    int64_t nanoseconds;  /* the same at the lowest clock, with the launch and the exit */
+    int64_t nanoseconds;  /* the same at the lowest clock, with the launch */
     int64_t path_cycles;  /* of one warp */
     int64_t chain_blocks; /* blocks that follow each other in the longest chain; 1: all start at once */
     int64_t block_cycles; /* starting and ending the blocks of the chain, and those before them on their SM */

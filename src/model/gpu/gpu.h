@@ -164,8 +164,7 @@ typedef struct gs_machine {
     int64_t fetch_cycles;      /* that a warp waits for a line that its SM has */
     int64_t cold_fetch_cycles; /* and for one that it does not have */
     int64_t block_cycles;      /* from headroom for a block to its first instruction, and from its last to headroom */
-    int64_t launch_ns;         /* from the call of a launch on an idle GPU to the first instruction */
-    int64_t exit_ns;           /* from the last instruction of a kernel until the program knows */
+    int64_t launch_ns;         /* from the call of a launch on an idle GPU until the host knows of the end, if empty */
     struct {
         gs_machine_unit *data;
         size_t count, capacity;

@@ -29,7 +29,6 @@ static const gs_field machine_fields[] = {
     TIME(cold_fetch_cycles, 0),
     TIME(block_cycles, 0),
     TIME(launch_ns, 0),
-    TIME(exit_ns, 0),
     {"units", GS_FIELD_OTHER, true, 0, 0, 0},
     {"classes", GS_FIELD_OTHER, true, 0, 0, 0},
 };

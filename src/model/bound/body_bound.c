@@ -1,5 +1,5 @@
 /*
- * kernel.c: the latest end of a compiled kernel: Theorems 6 to 8 of docs/bounds.md.
+ * body_bound.c: the latest end of a compiled kernel: Theorems 6 to 8 of docs/bounds.md.
  *
  * A chain of warps leads from the end of the kernel back to its start. In each cycle the warp of the chain makes
  * progress on its longest path of latencies; or it is ready, and another warp is issued in its partition or still holds
@@ -111,7 +111,7 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
         return gs_fail_large(error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
-    bound->nanoseconds += crowd->machine->launch_ns + crowd->machine->exit_ns;
+    bound->nanoseconds += crowd->machine->launch_ns;
     return GS_OK;
 }
 
