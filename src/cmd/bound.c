@@ -2,9 +2,9 @@
  * bound.c: gridsmith bound: upper bounds of the finishing time of work on the GPU.
  *
  * One command with several modes, each a row in `modes`: the warps of one SM, the formula on a grid, random programs,
- * anomalies, a whole run, a real GPU, and the measurements of one.
+ * anomalies, a whole run, a compiled kernel (bound_kernel.c), a real GPU, and the measurements of one.
  */
-#include "cmd.h"
+#include "bound_kernel.h"
 
 #include "lab/calibrate/calibrate.h"
 #include "model/view/view.h"
@@ -17,9 +17,10 @@ struct options {
     gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, svg, html, fair, no_search, grid, random, anomalies;
-    const char *output, *run, *measure, *measured;
+    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions;
+    const char *output, *run, *measure, *measured, *launch, *kernel, *latencies;
     gs_words programs; /* "KERNEL=FILE" */
+    gs_words loops;    /* "LINE=ROUNDS" */
 };
 
 #define MOST ((int64_t)1000000000000)
@@ -42,6 +43,15 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "run", run, "FILE",
             "the bound of a run (gridsmith.run/1), from the placement of its blocks"),
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
+    GS_TEXT(struct options, "launch", launch, "FILE",
+            "the bound of a compiled kernel: its grid, block and arguments (gridsmith.launch/1)"),
+    GS_TEXT(struct options, "kernel", kernel, "NAME", "with --launch: the kernel, where the file has several"),
+    GS_LIST(struct options, "loop", loops, "LINE=ROUNDS",
+            "with --launch: the most rounds of the loop in a line, or at 0xOFFSET; may be repeated"),
+    GS_TEXT(struct options, "latencies", latencies, "FILE",
+            "with --launch: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
+    GS_FLAG(struct options, "instructions", instructions,
+            "with --launch: only count the instructions of a warp; needs no latencies"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
            "with --run: the GPU's lowest clock, for the response time"),
     GS_INT(struct options, "before-ns", task.before_ns, "N", 0, MOST,
@@ -60,6 +70,7 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_GPU_OPTIONS(struct options, gpu),
     GS_FLAG(struct options, "json", json, "write JSON"),
+    GS_FLAG(struct options, "csv", csv, "with --launch: write the lines of the kernel as CSV"),
     GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or the measurements"),
     GS_FLAG(struct options, "html", html, "the same as a page, with the bounds"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
@@ -430,6 +441,22 @@ static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
     return code == GS_OK ? error->code : code;
 }
 
+/* ---- a compiled kernel ---- */
+
+static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error) {
+    const struct options *options = bound->options;
+    gs_kernel_question question = {.gpu = &options->gpu,
+                                   .file = bound->file,
+                                   .kernel = options->kernel,
+                                   .launch = options->launch,
+                                   .latencies = options->latencies,
+                                   .loops = &options->loops,
+                                   .json = options->json,
+                                   .csv = options->csv,
+                                   .instructions = options->instructions};
+    return gs_answer_kernel(&question, text, error);
+}
+
 /* ---- a real GPU ---- */
 
 static void show_measuring(void *user, int64_t done, int64_t total) {
@@ -556,8 +583,29 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
     return code;
 }
 
+static int check_kernel_usage(const gs_command *command, const struct options *options, const char *file) {
+    bool has_more =
+        options->kernel || options->loops.count || options->latencies || options->instructions || options->csv;
+    if (!options->launch && has_more)
+        return gs_usage(command, "--kernel, --loop, --latencies, --instructions and --csv go with --launch");
+    if (options->launch && !file)
+        return gs_usage(command, "--launch needs the file of a kernel: a cubin, a fatbin, a program or PTX");
+    if (options->launch && (options->warps || options->repeat || options->issue))
+        return gs_usage(command,
+                        "--warps, --repeat and --issue do not go with --launch: the kernel and the GPU say that");
+    if (options->json && options->csv)
+        return gs_usage(command, "--json and --csv exclude each other");
+    return 0;
+}
+
 static int check_usage(const gs_command *command, const struct options *options, const struct mode *mode, bool is_plain,
                        const char *file) {
+    if (options->launch || options->kernel || options->loops.count || options->latencies || options->instructions ||
+        options->csv) {
+        int status = check_kernel_usage(command, options, file);
+        if (status)
+            return status;
+    }
     if (file && options->grid)
         return gs_usage(command, "--grid applies only to the paper's program");
     if (file && options->repeat)
@@ -592,6 +640,7 @@ static int run_bound(const gs_command *command, void *given, const gs_words *fil
                            {"--random", options->random, answer_random},
                            {"--anomalies", options->anomalies, answer_anomalies},
                            {"--run", options->run != NULL, answer_run},
+                           {"--launch", options->launch != NULL, answer_kernel},
                            {"--measure", options->measure != NULL, answer_measure},
                            {"--measured", options->measured != NULL, answer_measured}};
     const struct mode *mode = choose_mode(modes, GS_COUNT(modes));
@@ -603,7 +652,8 @@ static int run_bound(const gs_command *command, void *given, const gs_words *fil
                                                       : 100000};
     gs_error error = {.code = GS_OK};
     if (!mode)
-        return gs_usage(command, "--grid, --random, --anomalies, --run, --measure and --measured exclude each other");
+        return gs_usage(command,
+                        "--grid, --random, --anomalies, --run, --launch, --measure and --measured exclude each other");
     int status = check_usage(command, options, mode, mode == &modes[0], bound.file);
     if (status == 0)
         status = gs_check_shard(command, &options->keep, &bound.shard);
@@ -614,14 +664,15 @@ static int run_bound(const gs_command *command, void *given, const gs_words *fil
 
 const gs_command gs_command_bound = {
     .name = "bound",
-    .summary = "Bound the finishing time of the work of an SM, or of a whole run.",
-    .usage = "[options] [PROGRAM]",
+    .summary = "Bound the finishing time of the work of an SM, of a kernel, or of a whole run.",
+    .usage = "[options] [PROGRAM | KERNEL --launch FILE]",
     .details =
         "PROGRAM is the program of a warp (gridsmith.program/1); - is standard input. The default is the program of "
         "the\nfinishing-time paper, C (L L C)+ S.\n\n"
         "  gridsmith bound --warps 4 --repeat 3\n"
         "  gridsmith bound --grid\n"
-        "  gridsmith bound --run scenarios/waves.json --repeat 100\n",
+        "  gridsmith bound --run scenarios/waves.json --repeat 100\n"
+        "  gridsmith bound kernel.cubin --launch launch.json --gpu h200\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seed = 1},
     .words = {0, 1, "give one program, or --repeat for the paper's"},

@@ -1,5 +1,6 @@
 /*
- * probe.c: gridsmith probe: measures a GPU and writes its description, or all measurements as a pack.
+ * probe.c: gridsmith probe: measures a GPU and writes its description, all measurements as a pack, or how long its
+ * instructions take.
  *
  * The description goes to a file or to standard output. A report of the measurements goes to standard error, so that
  * users can judge their certainty. A pack is for sending measurements to others: `gridsmith adopt` makes a description
@@ -16,12 +17,14 @@ enum { MOST_RUNS = 20000, MOST_SECONDS = 86400 };
 struct options {
     const char *device, *name, *out, *pack;
     int64_t runs, held_out, seconds, seed;
-    bool has_uuid;
+    bool has_uuid, latency;
 };
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "device", device, "DEVICE",
             "cuda[:N] or model:GPU[,MECHANISM=VALUE]...[,skip=SM] (default with --pack: cuda)"),
+    GS_FLAG(struct options, "latency", latency,
+            "measure how long instructions take, alone and under load, for 'gridsmith bound --latencies'"),
     GS_TEXT(struct options, "pack", pack, "FILE",
             "write all measurements to FILE, for 'gridsmith adopt'; the same command resumes after a stop"),
     GS_FLAG(struct options, "uuid", has_uuid, "put the UUID of the GPU into the pack"),
@@ -98,6 +101,69 @@ static int probe_device(const struct options *options) {
     return status;
 }
 
+/* ---- latencies ---- */
+
+static void show_row(void *user, int64_t done, int64_t total) {
+    gs_progress_say(user, "%lld of %lld instructions", (long long)done, (long long)total);
+}
+
+static void put_machine(gs_text *text, const gs_machine *machine) {
+    gs_text_add(text,
+                "%s\n%lld MHz; a launch %lld ns, a block %lld cycles; a line of %lld bytes %lld cycles, %lld the "
+                "first time; %lld bytes of code are kept\n",
+                machine->found, (long long)machine->clock_mhz, (long long)machine->launch_ns,
+                (long long)machine->block_cycles, (long long)machine->line_bytes, (long long)machine->fetch_cycles,
+                (long long)machine->cold_fetch_cycles, (long long)machine->code_bytes);
+    gs_text_add(text, "%-18s %9s %9s %13s  %s\n", "class", "latency", "loaded", "transactions",
+                "cycles of each unit for a transaction");
+    for (size_t i = 0; i < machine->classes.count; i++) {
+        const gs_machine_class *row = &machine->classes.data[i];
+        gs_text_add(text, "%-18s %9lld %9lld %13lld ", row->name, (long long)row->latency_cycles,
+                    (long long)row->loaded_cycles, (long long)row->transactions);
+        for (size_t unit = 0; unit < machine->units.count; unit++)
+            if (row->held_millicycles[unit])
+                gs_text_add(text, " %s %.3f", machine->units.data[unit].name,
+                            (double)row->held_millicycles[unit] / 1000);
+        gs_text_add(text, "\n");
+    }
+}
+
+static gs_code write_machine(gs_output *output, const gs_machine *machine, gs_error *error) {
+    gs_text text = {.sink = output->file}, table = {.sink = stderr};
+    gs_machine_text(machine, &text);
+    gs_text_put(&text, "\n", 1);
+    gs_code code = gs_output_end(output, gs_print_text(&text, GS_OK, error), error);
+    if (code == GS_OK)
+        put_machine(&table, machine);
+    return gs_print_text(&table, code, error);
+}
+
+static int time_device(const struct options *options) {
+    enum { TRIALS = 20 };
+    gs_machine *machine = NULL;
+    gs_output output = {0};
+    gs_progress progress;
+    gs_error error = {.code = GS_OK};
+    char date[16];
+    write_today(date);
+    gs_latency_options request = {
+        .date = date[0] ? date : NULL, .trials = TRIALS, .progress = show_row, .user = &progress};
+    gs_device *device = gs_device_open(options->device, &error);
+    gs_code code = device ? gs_output_open(&output, options->out, &error) : error.code;
+    if (code == GS_OK) {
+        gs_progress_start(&progress, "measuring");
+        code = gs_measure_machine(device, &request, &machine, &error);
+        gs_progress_end(&progress);
+    }
+    if (code == GS_OK)
+        code = write_machine(&output, machine, &error);
+    else
+        gs_output_drop(&output);
+    gs_machine_free(machine);
+    gs_device_close(device);
+    return code == GS_OK ? 0 : gs_report(&error);
+}
+
 /* ---- packs ---- */
 
 static void say_contents(const struct options *options, const gs_device *device, const gs_packed *packed) {
@@ -170,6 +236,9 @@ static int check_usage(const gs_command *command, const struct options *options)
         return gs_usage(command, "--pack writes no description: 'gridsmith adopt' makes one, so leave out --output");
     if (options->pack && (!options->pack[0] || strcmp(options->pack, "-") == 0))
         return gs_usage(command, "--pack takes the name of a file");
+    if (options->latency && (options->pack || options->name))
+        return gs_usage(command, "--latency writes latencies, not a description: leave out --%s",
+                        options->pack ? "pack" : "name");
     if (!options->pack && options->has_uuid)
         return gs_usage(command, "--uuid needs --pack; a description always has the UUID");
     return 0;
@@ -180,7 +249,8 @@ static int run_probe(const gs_command *command, void *given, const gs_words *wor
     int status = check_usage(command, given);
     if (status)
         return status;
-    return ((const struct options *)given)->pack ? pack_device(given) : probe_device(given);
+    const struct options *options = given;
+    return options->latency ? time_device(options) : options->pack ? pack_device(options) : probe_device(options);
 }
 
 const gs_command gs_command_probe = {
@@ -188,13 +258,15 @@ const gs_command gs_command_probe = {
     .summary = "Measure a GPU and write its description: tie order, GPCs, mechanisms.",
     .no_shard = "a description belongs to one GPU, and each step depends on the results of earlier steps: there are no "
                 "shards",
-    .usage = "--device DEVICE [options]\n       gridsmith probe --pack FILE [options]",
+    .usage = "--device DEVICE [options]\n       gridsmith probe --latency --device DEVICE [-o FILE]\n"
+             "       gridsmith probe --pack FILE [options]",
     .details = "The description is valid for this one GPU: others of its model may lack other SMs.\n"
                "Exit code 0: the description agrees with every recorded run; 1: not with all, but it is written; 3: no "
                "GPU.\n\n"
                "  gridsmith probe --device cuda -o mine.json\n"
                "  gridsmith fuzz --device cuda --gpu ./mine.json\n"
-               "  gridsmith probe --pack gpu.gspack\n",
+               "  gridsmith probe --pack gpu.gspack\n"
+               "  gridsmith probe --latency --device cuda -o latencies.json\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.runs = 400, .held_out = 520, .seconds = 540, .seed = 1},
     .run = run_probe,

@@ -5,6 +5,8 @@
  * is common to all and takes one warp per cycle. Warps take turns in a partly random order, and start a few cycles
  * apart. SMs with the same number of blocks take the same time. With `slows-down` a load in a program takes longer than
  * one in a chain of loads if there are several warps, so that no bound made from measured chains can hold.
+ *
+ * Kernels of classes of instructions take what fake_class_times says.
  */
 #include "fake.h"
 
@@ -114,6 +116,48 @@ static void report_sm(const struct warp *warps, int sm, const int *sms, const ti
         }
 }
 
+/* ---- classes of instructions ---- */
+
+void fake_class_times(size_t row, int64_t *latency, int64_t *loaded, int64_t *held) {
+    bool is_memory = gs_timed_rows[row].scope == GS_UNIT_OF_GPU;
+    *latency = is_memory ? 600 + 10 * (int64_t)row : 4 + (int64_t)row;
+    *loaded = is_memory ? 3 * *latency : *latency;
+    *held = 1 + (int64_t)row % 3;
+}
+
+/* The cycles of a warp, if an SM has `on_sm` of them. */
+static int64_t class_cycles(const gs_gpu *description, int body, int count, int64_t on_sm, int64_t warps) {
+    enum { OVERHEAD = 20, LINE_INSTRUCTIONS = 8 };
+    size_t row = (size_t)(body - GS_TIMED_CLASSES) / 4;
+    int kind = body % 4;
+    int64_t latency, loaded, held;
+    if (body < GS_TIMED_CLASSES)
+        return body == GS_TIMED_CLOCK ? 15 * 1000000 : 0;
+    fake_class_times(row, &latency, &loaded, &held);
+    if (kind == GS_TIMED_SINGLE)
+        return on_sm > 1 ? loaded : latency;
+    const gs_timed_row *of = &gs_timed_rows[row];
+    int64_t alone = latency * count + OVERHEAD, users = of->scope == GS_UNIT_OF_GPU ? warps : on_sm;
+    int64_t units = of->scope == GS_UNIT_OF_PARTITION ? description->limits.partitions_per_sm
+                    : of->scope == GS_UNIT_OF_GPU     ? FAKE_MEMORY_UNITS
+                                                      : 1;
+    int64_t together = users * held * count * of->transactions / units;
+    int64_t code = kind == GS_TIMED_COLD ? 500 * count / LINE_INSTRUCTIONS : kind == GS_TIMED_LOOP ? 7 * count : 0;
+    return (together > alone ? together : alone) + code;
+}
+
+static void report_class(const gs_gpu *description, int body, int count, const timed_arguments *arguments,
+                         const int *sms, int warps_per_block) {
+    for (uint32_t block = 0; block < arguments->blocks; block++) {
+        int on_sm = body == GS_TIMED_EMPTY ? 0 : count_blocks(sms[block], sms, arguments->blocks) * warps_per_block;
+        int64_t warps = (int64_t)arguments->blocks * warps_per_block;
+        for (int i = 0; i < warps_per_block; i++)
+            ((uint64_t *)(uintptr_t)arguments->end)[block * (uint32_t)warps_per_block + (uint32_t)i] =
+                (uint64_t)class_cycles(description, body, count, on_sm, warps);
+        ((uint32_t *)(uintptr_t)arguments->sm)[block] = body == GS_TIMED_EMPTY ? 1 : (uint32_t)sms[block] + 1;
+    }
+}
+
 bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call,
                const timed_arguments *arguments) {
     static uint64_t launches;
@@ -122,9 +166,16 @@ bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *
     char text[MOST_INSTRUCTIONS];
     struct warp warps[MOST_WARPS];
     int *sms = calloc(arguments->blocks, sizeof *sms), warps_per_block = (int)call->block_x / 32, played = 0;
-    if (!sms || !place(description, &shape, arguments->blocks, sms) || arguments->one != 1 || arguments->zero != 0) {
+    bool is_empty = body == GS_TIMED_EMPTY;
+    if (!sms || (!is_empty && !place(description, &shape, arguments->blocks, sms)) || arguments->one != 1 ||
+        arguments->zero != 0) {
         free(sms);
         return false;
+    }
+    if (body >= GS_TIMED_EMPTY) {
+        report_class(description, body, count, arguments, sms, warps_per_block);
+        free(sms);
+        return true;
     }
     write_body(body, count, text);
     for (int sm = 0; sm < description->sms; sm++) {

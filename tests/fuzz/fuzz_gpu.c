@@ -1,6 +1,6 @@
 /*
- * fuzz_gpu.c: any bytes as a description of a GPU. What is accepted is written and read again, and blocks are placed on
- * it until it is full and freed until it is empty.
+ * fuzz_gpu.c: any bytes as a description of a GPU, or as latencies. What is accepted is written and read again, and
+ * blocks are placed on it until it is full and freed until it is empty.
  */
 #include "model/engine/engine.h"
 
@@ -54,7 +54,29 @@ static void fill_and_empty(const gs_gpu *gpu) {
     gs_dispatcher_free(dispatcher);
 }
 
+static gs_machine *read_machine(const char *bytes, size_t count) {
+    gs_error error;
+    gs_input *input = gs_input_memory("fuzz", bytes, count, NULL);
+    gs_machine *machine = gs_machine_input(input, &error);
+    gs_input_close(input);
+    return machine;
+}
+
+static void try_machine(const char *bytes, size_t count) {
+    gs_machine *machine = read_machine(bytes, count);
+    gs_text text = {0};
+    if (!machine)
+        return;
+    gs_machine_text(machine, &text);
+    gs_machine *again = read_machine(text.data, text.count);
+    require(again != NULL && again->classes.count == machine->classes.count);
+    gs_machine_free(again);
+    gs_machine_free(machine);
+    gs_text_free(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    try_machine((const char *)bytes, count);
     gs_gpu *gpu = read_one((const char *)bytes, count);
     if (!gpu)
         return 0;

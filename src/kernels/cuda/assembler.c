@@ -106,8 +106,12 @@ static gs_code assemble_in(const char *folder, const char *program, const gs_bui
     gs_text_add(&output, "%s/out.cubin", folder);
     snprintf(target, sizeof target, "-arch=sm_%d%s", architecture, suffix_of(build, architecture));
     snprintf(limit, sizeof limit, "-maxrregcount=%u", build->max_registers);
-    const char *words[] = {program, target, "-v", "-o", output.data, input.data, build->max_registers ? limit : NULL,
-                           NULL};
+    const char *words[9] = {program, target, "-v", "-o", output.data, input.data};
+    size_t count = 6;
+    if (build->max_registers)
+        words[count++] = limit;
+    if (build->with_lines)
+        words[count++] = "-lineinfo";
     gs_tool tool = {.words = words, .folder = folder, .seconds = SECONDS, .stays_in_group = build->is_watched};
     gs_code code = input.failed || output.failed ? gs_fail_memory(error)
                                                  : gs_folder_write(folder, "in.ptx", build->text, build->size, error);

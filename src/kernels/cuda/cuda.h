@@ -66,6 +66,7 @@ typedef struct gs_build {
     bool address_sanitizer; /* on the CPU: detect accesses out of bounds */
     bool as_library;        /* on the CPU: make a shared library with gs_host_launch, not a program */
     uint32_t max_registers; /* on a GPU: the most registers of a thread; 0: the compiler decides */
+    bool with_lines;        /* on a GPU, of PTX: keep which line an instruction is of */
     bool is_watched;        /* the caller watches this process group: compilers stay in it */
 } gs_build;
 

@@ -326,4 +326,14 @@ gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, c
 /* The source line of an address of a loaded module. False: not known. The caller frees `*file`, which may be NULL. */
 bool gs_sass_line(const gs_sass_image *image, uint64_t address, char **file, uint32_t *line);
 
+/* The file and the line of an instruction; line 0: not known. */
+typedef struct gs_sass_line_of {
+    uint32_t file, line;
+} gs_sass_line_of;
+
+/* The lines of the first `count` instructions of a section of code, of the source or, where there are none, of the
+   PTX. `*file` gets the name of the file of the first one, or NULL; the caller frees it. False: there are none. */
+bool gs_sass_lines(const gs_sass_image *image, const gs_sass_section *code, gs_sass_line_of *of, size_t count,
+                   char **file);
+
 #endif

@@ -1,5 +1,5 @@
 /*
- * sass_lines.c: the source line of an address, from .debug_line of a cubin that is loaded.
+ * sass_lines.c: the source line of an address, from .debug_line of a cubin that is loaded, and the lines of a section.
  *
  * The section has a program for each kernel (DWARF 2 to 4) that makes rows of addresses and lines. Addresses in it are
  * relocated; in the image of a loaded module, symbols have the addresses of the GPU. NVIDIA's own operations have a
@@ -8,6 +8,8 @@
 #include "sass.h"
 
 #include <stdlib.h>
+
+enum { BYTES = 16 }; /* of an instruction */
 
 struct cursor {
     const unsigned char *bytes;
@@ -25,6 +27,10 @@ struct row {
     uint64_t address;
     uint32_t file, line;
 };
+
+/* Where rows of other sections are, when those of one are looked for: sections of a cubin that is not loaded all begin
+   at 0. */
+#define ELSEWHERE ((uint64_t)1 << 62)
 
 static uint64_t take_number(struct cursor *cursor, size_t count) {
     uint64_t value = 0;
@@ -90,17 +96,6 @@ static bool read_unit(struct cursor *cursor, struct unit *unit) {
     return !cursor->failed && unit->line_range > 0;
 }
 
-/* The address that belongs at a place of the section. */
-static uint64_t relocated(const gs_sass_image *image, const gs_sass_section *list, size_t place, uint64_t otherwise) {
-    size_t step = list ? gs_sass_relocation_bytes(list) : 0;
-    for (size_t at = 0; step && at + step <= list->bytes.count; at += step) {
-        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, list, at);
-        if (gs_sass_long(&list->bytes, at) == place && symbol)
-            return symbol->value + (gs_sass_has_addends(list) ? gs_sass_long(&list->bytes, at + 16) : otherwise);
-    }
-    return otherwise;
-}
-
 /* ---- rows ---- */
 
 struct search {
@@ -109,12 +104,33 @@ struct search {
     uint64_t wanted;
     struct row row, before; /* the row before this one in its sequence; line 0: none */
     struct row found;
+    uint32_t section;    /* the one whose lines are looked for, */
+    gs_sass_line_of *of; /* one for each of its instructions, */
+    size_t count;        /* and how many these are */
 };
+
+/* The address that belongs at a place of the list of lines. */
+static uint64_t relocated(const struct search *search, size_t place, uint64_t otherwise) {
+    const gs_sass_section *list = search->relocations;
+    size_t step = list ? gs_sass_relocation_bytes(list) : 0;
+    for (size_t at = 0; step && at + step <= list->bytes.count; at += step) {
+        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(search->image, list, at);
+        if (gs_sass_long(&list->bytes, at) != place || !symbol)
+            continue;
+        if (search->of && symbol->section != search->section)
+            return ELSEWHERE;
+        return symbol->value + (gs_sass_has_addends(list) ? gs_sass_long(&list->bytes, at + 16) : otherwise);
+    }
+    return otherwise;
+}
 
 static void end_row(struct search *search, bool ends_sequence) {
     const struct row *before = &search->before;
     if (before->line && before->address <= search->wanted && search->wanted < search->row.address)
         search->found = *before;
+    for (uint64_t at = before->address / BYTES; before->line && at < search->count && at * BYTES < search->row.address;
+         at++)
+        search->of[at] = (gs_sass_line_of){before->file, before->line};
     search->before = ends_sequence ? (struct row){0} : search->row;
 }
 
@@ -132,7 +148,7 @@ static void run_extended(struct search *search, struct cursor *cursor) {
         search->row = (struct row){0, 1, 1};
     } else if (operation == SET_ADDRESS && length == 9) {
         size_t place = cursor->at;
-        search->row.address = relocated(search->image, search->relocations, place, take_number(cursor, 8));
+        search->row.address = relocated(search, place, take_number(cursor, 8));
     }
     cursor->at = next;
 }
@@ -208,4 +224,42 @@ bool gs_sass_line(const gs_sass_image *image, uint64_t address, char **file, uin
     }
     *line = search.found.line;
     return search.found.line != 0;
+}
+
+/* The list of lines of one kind. */
+static bool read_lines(const gs_sass_image *image, const char *name, const char *relocations, struct search *search,
+                       char **file) {
+    const gs_sass_section *section = gs_sass_find(image, name, "");
+    search->relocations = gs_sass_find(image, relocations, "");
+    if (!section || !search->relocations)
+        return false;
+    struct cursor all = {.bytes = (const unsigned char *)section->bytes.data, .end = section->bytes.count};
+    while (all.at < all.end) {
+        struct unit unit = {0};
+        size_t begin = all.at;
+        if (!read_unit(&all, &unit))
+            return false;
+        struct cursor program = {.bytes = all.bytes, .at = all.at, .end = unit.end};
+        run_program(search, &program, &unit);
+        if (search->count && search->of[0].line && !*file)
+            *file = name_of_file((struct cursor){.bytes = all.bytes, .at = begin, .end = unit.end}, &unit,
+                                 search->of[0].file);
+        all.at = unit.end;
+    }
+    return search->count && search->of[0].line;
+}
+
+bool gs_sass_lines(const gs_sass_image *image, const gs_sass_section *code, gs_sass_line_of *of, size_t count,
+                   char **file) {
+    struct search search = {.image = image,
+                            .wanted = ELSEWHERE,
+                            .section = (uint32_t)(code - image->sections.data),
+                            .of = of,
+                            .count = count};
+    *file = NULL;
+    if (read_lines(image, ".debug_line", ".rela.debug_line", &search, file))
+        return true;
+    memset(of, 0, count * sizeof *of);
+    search.row = search.before = (struct row){0};
+    return read_lines(image, ".nv_debug_line_sass", ".rela.nv_debug_line_sass", &search, file);
 }

@@ -8,6 +8,7 @@
  *   gs_gpu_pack   a file with all measurements of a GPU: made on the GPU's machine (pack_make.c, pack_tape.c),
  *                 read and checked (pack_read.c), and turned into a description elsewhere (pack_adopt.c)
  *   gs_measure    measures durations of warps on a real SM (measure.c)
+ *   gs_measure_machine  measures how long the instructions of warps take (latency.c)
  */
 #ifndef GS_CALIBRATE_H
 #define GS_CALIBRATE_H
@@ -193,5 +194,15 @@ int64_t gs_measure_runs(int64_t count);
 /* Measures the latencies of a GPU, and random samples of the paper's program on it. With a journal, its runs are not
    measured again, and `measured` stays empty: the file has the result. */
 gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
+
+typedef struct gs_latency_options {
+    const char *date;                                          /* may be NULL */
+    int trials;                                                /* of each measurement */
+    void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL */
+    void *user;
+} gs_latency_options;
+
+/* Measures the machine of a GPU. The caller frees it. GS_E_USAGE: the device is not a real GPU. */
+gs_code gs_measure_machine(gs_device *device, const gs_latency_options *options, gs_machine **machine, gs_error *error);
 
 #endif

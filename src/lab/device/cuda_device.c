@@ -101,7 +101,8 @@ static void cuda_close(gs_device *device) {
     if (cuda->has_context) {
         if (cuda->probe.api)
             gs_probe_close(&cuda->probe);
-        gs_timed_close(&cuda->timed, &cuda->api);
+        gs_timed_close(&cuda->timed[0], &cuda->api);
+        gs_timed_close(&cuda->timed[1], &cuda->api);
         for (int i = 0; i < MOST_LAUNCHES; i++)
             free_streams(cuda, i);
         if (cuda->relays)

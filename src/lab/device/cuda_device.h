@@ -52,7 +52,7 @@ struct cuda {
     int device;
     bool has_context;
     gs_probe probe;
-    gs_timed timed; /* opened when it is first needed */
+    gs_timed timed[2]; /* that of programs, and that of classes; each is opened when it is first needed */
     cu_stream streams[MOST_LAUNCHES];
     void *contexts[PARTS];                           /* green contexts, see cuda_split */
     cu_stream context_streams[PARTS][MOST_LAUNCHES]; /* made when they are first needed */

@@ -13,15 +13,18 @@ struct reports {
 };
 
 /* Divides the host memory into the parts for blocks and warps to report to, and sets the arguments of the kernel. */
-static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request *request, timed_arguments *arguments) {
+static struct reports lay_out_reports(struct cuda *cuda, const gs_timed *timed, const gs_timing_request *request,
+                                      timed_arguments *arguments) {
     size_t warps = (size_t)request->blocks * (size_t)request->warps, start = round_up_line((size_t)request->blocks * 4);
     size_t end = start + round_up_line(warps * 8);
     memset(cuda->memory, 0, end + warps * 8);
     *arguments = (timed_arguments){.sm = cuda->memory_on_device,
                                    .start = cuda->memory_on_device + start,
                                    .end = cuda->memory_on_device + end,
-                                   .arrived = cuda->timed.memory,
-                                   .go = cuda->timed.memory + TIMED_GO_OFFSET,
+                                   .arrived = timed->memory,
+                                   .go = timed->memory + TIMED_GO_OFFSET,
+                                   .data = timed->data,
+                                   .data_mask = timed->data_mask,
                                    .blocks = (uint32_t)request->blocks,
                                    .one = 1};
     return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,
@@ -29,16 +32,18 @@ static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request
                             .end = (uint64_t *)(void *)(cuda->memory + end)};
 }
 
-static gs_code launch_timed(struct cuda *cuda, timed_kernel *kernel, const gs_timing_request *request,
-                            timed_arguments *arguments, int32_t warp_threads, gs_error *error) {
+static gs_code launch_timed(struct cuda *cuda, const gs_timed *timed, timed_kernel *kernel,
+                            const gs_timing_request *request, timed_arguments *arguments, int32_t warp_threads,
+                            int64_t *began_ns, gs_error *error) {
     const cu_api *api = &cuda->api;
     void *parameters[] = {arguments};
     const cu_call call = {.grid = {(uint32_t)request->blocks, 1, 1},
                           .block = {(uint32_t)(request->warps * warp_threads), 1, 1},
                           .stream = cuda->streams[0]};
-    int failed = api->set_bytes(cuda->timed.memory, 0, TIMED_BYTES);
+    int failed = api->set_bytes(timed->memory, 0, TIMED_BYTES);
     if (!failed)
         failed = api->synchronize();
+    *began_ns = gs_now_ns();
     if (!failed)
         failed = gs_cuda_launch(api, &kernel->kernel, &call, parameters);
     return gs_cuda_check(api, failed, "launching the timed kernel", error);
@@ -81,28 +86,40 @@ static gs_code read_reports(const struct reports *reports, const gs_timing_reque
     return code;
 }
 
+/* Whether a request can be played. Its reports must fit in the host memory. */
+static bool request_fits(const gs_device *device, const gs_timing_request *request) {
+    const gs_limits *limits = &device->gpu->limits;
+    int64_t sms = device->gpu->sms, most = sms * GS_TIMED_MOST_WARPS;
+    if ((int32_t)request->body == GS_TIMED_EMPTY)
+        most = RECORD_BYTES / (int64_t)sizeof(uint32_t) / 16;
+    return request->warps >= 1 && request->warps * limits->warp_threads <= limits->threads_per_block &&
+           sms <= TIMED_MOST_SMS && request->blocks <= most;
+}
+
 gs_code gs_cuda_device_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error) {
     struct cuda *cuda = device->inside;
+    bool has_classes = (int32_t)request->body >= GS_TIMED_EMPTY;
+    gs_timed *timed = &cuda->timed[has_classes];
     int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
     int architecture = cuda_attribute(cuda, CU_DEVICE_MAJOR) * 10 + cuda_attribute(cuda, CU_DEVICE_MINOR);
     gs_code code = gs_nvrtc_add(&cuda->api, error);
-    if (code == GS_OK && !cuda->timed.modules.count)
-        code = gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
+    if (code == GS_OK && !timed->modules.count)
+        code = gs_timed_open(timed, &cuda->api, architecture, has_classes, error);
     if (code != GS_OK)
         return code;
-    timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);
-    if (!kernel || request->warps < 1 || request->warps * warp_threads > device->gpu->limits.threads_per_block ||
-        sms > TIMED_MOST_SMS || request->blocks > (int64_t)sms * GS_TIMED_MOST_WARPS)
+    timed_kernel *kernel = gs_timed_find(timed, request->body, request->count);
+    if (!kernel || !request_fits(device, request))
         return gs_fail(error, GS_E_USAGE, "no such timed kernel");
     *timing = (gs_timing){
         .shape = gs_shape_of(request->warps * warp_threads, kernel->kernel.registers, kernel->kernel.shared_bytes)};
     if (!request->blocks)
         return GS_OK;
     timed_arguments arguments;
-    struct reports reports = lay_out_reports(cuda, request, &arguments);
+    struct reports reports = lay_out_reports(cuda, timed, request, &arguments);
     arguments.sms = (uint32_t)sms;
-    code = launch_timed(cuda, kernel, request, &arguments, warp_threads, error);
+    code = launch_timed(cuda, timed, kernel, request, &arguments, warp_threads, &timing->ns, error);
     if (code == GS_OK)
         code = wait_for_stream(cuda, error);
+    timing->ns = gs_now_ns() - timing->ns;
     return code == GS_OK ? read_reports(&reports, request, sms, timing, error) : code;
 }

@@ -30,13 +30,45 @@ typedef enum gs_timed_body {
     GS_TIMED_SUB_BLOCK /* (L L C)x`count` */
 } gs_timed_body;
 
+/* ---- timing of classes of instructions (timed_classes.c) ---- */
+
+/* An instruction of a class. Several rows may have the same class. */
+typedef struct gs_timed_row {
+    const char *class_name, *unit;
+    gs_unit_scope scope;
+    int32_t transactions; /* of one instruction of a warp */
+    int32_t architecture; /* the least, as 90 */
+    const char *code;     /* CUDA */
+} gs_timed_row;
+
+extern const gs_timed_row gs_timed_rows[];
+extern const size_t gs_timed_row_count;
+
+typedef enum gs_timed_kind { GS_TIMED_CHAIN, GS_TIMED_SINGLE, GS_TIMED_COLD, GS_TIMED_LOOP } gs_timed_kind;
+
+enum {
+    GS_TIMED_EMPTY = 14, /* blocks that end at once; any number of them */
+    GS_TIMED_CLOCK = 15, /* a hundredth of a second by the clock of the GPU */
+    GS_TIMED_CLASSES = 16,
+    GS_TIMED_SINGLES = 64,
+    GS_TIMED_CODE_ROW = 4, /* the row that fills caches with code */
+    GS_TIMED_CODES = 4
+};
+extern const int32_t gs_timed_code_counts[GS_TIMED_CODES];
+
+/* The body of a row: `count` is 32 or 64 for chains, GS_TIMED_SINGLES for single ones, and one of gs_timed_code_counts
+   for chains and cold ones of GS_TIMED_CODE_ROW; a loop of that row has 64 rounds. */
+static inline int32_t gs_timed_class_body(size_t row, gs_timed_kind kind) {
+    return GS_TIMED_CLASSES + 4 * (int32_t)row + (int32_t)kind;
+}
+
 enum { GS_TIMED_REPEATS = 24, GS_TIMED_MOST_WARPS = 64 };
 
 /* `count` is 0 for GS_TIMED_NOTHING, 32 or 64 for chains and sub-blocks, and 1 to GS_TIMED_REPEATS for programs. */
 typedef struct gs_timing_request {
     gs_timed_body body;
     int32_t count;
-    int64_t blocks; /* all must fit on the GPU together */
+    int64_t blocks; /* all must fit on the GPU together, except of GS_TIMED_EMPTY */
     int32_t warps;  /* of a block */
 } gs_timing_request;
 
@@ -47,6 +79,7 @@ typedef struct gs_timing {
     int64_t skew;       /* the longest time between the first and the last start on one SM */
     int32_t most_on_sm; /* the most blocks on one SM */
     int32_t sms;        /* that had blocks */
+    int64_t ns;         /* on the host, from the call of the launch until it knew of the end */
 } gs_timing;
 
 /* A kind of device. */

@@ -20,7 +20,7 @@
 static const char source_head[] =
     "struct timed_arguments {\n"
     "    unsigned *sm; unsigned long long *start, *end; volatile unsigned *arrived; unsigned long long *go;\n"
-    "    unsigned blocks, sms, one, zero;\n"
+    "    unsigned blocks, sms, one, zero; unsigned long long data; unsigned data_mask, unused;\n"
     "};\n"
     "static __device__ __forceinline__ unsigned long long now() {\n"
     "    unsigned long long clock;\n"
@@ -33,7 +33,9 @@ static const char source_head[] =
     "    atomicAdd((unsigned *)&arguments.arrived[place], 1u);\n"
     "    while (arguments.arrived[place] < arguments.blocks && now() - began < 2000000000ull) __nanosleep(50);\n"
     "    __threadfence();\n"
-    "}\n"
+    "}\n";
+
+static const char source_program[] =
     "static __device__ __forceinline__ void compute(unsigned &at, unsigned one, unsigned zero) {\n"
     "    asm volatile(\"mad.lo.u32 %0, %0, %1, %2;\" : \"+r\"(at) : \"r\"(one), \"r\"(zero) : \"memory\");\n"
     "}\n"
@@ -114,10 +116,14 @@ static gs_code list_kernels(gs_timed *timed, gs_error *error) {
     return GS_OK;
 }
 
-static gs_code load_module(gs_timed *timed, const cu_api *api, int architecture, gs_error *error) {
+static gs_code load_module(gs_timed *timed, const cu_api *api, int architecture, bool has_classes, gs_error *error) {
     gs_text source = {0};
     char *image = NULL;
     gs_text_put(&source, source_head, sizeof source_head - 1);
+    if (has_classes)
+        gs_timed_class_source(&source);
+    else
+        gs_text_put(&source, source_program, sizeof source_program - 1);
     for (size_t i = 0; i < timed->kernels.count; i++)
         gs_text_add(&source,
                     "extern \"C\" __global__ void timed_%zu(timed_arguments arguments) { timed<%d, %d>(arguments); }\n",
@@ -143,14 +149,27 @@ static gs_code find_functions(gs_timed *timed, const cu_api *api, gs_error *erro
     return gs_cuda_check(api, failed, "loading the timed kernel", error);
 }
 
-gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_error *error) {
-    gs_code code = list_kernels(timed, error);
+/* As much memory as there is, so that caches and translations of addresses do not help. */
+static gs_code take_data(gs_timed *timed, const cu_api *api, gs_error *error) {
+    enum { LEAST_BITS = 21, MOST_BITS = 26 };
+    for (int bits = MOST_BITS; bits >= LEAST_BITS && !timed->data; bits--)
+        if (api->alloc(&timed->data, (size_t)32 << bits) == 0)
+            timed->data_mask = ((uint32_t)1 << bits) - 1;
+        else
+            timed->data = 0;
+    return timed->data ? GS_OK : gs_fail(error, GS_E_NO_GPU, "the GPU has not 64 MB of memory for this");
+}
+
+gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, bool has_classes, gs_error *error) {
+    gs_code code = has_classes ? gs_timed_list_classes(timed, architecture, error) : list_kernels(timed, error);
     if (code == GS_OK)
-        code = load_module(timed, api, architecture, error);
+        code = load_module(timed, api, architecture, has_classes, error);
     if (code == GS_OK)
         code = find_functions(timed, api, error);
     if (code == GS_OK)
         code = gs_cuda_check(api, api->alloc(&timed->memory, TIMED_BYTES), "taking memory", error);
+    if (code == GS_OK && has_classes)
+        code = take_data(timed, api, error);
     if (code != GS_OK)
         gs_timed_close(timed, api);
     return code;
@@ -160,6 +179,8 @@ void gs_timed_close(gs_timed *timed, const cu_api *api) {
     gs_modules_unload(&timed->modules, api);
     if (timed->memory)
         api->free(timed->memory);
+    if (timed->data)
+        api->free(timed->data);
     free(timed->kernels.data);
     *timed = (gs_timed){0};
 }

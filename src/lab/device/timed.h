@@ -15,6 +15,9 @@ typedef struct timed_arguments {
     cu_pointer go;         /* a uint64 for each round and SM: the clock at which its warps start, 0 at first */
     uint32_t blocks, sms;
     uint32_t one, zero; /* 1 and 0, which the compiler must not know */
+    cu_pointer data;    /* memory for loads and stores of classes; else 0 */
+    uint32_t data_mask; /* its units of 32 bytes, which are a power of 2, minus 1 */
+    uint32_t unused;
 } timed_arguments;
 
 typedef struct timed_kernel {
@@ -27,6 +30,8 @@ typedef struct timed_kernel {
 typedef struct gs_timed {
     gs_modules modules;
     cu_pointer memory; /* of `arrived` and `go` */
+    cu_pointer data;   /* of classes */
+    uint32_t data_mask;
     struct {
         timed_kernel *data;
         size_t count, capacity;
@@ -36,10 +41,15 @@ typedef struct gs_timed {
 /* The layout of the device memory: `arrived` first, then `go`. */
 enum { TIMED_ROUNDS = 2, TIMED_GO_OFFSET = 64, TIMED_MOST_SMS = 1024, TIMED_BYTES = 64 + 2 * 1024 * 8 };
 
-gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_error *error);
+/* `has_classes`: the kernels of timed_classes.c, instead of those of timed.c. */
+gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, bool has_classes, gs_error *error);
 void gs_timed_close(gs_timed *timed, const cu_api *api);
 
 /* The kernel with this body, or NULL. */
 timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count);
+
+/* For timed.c: the source of the kernels of classes, and their list. */
+void gs_timed_class_source(gs_text *source);
+gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error);
 
 #endif

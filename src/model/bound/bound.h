@@ -8,6 +8,9 @@
  *   gs_schedule one schedule, cycle by cycle, as in Figure 3 of the paper (schedule.c)
  *   gs_compare    the proven bound against the exact worst case on random programs; anomalies (compare.c)
  *   gs_run_bound  the bound of a whole run, from the placement of its blocks (placed.c)
+ *   gs_body       what a warp of a compiled kernel does, as a tree (body.h, body.c)
+ *   gs_bound_body the bound of a compiled kernel (demand.c, body_bound.c)
+ *   gs_body_share what the bound of a compiled kernel consists of, and what would lower it (shares.c)
  *   gs_measured   latencies measured on a real SM, and the bound for them (measured.c)
  *
  * The model. A warp executes its instructions in order. In each cycle at most `issue` of the waiting warps are
@@ -19,6 +22,7 @@
 #ifndef GS_BOUND_H
 #define GS_BOUND_H
 
+#include "body.h"
 #include "model/engine/engine.h"
 
 /* ---- programs ---- */
@@ -231,6 +235,77 @@ typedef struct gs_run_bound {
 gs_code gs_bound_run(const gs_gpu *gpu, const gs_run *run, const gs_program *const *programs, gs_run_bound *bound,
                      gs_error *error);
 void gs_run_bound_clear(gs_run_bound *bound);
+
+/* The least number of blocks of a kernel on an SM that has no headroom for another of them, if no other kernel is
+   there. `is_alone`: and no other kernel was there before. */
+int64_t gs_least_when_full(const gs_gpu *gpu, const gs_need *need, bool is_alone);
+
+/* ---- compiled kernels ---- */
+
+/* What one warp asks of the machine, at most. */
+typedef struct gs_demand {
+    int64_t path_cycles;                        /* the longest chain of latencies from its start to its end */
+    int64_t issue_millicycles;                  /* of its partition, until its units there are free again */
+    int64_t after_issue_millicycles;            /* the part of it after the cycle of the issue */
+    int64_t held_millicycles[GS_MACHINE_UNITS]; /* of the units of its SM and of the GPU */
+    int64_t lines;                              /* of instructions */
+    bool has_barrier;
+} gs_demand;
+
+/* `is_loaded`: with the latencies while others use the units of the GPU, whose delays they contain; the demand on these
+   units is 0. GS_E_UNSUPPORTED: the machine has no row for a class, or more than 2^60 cycles. */
+gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loaded, gs_demand *demand,
+                     gs_error *error);
+
+/* The latest end of a kernel that is launched on an idle GPU, and the parts of it. */
+typedef struct gs_body_bound {
+    int64_t cycles;       /* from the start of its first block to the end of its last */
+    int64_t nanoseconds;  /* the same at the lowest clock, with the launch */
+    int64_t path_cycles;  /* of one warp */
+    int64_t chain_blocks; /* blocks that follow each other in the longest chain; 1: all start at once */
+    int64_t block_cycles; /* starting and ending the blocks of the chain, and those before them on their SM */
+    int64_t issue_cycles; /* of other warps in the partition */
+    int64_t unit_cycles[GS_MACHINE_UNITS];
+    int64_t fetch_cycles; /* lines of instructions that are fetched for the first time */
+    int64_t warps_per_block, blocks_per_sm, most_on_sm;
+    bool at_once;   /* all blocks start at once */
+    bool is_loaded; /* with the latencies under load, which hold beside any neighbor on other SMs */
+} gs_body_bound;
+
+/* `beside`: other programs may use other SMs. Theorems 6 to 8 of docs/bounds.md. */
+gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
+                      int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error);
+
+/* ---- what the bound of a kernel consists of ---- */
+
+/* A source line of a kernel, or where lines are not known the part of its code that begins at an offset. */
+typedef struct gs_body_row {
+    uint32_t line, offset; /* line 0: not known */
+    int64_t instructions;  /* that a warp executes at most */
+    int64_t saved_cycles;  /* by how much the bound would be lower without them; GS_NOT_KNOWN: not computed */
+} gs_body_row;
+
+/* A change of a loop or a branch. */
+typedef struct gs_body_relief {
+    size_t part; /* of the body: a loop with one round less, or a branch that is uniform */
+    int64_t saved_cycles;
+} gs_body_relief;
+
+typedef struct gs_body_shares {
+    struct {
+        gs_body_row *data;
+        size_t count, capacity;
+    } rows; /* those that save most first, if there is a machine; else in the order of the code */
+    struct {
+        gs_body_relief *data;
+        size_t count, capacity;
+    } reliefs; /* those that save most first; none that saves nothing */
+} gs_body_shares;
+
+/* `bound` is that of the body; `machine` may be NULL: then nothing is known but instructions. */
+gs_code gs_body_share(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
+                      int64_t blocks, const gs_body_bound *bound, gs_body_shares *shares, gs_error *error);
+void gs_body_shares_clear(gs_body_shares *shares);
 
 /* The task on the CPU around the kernels: Figure 1(a) of the paper. */
 typedef struct gs_task {

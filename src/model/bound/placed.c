@@ -152,17 +152,28 @@ static gs_code bound_at_once(struct placing *placing, size_t from, size_t to, gs
 
 /* ---- in waves ---- */
 
-/* The least number of blocks of a kernel on an SM that has no room for another, if no other kernel is there. Holes and
-   the round-robin order of the partitions can make it less than an empty SM takes; then only one block is certain. */
-static int64_t least_when_full(const struct placing *placing, size_t launch) {
-    const gs_need *need = &placing->needs[launch];
-    const gs_mechanisms *mechanisms = &placing->gpu->mechanisms;
-    bool partitions_are_even =
-        need->warps % placing->gpu->limits.partitions_per_sm == 0 || mechanisms->warp_placement == GS_WARPS_FREE;
-    bool no_holes = !need->shared || mechanisms->shared_allocation == GS_SPACE_COUNTED ||
-                    (mechanisms->shared_allocation == GS_SPACE_CONTIGUOUS && placing->run->launches.count == 1);
-    bool registers_anywhere = mechanisms->registers == GS_REGISTERS_RENAMED;
-    return partitions_are_even && no_holes && registers_anywhere ? need->blocks_per_sm : 1;
+/* Blocks that shared memory takes for certain. Where each block is in one piece, n of them leave at most n + 1 holes,
+   so there is headroom unless all of these are smaller than a block. If all blocks are equal, and each is at the lowest
+   address that fits, there are no holes. */
+static int64_t certain_by_shared(const gs_gpu *gpu, const gs_need *need, bool is_alone) {
+    int64_t size = need->config_bytes / gpu->limits.shared_granularity_bytes, block = need->shared;
+    int allocation = gpu->mechanisms.shared_allocation;
+    if (!block)
+        return INT64_MAX;
+    if (allocation == GS_SPACE_COUNTED || (allocation == GS_SPACE_CONTIGUOUS && is_alone))
+        return size / block;
+    return size < block ? 0 : (size - block) / (2 * block - 1) + 1;
+}
+
+int64_t gs_least_when_full(const gs_gpu *gpu, const gs_need *need, bool is_alone) {
+    int64_t partitions = gpu->limits.partitions_per_sm, share = gs_divide_up(need->warps, partitions);
+    int64_t certain = gs_min(need->blocks_per_sm, certain_by_shared(gpu, need, is_alone));
+    if (gpu->mechanisms.registers != GS_REGISTERS_RENAMED)
+        return 1;
+    if (gpu->mechanisms.warp_placement == GS_WARPS_STRICT) /* a block has at most `share` warps in a partition */
+        certain =
+            gs_min(certain, gs_min(gpu->warps_per_partition, gpu->registers_per_partition / need->registers) / share);
+    return gs_max(certain, 1);
 }
 
 /* The SMs that a launch may use. */
@@ -177,7 +188,8 @@ static int32_t usable_sms(const struct placing *placing, size_t launch) {
 static gs_code bound_start(struct placing *placing, size_t launch, int64_t *cycles, gs_error *error) {
     const gs_program *program = placing->programs[launch];
     int64_t blocks = placing->run->launches.data[launch].blocks, sms = usable_sms(placing, launch);
-    int64_t full = least_when_full(placing, launch), on_sm = (blocks - 1) / sms, others, more;
+    int64_t full = gs_least_when_full(placing->gpu, &placing->needs[launch], placing->run->launches.count == 1),
+            on_sm = (blocks - 1) / sms, others, more;
     gs_totals totals;
     *cycles = 0;
     if (blocks <= sms * full)

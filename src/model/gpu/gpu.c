@@ -21,6 +21,7 @@ static const gs_field top_fields[] = {
     {"grants", GS_FIELD_OTHER, false, 0, 0, 0},
     {"graph_join", GS_FIELD_OTHER, false, 0, 0, 0},
     {"graph_memory", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"machine", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field topology_fields[] = {
@@ -385,7 +386,7 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
     gs_step limits = gs_step_key(&root, "limits");
     gs_step mechanisms = gs_step_key(&root, "mechanisms");
     gs_step grants = gs_step_key(&root, "grants"), join = gs_step_key(&root, "graph_join");
-    gs_step memory = gs_step_key(&root, "graph_memory");
+    gs_step memory = gs_step_key(&root, "graph_memory"), machine = gs_step_key(&root, "machine");
     gs_code code = gs_json_schema(json, &root, "gridsmith.gpu/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, top_fields, GS_COUNT(top_fields), gpu, error);
@@ -407,7 +408,7 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
         code = read_memory(json, &memory, gpu, error);
     if (code == GS_OK)
         code = read_mechanisms(json, &mechanisms, gpu, error);
-    return code;
+    return code == GS_OK && machine.value ? gs_machine_read(json, &machine, &gpu->machine, error) : code;
 }
 
 gs_gpu *gs_gpu_read(gs_input *input, gs_error *error) {
@@ -467,6 +468,7 @@ void gs_gpu_free(gs_gpu *gpu) {
     free(gpu->grants.cluster_first.sms);
     free(gpu->grants.cluster_first.ends);
     free(gpu->listed_order);
+    gs_machine_free(gpu->machine);
     free(gpu);
 }
 
@@ -608,5 +610,10 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
     }
     if (gpu->memory_kernels[0].threads)
         write_memory(&writer, gpu);
+    if (gpu->machine) {
+        gs_write_object(&writer, "machine");
+        gs_machine_write(&writer, gpu->machine);
+        gs_write_end(&writer);
+    }
     gs_write_end(&writer);
 }

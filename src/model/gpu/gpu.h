@@ -5,6 +5,7 @@
  *   gs_need   what one block of a kernel takes from this GPU, computed once for each kernel (need.c)
  *   gs_state  the current state of its SMs: headroom, place, release (state.c); its outline (outline.c)
  *   gs_gpu_part  the same GPU with other SMs (part.c)
+ *   gs_machine   how long the instructions of a warp take on it (machine.c)
  *
  * An SM is divided into partitions (the paper's "processing blocks"), and two SMs form a TPC. Warp slots and registers
  * belong to a partition, block slots and shared memory to the SM, and the shared-memory configuration to the TPC or the
@@ -133,6 +134,67 @@ typedef struct gs_memory_kernel {
 /* How many blocks it has for this many bytes; 0: it uses no SMs. */
 int64_t gs_memory_kernel_blocks(const gs_memory_kernel *kernel, int64_t bytes);
 
+/* ---- how long instructions take ---- */
+
+enum { GS_MACHINE_UNITS = 16 };
+
+/* What warps wait for: each partition, each SM, or the GPU has one of it. */
+typedef enum gs_unit_scope { GS_UNIT_OF_PARTITION, GS_UNIT_OF_SM, GS_UNIT_OF_GPU, GS_UNIT_SCOPES } gs_unit_scope;
+
+typedef struct gs_machine_unit {
+    char *name;
+    gs_unit_scope scope;
+} gs_machine_unit;
+
+/* A class of instructions. All times are maxima. */
+typedef struct gs_machine_class {
+    char *name;
+    int64_t latency_cycles; /* from its issue until its scoreboard is cleared, if it waits for nobody */
+    int64_t loaded_cycles;  /* the same while others use the units of the GPU as much as they can */
+    int64_t transactions;   /* the most that one instruction of a warp makes */
+    int64_t held_millicycles[GS_MACHINE_UNITS]; /* how long each unit is busy with one transaction */
+} gs_machine_class;
+
+/* The times of a GPU, in cycles of its SMs. */
+typedef struct gs_machine {
+    char *found;               /* how, when and on which GPU they were measured */
+    int64_t clock_mhz;         /* the lowest of the SMs */
+    int64_t line_bytes;        /* instructions are fetched in lines */
+    int64_t code_bytes;        /* of lines that an SM keeps */
+    int64_t fetch_cycles;      /* that a warp waits for a line that its SM has */
+    int64_t cold_fetch_cycles; /* and for one that it does not have */
+    int64_t block_cycles;      /* from headroom for a block to its first instruction, and from its last to headroom */
+    int64_t launch_ns;         /* from the call of a launch on an idle GPU until the host knows of the end, if empty */
+    struct {
+        gs_machine_unit *data;
+        size_t count, capacity;
+    } units;
+    struct {
+        gs_machine_class *data;
+        size_t count, capacity;
+    } classes;
+} gs_machine;
+
+/* Reads gridsmith.machine/1. The caller frees it. */
+gs_machine *gs_machine_open(const char *path, gs_error *error);
+gs_machine *gs_machine_input(gs_input *input, gs_error *error);
+void gs_machine_free(gs_machine *machine);
+
+/* A document gridsmith.machine/1, without the newline. */
+void gs_machine_text(const gs_machine *machine, gs_text *text);
+
+/* The row of a class, or NULL. */
+const gs_machine_class *gs_machine_find(const gs_machine *machine, const char *name);
+
+/* The error for a GPU that was not measured. */
+gs_code gs_fail_no_machine(const gs_gpu *gpu, gs_error *error);
+
+/* For gpu.c: "machine" of a description. */
+gs_code gs_machine_read(const gs_json *json, const gs_step *at, gs_machine **machine, gs_error *error);
+void gs_machine_write(gs_writer *writer, const gs_machine *machine);
+
+/* ---- all of it ---- */
+
 struct gs_gpu {
     char *name, *title, *architecture, *compute_capability, *uuid, *source;
     char *assumed;                  /* what was not measured on this GPU, in words; NULL: all was measured */
@@ -144,7 +206,8 @@ struct gs_gpu {
     gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
     gs_join join;          /* without threads: not known, or the GPU has none */
     gs_memory_kernel memory_kernels[GS_MEMORY_KERNELS];
-    int32_t skipped_sm; /* for tests: this SM, counted from 1, gets no blocks; 0: none */
+    gs_machine *machine; /* NULL: not measured */
+    int32_t skipped_sm;  /* for tests: this SM, counted from 1, gets no blocks; 0: none */
     /* computed from the above: */
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */
     int32_t largest_config_bytes;

@@ -8,7 +8,7 @@
  *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
  *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
  *   explain_view.c, versions_view.c   what limits one, and what changed from one version to another
- *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other answers
+ *   check_view.c, occupancy_view.c, bound.c, body_view.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other answers
  *   show.c                   all of them as text, for users of the library
  */
 #ifndef GS_VIEW_H
@@ -172,6 +172,24 @@ void gs_put_compared(gs_text *text, const gs_compared *compared);
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
 void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound,
                            const int64_t *gpu_ns, const int64_t *response_ns);
+
+/* The bound of a compiled kernel. */
+typedef struct gs_body_answer {
+    const gs_gpu *gpu;
+    const gs_machine *machine; /* NULL: instructions are counted only */
+    const gs_body *body;
+    gs_shape shape;
+    int64_t blocks;
+    gs_body_bound bound, beside; /* beside: other programs are on other SMs */
+    gs_body_shares shares;
+    const int64_t *of_class; /* instructions of a warp at most, for each class of the body */
+    bool is_for_input;       /* rounds of loops were counted for one input */
+} gs_body_answer;
+
+/* For people, as gridsmith.kernel-bound/1, and the rows as CSV. */
+void gs_put_body_bound(gs_text *text, const gs_body_answer *answer);
+void gs_put_body_bound_json(gs_text *text, const gs_body_answer *answer);
+void gs_put_body_bound_csv(gs_text *text, const gs_body_answer *answer);
 
 /* Measurements against their bounds: the latencies, and the tightness by warps on an SM; and as a picture. Returns how
    many samples ended after their bound. */

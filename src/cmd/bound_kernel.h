@@ -1,0 +1,16 @@
+/* bound_kernel.h: the bound of a compiled kernel, for bound.c alone. */
+#ifndef GS_BOUND_KERNEL_H
+#define GS_BOUND_KERNEL_H
+
+#include "cmd.h"
+
+typedef struct gs_kernel_question {
+    const gs_gpu_choice *gpu;
+    const char *file, *kernel, *launch, *latencies; /* kernel, latencies: may be NULL */
+    const gs_words *loops;                          /* "LINE=ROUNDS" or "0xOFFSET=ROUNDS" */
+    bool json, csv, instructions;                   /* instructions: they are counted only */
+} gs_kernel_question;
+
+gs_code gs_answer_kernel(const gs_kernel_question *question, gs_text *text, gs_error *error);
+
+#endif

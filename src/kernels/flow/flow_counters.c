@@ -1,0 +1,395 @@
+/*
+ * flow_counters.c: how many rounds the loops of a function have.
+ *
+ * A loop is passed twice. First with every register as what it held when the round began: what comes back to the header
+ * then says which registers are counters, r + c, and the branches that leave the loop say which comparison holds as
+ * long as it goes on. A branch counts if every round passes it. With the values at the first round, that gives the
+ * number of rounds; the least over all such branches is taken. Then it is passed with the ranges that registers have
+ * in all rounds, for the loops inside. What a loop inside writes is unknown behind it.
+ *
+ * A round is one execution of the header. A comparison of a counter that can pass the limit by going around from the
+ * largest number to the smallest gives no bound.
+ */
+#include "flow_parts.h"
+
+#include <stdlib.h>
+
+struct counting {
+    gs_flow_graph *graph;
+    const gs_flow_launch *launch;
+    gs_error *error;
+};
+
+/* The pass through one loop. */
+struct pass {
+    struct counting *counting;
+    int32_t loop;
+    bool is_symbolic;
+    gs_flow_state **at;  /* of each block: at its begin; NULL: not reached yet */
+    gs_flow_state *back; /* what comes back to the header, or NULL */
+    int64_t rounds;      /* the least bound; -1: none */
+    const gs_flow_state *entry;
+};
+
+static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry);
+
+/* ---- bounds of one comparison ---- */
+
+/* The rounds in which first + k * step < limit can hold, for all k below: at most. -1: no bound. */
+static int64_t rounds_below(gs_flow_value first, gs_flow_value step, int64_t limit, bool is_signed) {
+    if (step.low <= 0 || limit + step.high > INT32_MAX || (!is_signed && first.low < 0))
+        return -1;
+    return limit <= first.low ? 0 : (limit - first.low + step.low - 1) / step.low;
+}
+
+/* The rounds in which first + k * step differs from limit. */
+static int64_t rounds_different(gs_flow_value first, gs_flow_value step, gs_flow_value limit) {
+    if (step.low != step.high || !step.low)
+        return -1;
+    int64_t direction = step.low > 0 ? 1 : -1, size = step.low * direction;
+    int64_t least = direction > 0 ? limit.low - first.high : first.low - limit.high;
+    int64_t most = direction > 0 ? limit.high - first.low : first.high - limit.low;
+    if (least < 0 || (size != 1 && (least != most || most % size)))
+        return -1;
+    return most / size;
+}
+
+static gs_flow_value negative(gs_flow_value value) {
+    return (gs_flow_value){.is_known = true, .base = GS_NO_BASE, .low = -value.high, .high = -value.low};
+}
+
+static int64_t rounds_while(gs_flow_relation relation, gs_flow_value first, gs_flow_value step, gs_flow_value limit,
+                            bool is_signed) {
+    bool is_comparable = is_signed || (limit.low >= 0 && first.low >= 0);
+    if (relation == GS_DIFFERS)
+        return rounds_different(first, step, limit);
+    if (!is_comparable)
+        return -1;
+    if (relation == GS_LESS || relation == GS_AT_MOST)
+        return rounds_below(first, step, limit.high + (relation == GS_AT_MOST), is_signed);
+    if (relation != GS_MORE && relation != GS_AT_LEAST)
+        return -1;
+    /* Downwards: an unsigned counter must stop before it passes 0. */
+    int64_t last = limit.low - (relation == GS_AT_LEAST);
+    if (!is_signed && last + step.low < -1)
+        return -1;
+    return rounds_below(negative(first), negative(step), -last, true);
+}
+
+/* The range of a value at the first round; a value that the loop does not change is the same in all rounds. */
+static gs_flow_value at_entry(const struct pass *pass, gs_flow_value value, bool needs_same) {
+    if (!value.is_known || value.base == GS_NO_BASE)
+        return value;
+    gs_flow_value back = pass->back ? pass->back->values[value.base] : (gs_flow_value){0};
+    bool is_same = back.is_known && back.base == value.base && back.low == 0 && back.high == 0;
+    gs_flow_value first = pass->entry->values[value.base];
+    if (!first.is_known || first.base != GS_NO_BASE || (needs_same && !is_same))
+        return (gs_flow_value){0};
+    return gs_flow_number(first.low + value.low, first.high + value.high);
+}
+
+/* A counter compared with what does not change. */
+static int64_t rounds_of(const struct pass *pass, const gs_flow_fact *fact, bool is_mirrored) {
+    gs_flow_value counter = is_mirrored ? fact->y : fact->x, limit = is_mirrored ? fact->x : fact->y;
+    gs_flow_relation relation = is_mirrored ? gs_flow_mirrored(fact->relation) : fact->relation;
+    if (!counter.is_known || counter.base == GS_NO_BASE)
+        return -1;
+    gs_flow_value step = pass->back->values[counter.base];
+    gs_flow_value first = at_entry(pass, counter, false);
+    limit = at_entry(pass, limit, true);
+    if (!step.is_known || step.base != counter.base || !first.is_known || !limit.is_known)
+        return -1;
+    return rounds_while(relation, first, step, limit, fact->is_signed);
+}
+
+/* ---- a pass ---- */
+
+static bool leads_back_always(const gs_flow_graph *graph, int32_t block, int32_t loop) {
+    int32_t header = graph->loops.data[loop].header;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (int side = 0; side < 2; side++)
+            if (graph->blocks.data[i].next[side] == header && gs_flow_in_loop(graph, (int32_t)i, loop) &&
+                !gs_flow_dominates(graph, block, (int32_t)i))
+                return false;
+    return true;
+}
+
+/* Passes the way from one block to another. */
+static bool pass_way(struct pass *pass, const gs_flow_state *state, int32_t to) {
+    const gs_flow_graph *graph = pass->counting->graph;
+    if (!gs_flow_in_loop(graph, to, pass->loop))
+        return true;
+    gs_flow_state **into = to == graph->loops.data[pass->loop].header && pass->loop ? &pass->back : &pass->at[to];
+    if (*into) {
+        gs_flow_join(*into, state);
+        return true;
+    }
+    *into = malloc(sizeof **into);
+    if (*into)
+        **into = *state;
+    return *into != NULL;
+}
+
+static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin);
+static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state);
+static void clear_pass(struct pass *pass);
+static void begin_symbolic(gs_flow_state *state);
+
+/* Whether a function returns to behind the call at `at`, as ptxas calls: the caller puts the place into a register. */
+static gs_code check_return(struct pass *pass, const gs_flow_state *state, gs_flow_graph *called, size_t at) {
+    struct counting counting = {.graph = called, .launch = pass->counting->launch, .error = pass->counting->error};
+    struct pass inside = {.counting = &counting, .is_symbolic = true};
+    gs_flow_state *begin = calloc(1, sizeof *begin), *end = calloc(1, sizeof *end);
+    gs_code result = begin && end ? GS_OK : gs_fail_memory(counting.error);
+    if (result == GS_OK) {
+        begin_symbolic(begin);
+        result = pass_loop(&inside, begin);
+    }
+    for (size_t i = 0; i < called->blocks.count && result == GS_OK; i++) {
+        const gs_flow_instruction *last = &called->code->data[called->blocks.data[i].end - 1];
+        if (!inside.at[i] || gs_operation(last) != GS_OP_RET)
+            continue;
+        result = execute_block(&inside, (int32_t)i, end);
+        gs_flow_value value = end->values[gs_bits(last->low, 24, 8)];
+        if (value.is_known && value.base != GS_NO_BASE && value.low == 0 && value.high == 0)
+            value = state->values[value.base];
+        bool is_next = value.is_known && value.base == GS_NO_BASE && value.low == value.high &&
+                       value.low == (int64_t)(at + 1) * GS_FLOW_BYTES;
+        if (result == GS_OK && !is_next)
+            result = gs_flow_refuse(counting.error, at, "where this call returns to is not known");
+    }
+    clear_pass(&inside);
+    free(begin);
+    free(end);
+    return result;
+}
+
+static gs_code pass_call(struct pass *pass, gs_flow_state *state, size_t at) {
+    const gs_flow_code *code = pass->counting->graph->code;
+    size_t target = gs_flow_target(code, at);
+    gs_flow_written_set set = {0};
+    gs_flow_graph called = {0};
+    gs_code result = gs_flow_called(code, target, &set, 1, pass->counting->error);
+    if (result == GS_OK && !pass->is_symbolic)
+        result = gs_flow_graph_make(&called, code, target, pass->counting->error);
+    if (result == GS_OK && !pass->is_symbolic)
+        result = check_return(pass, state, &called, at);
+    gs_flow_graph_clear(&called);
+    gs_flow_forget(state, &set);
+    return result;
+}
+
+/* The state at the end of a block. */
+static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state) {
+    const gs_flow_graph *graph = pass->counting->graph;
+    const gs_flow_block *block = &graph->blocks.data[number];
+    gs_code result = GS_OK;
+    *state = *pass->at[number];
+    for (size_t at = block->first; at < block->end && result == GS_OK; at++) {
+        const gs_flow_instruction *instruction = &graph->code->data[at];
+        gs_flow_fact fact;
+        if (gs_operation(instruction) == GS_OP_CALL)
+            result = pass_call(pass, state, at);
+        else
+            gs_flow_execute(state, instruction, pass->counting->launch);
+        if (gs_operation(instruction) == GS_OP_EXIT && gs_flow_says(state, instruction, false, &fact))
+            gs_flow_narrow(state, &fact); /* for those threads that do not exit */
+    }
+    return result;
+}
+
+static gs_code pass_block(struct pass *pass, int32_t number) {
+    struct counting *counting = pass->counting;
+    const gs_flow_graph *graph = counting->graph;
+    gs_flow_block *block = &graph->blocks.data[number];
+    const gs_flow_instruction *last = &graph->code->data[block->end - 1];
+    gs_flow_state state;
+    block->is_reached = block->is_reached || !pass->is_symbolic;
+    gs_code result = execute_block(pass, number, &state);
+    for (int side = 0; side < 2 && result == GS_OK; side++) {
+        int32_t next = block->next[side];
+        gs_flow_fact fact;
+        if (next == GS_NO_BLOCK)
+            continue;
+        gs_flow_state there = state;
+        bool is_possible = pass->is_symbolic || block->next[1] == GS_NO_BLOCK ||
+                           !gs_flow_says(&state, last, side == 1, &fact) || gs_flow_narrow(&there, &fact);
+        if (is_possible && !pass_way(pass, &there, next))
+            result = gs_fail_memory(counting->error);
+    }
+    return result;
+}
+
+static gs_code written_in_loop(const struct counting *counting, int32_t loop, gs_flow_written_set *set) {
+    const gs_flow_graph *graph = counting->graph;
+    gs_code result = GS_OK;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (size_t at = graph->blocks.data[i].first;
+             gs_flow_in_loop(graph, (int32_t)i, loop) && at < graph->blocks.data[i].end && result == GS_OK; at++) {
+            gs_flow_add_written(set, &graph->code->data[at]);
+            if (gs_operation(&graph->code->data[at]) == GS_OP_CALL)
+                result = gs_flow_called(graph->code, gs_flow_target(graph->code, at), set, 1, counting->error);
+        }
+    return result;
+}
+
+/* Passes a loop inside as a whole. */
+static gs_code pass_inner(struct pass *pass, int32_t inner) {
+    struct counting *counting = pass->counting;
+    const gs_flow_graph *graph = counting->graph;
+    gs_flow_state state = *pass->at[graph->loops.data[inner].header];
+    gs_flow_written_set set = {0};
+    gs_code result = pass->is_symbolic ? GS_OK : count_loop(counting, inner, &state);
+    if (result == GS_OK)
+        result = written_in_loop(counting, inner, &set);
+    gs_flow_forget(&state, &set);
+    for (size_t i = 0; i < graph->blocks.count && result == GS_OK; i++)
+        for (int side = 0; side < 2 && gs_flow_in_loop(graph, (int32_t)i, inner); side++) {
+            int32_t next = graph->blocks.data[i].next[side];
+            if (next != GS_NO_BLOCK && !gs_flow_in_loop(graph, next, inner) && !pass_way(pass, &state, next))
+                result = gs_fail_memory(counting->error);
+        }
+    return result;
+}
+
+/* The loop right inside `loop` that a block is in; 0: it is in none. */
+static int32_t loop_inside(const gs_flow_graph *graph, int32_t block, int32_t loop) {
+    int32_t at = graph->blocks.data[block].loop;
+    while (at != loop && graph->loops.data[at].parent != loop)
+        at = graph->loops.data[at].parent;
+    return at == loop ? 0 : at;
+}
+
+static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin) {
+    const gs_flow_graph *graph = pass->counting->graph;
+    int32_t header = graph->loops.data[pass->loop].header;
+    pass->at = calloc(graph->blocks.count + 1, sizeof(gs_flow_state *));
+    gs_code result = GS_OK;
+    if (!pass->at || !(pass->at[header] = malloc(sizeof **pass->at)))
+        return gs_fail_memory(pass->counting->error);
+    *pass->at[header] = *begin;
+    for (size_t i = 0; i < graph->blocks.count && result == GS_OK; i++) {
+        int32_t at = graph->order[i];
+        if (!pass->at[at] || !gs_flow_in_loop(graph, at, pass->loop))
+            continue;
+        int32_t inner = loop_inside(graph, at, pass->loop);
+        if (inner && graph->loops.data[inner].header == at)
+            result = pass_inner(pass, inner);
+        else if (!inner)
+            result = pass_block(pass, at);
+    }
+    return result;
+}
+
+static void clear_pass(struct pass *pass) {
+    for (size_t i = 0; pass->at && i < pass->counting->graph->blocks.count; i++)
+        free(pass->at[i]);
+    free(pass->at);
+    free(pass->back);
+}
+
+static void begin_symbolic(gs_flow_state *state) {
+    for (int i = 0; i < GS_VALUES; i++)
+        state->values[i] = (gs_flow_value){.is_known = true, .base = (int16_t)i};
+}
+
+/* What a loop does not write is the same in all rounds. */
+static void keep_unwritten(gs_flow_state *state, const gs_flow_state *entry, const gs_flow_written_set *set) {
+    for (int i = 0; i < GS_VALUES; i++)
+        if (!(i < GS_UNIFORM_BASE ? set->registers[i] : set->uniform[i - GS_UNIFORM_BASE]))
+            state->values[i] = entry->values[i];
+}
+
+/* ---- a loop ---- */
+
+/* The branches that leave the loop and that every round passes. */
+static void find_rounds(struct pass *pass) {
+    const gs_flow_graph *graph = pass->counting->graph;
+    pass->rounds = -1;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        if (!pass->at[i] || block->loop != pass->loop || block->next[0] == GS_NO_BLOCK ||
+            block->next[1] == GS_NO_BLOCK || !leads_back_always(graph, (int32_t)i, pass->loop))
+            continue;
+        gs_flow_state state;
+        if (execute_block(pass, (int32_t)i, &state) != GS_OK)
+            continue;
+        for (int side = 0; side < 2; side++) {
+            gs_flow_fact fact;
+            if (gs_flow_in_loop(graph, block->next[side], pass->loop) ||
+                !gs_flow_says(&state, &graph->code->data[block->end - 1], side == 0, &fact))
+                continue;
+            for (int is_mirrored = 0; is_mirrored < 2; is_mirrored++) {
+                int64_t rounds = rounds_of(pass, &fact, is_mirrored);
+                if (rounds >= 0 && (pass->rounds < 0 || rounds + 1 < pass->rounds))
+                    pass->rounds = rounds + 1;
+            }
+        }
+    }
+}
+
+/* What registers hold at the begin of any round. */
+static void spread_over_rounds(const struct pass *pass, const gs_flow_written_set *set, gs_flow_state *state) {
+    int64_t rounds = pass->counting->graph->loops.data[pass->loop].times;
+    for (int i = 0; i < GS_VALUES; i++) {
+        gs_flow_value first = pass->entry->values[i], back = pass->back->values[i], *value = &state->values[i];
+        *value = (gs_flow_value){.base = GS_NO_BASE};
+        bool is_written = i < GS_UNIFORM_BASE ? set->registers[i] : set->uniform[i - GS_UNIFORM_BASE];
+        bool is_same = !is_written || (back.is_known && back.base == i && back.low == 0 && back.high == 0);
+        int64_t low, high;
+        if (is_same)
+            *value = first;
+        if (is_same || !first.is_known || first.base != GS_NO_BASE || !back.is_known || back.base != i)
+            continue;
+        if (rounds > 0 && !__builtin_mul_overflow(rounds - 1, back.low, &low) &&
+            !__builtin_mul_overflow(rounds - 1, back.high, &high) && llabs(low) < INT32_MAX && llabs(high) < INT32_MAX)
+            *value = gs_flow_number(first.low + (low < 0 ? low : 0), first.high + (high > 0 ? high : 0));
+    }
+    memset(state->facts, 0, sizeof state->facts);
+}
+
+static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry) {
+    gs_flow_loop *counted = &counting->graph->loops.data[loop];
+    gs_flow_state *begin = calloc(1, sizeof *begin);
+    struct pass first = {.counting = counting, .loop = loop, .is_symbolic = true, .entry = entry};
+    gs_flow_written_set set = {0};
+    gs_code result = begin ? GS_OK : gs_fail_memory(counting->error);
+    if (result == GS_OK)
+        result = written_in_loop(counting, loop, &set);
+    if (result == GS_OK) {
+        begin_symbolic(begin);
+        keep_unwritten(begin, entry, &set);
+        result = pass_loop(&first, begin);
+    }
+    if (result == GS_OK && first.back) {
+        find_rounds(&first);
+        if (first.rounds >= 0 && (counted->times < 0 || first.rounds < counted->times)) {
+            counted->times = first.rounds;
+            counted->is_given = false;
+        }
+        spread_over_rounds(&first, &set, begin);
+    }
+    struct pass second = {.counting = counting, .loop = loop, .entry = entry};
+    if (result == GS_OK && first.back)
+        result = pass_loop(&second, begin);
+    clear_pass(&first);
+    clear_pass(&second);
+    free(begin);
+    return result;
+}
+
+gs_code gs_flow_count_rounds(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error) {
+    struct counting counting = {.graph = graph, .launch = launch, .error = error};
+    struct pass whole = {.counting = &counting};
+    gs_flow_state *begin = calloc(1, sizeof *begin);
+    gs_code result = GS_OK;
+    for (int i = 0; i < GS_VALUES && begin; i++)
+        begin->values[i].base = GS_NO_BASE;
+    result = begin ? pass_loop(&whole, begin) : gs_fail_memory(error);
+    for (size_t i = 1; i < graph->loops.count && result == GS_OK; i++)
+        if (!graph->blocks.data[graph->loops.data[i].header].is_reached)
+            graph->loops.data[i].times = 0;
+    clear_pass(&whole);
+    free(begin);
+    return result;
+}

@@ -1,0 +1,391 @@
+/*
+ * flow_divergence.c: which branches all threads of a warp take alike, and how many groups of threads of a warp come to
+ * a block one after the other.
+ *
+ * A register or predicate *varies* if threads of a warp that are together may have different values in it. What varies
+ * comes from the number of the thread and from memory, and spreads: through instructions that read it, and through
+ * branches. Where a branch on a varying predicate has led threads on different ways, what was written on these ways
+ * varies where they meet: at the block that all ways go through (the join), and behind BSYNC.
+ *
+ * Threads that part are one group again only behind a BSYNC: the groups behind it are those that were at its BSSY.
+ * Without one, each way to a join brings groups of its own. Inside a loop threads that leave at different rounds are up
+ * to 32 groups behind it. That hardware joins threads at BSYNC is assumed; that it joins them elsewhere is not.
+ */
+#include "flow_parts.h"
+
+#include <stdlib.h>
+
+typedef struct varying {
+    bool registers[GS_NO_REGISTER + 1];
+    bool predicates[GS_NO_PREDICATE + 1];
+} varying;
+
+struct analysis {
+    gs_flow_graph *graph;
+    varying *at;     /* of each block: at its begin */
+    varying *joined; /* of each block: what varies there because ways meet */
+    int32_t *joins;  /* of each block: the first block that all ways from it go through; GS_NO_BLOCK: none */
+    bool *is_marked; /* for a search */
+    gs_error *error;
+};
+
+static const gs_flow_instruction *last_of(const gs_flow_graph *graph, const gs_flow_block *block) {
+    return &graph->code->data[block->end - 1];
+}
+
+/* ---- what varies ---- */
+
+static bool reads_varying(const varying *now, const gs_flow_instruction *instruction) {
+    enum { DOUBLES = 0x028, DOUBLES_END = 0x02b, WIDE = 0x025, DADD = 0x029, OF_WARP = 8 /* PLOP3 */ };
+    unsigned operands = instruction->opcode->operands, number = gs_operation(instruction), form = gs_form(instruction);
+    unsigned a = gs_bits(instruction->low, 24, 8), b = gs_bits(instruction->low, 32, 8);
+    unsigned c = gs_bits(instruction->high, 0, 8);
+    bool is_double = number >= DOUBLES && number <= DOUBLES_END;
+    bool varies = operands & GS_READS_A && now->registers[a];
+    varies = varies || (operands & GS_READS_A && is_double && a < GS_NO_REGISTER && now->registers[a + 1]);
+    if (operands & GS_READS_B && form == 1 && number != DADD)
+        varies = varies || now->registers[b] || (is_double && b < GS_NO_REGISTER && now->registers[b + 1]);
+    if (operands & GS_READS_C)
+        varies = varies || now->registers[c] ||
+                 ((is_double || number == WIDE) && c < GS_NO_REGISTER && now->registers[c + 1]);
+    varies = varies || (operands & GS_TESTS && now->predicates[gs_bits(instruction->high, 23, 3)]);
+    varies = varies || (operands & GS_TESTS_2 && now->predicates[gs_bits(instruction->high, 13, 3)]);
+    bool of_warp = number == 0x01c && instruction->high & OF_WARP;
+    return varies || (operands & GS_TESTS_3 && !of_warp && now->predicates[gs_bits(instruction->high, 4, 3)]);
+}
+
+/* Whether the result varies by itself. */
+static bool is_varying(const gs_flow_instruction *instruction) {
+    enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27 };
+    unsigned number = gs_operation(instruction), special = gs_bits(instruction->high, 8, 8);
+    if (number == GS_OP_S2R)
+        return special < BLOCK_X || special > BLOCK_Z;
+    if (number == CS2R)
+        return special != ZERO;
+    return instruction->opcode->operands & GS_IS_VARYING;
+}
+
+static void write_varying(varying *now, const gs_flow_instruction *instruction, bool varies) {
+    gs_flow_written_set set = {0};
+    bool keeps = !gs_is_always(instruction); /* what was there, in some threads */
+    gs_flow_add_written(&set, instruction);
+    for (int i = 0; i < GS_NO_REGISTER; i++)
+        if (set.registers[i])
+            now->registers[i] = varies || (keeps && now->registers[i]);
+    for (int i = 0; i < GS_NO_PREDICATE; i++)
+        if (set.predicates[i])
+            now->predicates[i] = varies || (keeps && now->predicates[i]);
+}
+
+static gs_code pass_instruction(struct analysis *analysis, varying *now, size_t at) {
+    const gs_flow_code *code = analysis->graph->code;
+    const gs_flow_instruction *instruction = &code->data[at];
+    unsigned operands = instruction->opcode->operands;
+    if (gs_operation(instruction) == GS_OP_CALL) {
+        gs_flow_written_set set = {0};
+        gs_code result = gs_flow_called(code, gs_flow_target(code, at), &set, 1, analysis->error);
+        for (int i = 0; i < GS_NO_REGISTER; i++)
+            now->registers[i] = now->registers[i] || set.registers[i];
+        for (int i = 0; i < GS_NO_PREDICATE; i++)
+            now->predicates[i] = now->predicates[i] || set.predicates[i];
+        return result;
+    }
+    if (operands & GS_IS_UNIFORM)
+        return GS_OK;
+    bool varies = !(operands & GS_IS_SAME) && (is_varying(instruction) || reads_varying(now, instruction));
+    varies = varies || operands & GS_SETS_ALL || now->predicates[gs_guard_predicate(instruction)];
+    write_varying(now, instruction, varies);
+    return GS_OK;
+}
+
+static bool add_varying(varying *into, const varying *more) {
+    bool changes = false;
+    for (int i = 0; i < GS_NO_REGISTER; i++)
+        if (more->registers[i] && !into->registers[i])
+            changes = into->registers[i] = true;
+    for (int i = 0; i < GS_NO_PREDICATE; i++)
+        if (more->predicates[i] && !into->predicates[i])
+            changes = into->predicates[i] = true;
+    return changes;
+}
+
+/* ---- where ways meet ---- */
+
+/* Marks blocks that can be reached from behind `from` without going through `stop`, or beyond a BSYNC of `barrier`. */
+static void mark_between(struct analysis *analysis, int32_t from, int32_t stop, int barrier) {
+    const gs_flow_graph *graph = analysis->graph;
+    size_t count = graph->blocks.count;
+    memset(analysis->is_marked, 0, count * sizeof *analysis->is_marked);
+    for (bool changes = true, is_first = true; changes; is_first = false) {
+        changes = false;
+        for (size_t i = 0; i < count; i++) {
+            int32_t at = graph->order[i];
+            const gs_flow_block *block = &graph->blocks.data[at];
+            const gs_flow_instruction *last = last_of(graph, block);
+            bool ends = gs_operation(last) == GS_OP_BSYNC && (int)gs_bits(last->low, 16, 4) == barrier;
+            if (!(is_first && at == from) && (!analysis->is_marked[at] || ends))
+                continue;
+            for (int side = 0; side < 2; side++) {
+                int32_t next = block->next[side];
+                if (next != GS_NO_BLOCK && next != stop && !analysis->is_marked[next])
+                    changes = analysis->is_marked[next] = true;
+            }
+        }
+    }
+}
+
+static gs_code add_written_between(struct analysis *analysis, varying *into, bool *changes) {
+    const gs_flow_graph *graph = analysis->graph;
+    gs_flow_written_set set = {0};
+    gs_code result = GS_OK;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (size_t at = graph->blocks.data[i].first; analysis->is_marked[i] && at < graph->blocks.data[i].end; at++) {
+            const gs_flow_instruction *instruction = &graph->code->data[at];
+            gs_flow_add_written(&set, instruction);
+            if (gs_operation(instruction) == GS_OP_CALL && result == GS_OK)
+                result = gs_flow_called(graph->code, gs_flow_target(graph->code, at), &set, 1, analysis->error);
+        }
+    varying more;
+    memcpy(more.registers, set.registers, sizeof more.registers);
+    memcpy(more.predicates, set.predicates, sizeof more.predicates);
+    *changes = add_varying(into, &more) || *changes;
+    return result;
+}
+
+/* For each block the first block that all ways from it go through, by sets of such blocks, the smallest last. */
+static bool find_joins(struct analysis *analysis) {
+    const gs_flow_graph *graph = analysis->graph;
+    size_t count = graph->blocks.count, words = count / 64 + 1;
+    uint64_t *sets = malloc(count * words * sizeof *sets);
+    int32_t *sizes = calloc(count + 1, sizeof *sizes);
+    if (!sets || !sizes) {
+        free(sets);
+        free(sizes);
+        return false;
+    }
+    memset(sets, 255, count * words * sizeof *sets);
+    for (bool changes = true; changes;) {
+        changes = false;
+        for (size_t i = count; i-- > 0;) {
+            int32_t at = graph->order[i];
+            const gs_flow_block *block = &graph->blocks.data[at];
+            for (size_t word = 0; word < words; word++) {
+                uint64_t common = ~(uint64_t)0;
+                for (int side = 0; side < 2; side++)
+                    if (block->next[side] != GS_NO_BLOCK)
+                        common &= sets[(size_t)block->next[side] * words + word];
+                if (block->next[0] == GS_NO_BLOCK && block->next[1] == GS_NO_BLOCK)
+                    common = 0;
+                if ((size_t)at / 64 == word)
+                    common |= (uint64_t)1 << at % 64;
+                changes = changes || common != sets[(size_t)at * words + word];
+                sets[(size_t)at * words + word] = common;
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++)
+            sizes[i] += (int32_t)(sets[i * words + j / 64] >> j % 64 & 1);
+    for (size_t i = 0; i < count; i++) {
+        analysis->joins[i] = GS_NO_BLOCK;
+        for (size_t j = 0; j < count; j++)
+            if (j != i && sets[i * words + j / 64] >> j % 64 & 1 &&
+                (analysis->joins[i] == GS_NO_BLOCK || sizes[j] > sizes[analysis->joins[i]]))
+                analysis->joins[i] = (int32_t)j;
+    }
+    free(sets);
+    free(sizes);
+    return true;
+}
+
+/* What varies behind each BSYNC: what was written since its BSSY, if threads have parted there. */
+static gs_code join_at_barriers(struct analysis *analysis, int32_t from, int barrier, bool *changes) {
+    gs_flow_graph *graph = analysis->graph;
+    bool parts = !graph->blocks.data[from].is_uniform;
+    gs_code result = GS_OK;
+    mark_between(analysis, from, GS_NO_BLOCK, barrier);
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        parts = parts || (analysis->is_marked[i] && !graph->blocks.data[i].is_uniform);
+    for (size_t i = 0; i < graph->blocks.count && parts && result == GS_OK; i++) {
+        const gs_flow_instruction *last = last_of(graph, &graph->blocks.data[i]);
+        int32_t next = graph->blocks.data[i].next[0];
+        if (analysis->is_marked[i] && gs_operation(last) == GS_OP_BSYNC && next != GS_NO_BLOCK &&
+            (int)gs_bits(last->low, 16, 4) == barrier)
+            result = add_written_between(analysis, &analysis->joined[next], changes);
+    }
+    return result;
+}
+
+static gs_code join_ways(struct analysis *analysis, bool *changes) {
+    gs_flow_graph *graph = analysis->graph;
+    gs_code result = GS_OK;
+    for (size_t i = 0; i < graph->blocks.count && result == GS_OK; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        if (!block->is_uniform && analysis->joins[i] != GS_NO_BLOCK) {
+            mark_between(analysis, (int32_t)i, analysis->joins[i], -1);
+            result = add_written_between(analysis, &analysis->joined[analysis->joins[i]], changes);
+        }
+        for (size_t at = block->first; at < block->end && result == GS_OK; at++)
+            if (gs_operation(&graph->code->data[at]) == GS_OP_BSSY)
+                result =
+                    join_at_barriers(analysis, (int32_t)i, (int)gs_bits(graph->code->data[at].low, 16, 4), changes);
+    }
+    return result;
+}
+
+static gs_code pass_block(struct analysis *analysis, int32_t number, bool *changes) {
+    gs_flow_graph *graph = analysis->graph;
+    gs_flow_block *block = &graph->blocks.data[number];
+    const gs_flow_instruction *last = last_of(graph, block);
+    *changes = add_varying(&analysis->at[number], &analysis->joined[number]) || *changes;
+    varying now = analysis->at[number];
+    gs_code result = GS_OK;
+    for (size_t at = block->first; at < block->end && result == GS_OK; at++)
+        result = pass_instruction(analysis, &now, at);
+    bool of_warp = gs_operation(last) != GS_OP_BRA || gs_bits(last->low, 32, 2);
+    bool varies = block->next[1] != GS_NO_BLOCK && !of_warp &&
+                  (now.predicates[gs_guard_predicate(last)] || now.predicates[gs_bits(last->high, 23, 3)]);
+    *changes = *changes || (varies && block->is_uniform);
+    block->is_uniform = block->is_uniform && !varies;
+    for (int side = 0; side < 2; side++)
+        if (block->next[side] != GS_NO_BLOCK)
+            *changes = add_varying(&analysis->at[block->next[side]], &now) || *changes;
+    return result;
+}
+
+static gs_code find_uniform(struct analysis *analysis) {
+    gs_flow_graph *graph = analysis->graph;
+    gs_code result = GS_OK;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        graph->blocks.data[i].is_uniform = true;
+    for (bool changes = true; changes && result == GS_OK;) {
+        changes = false;
+        for (size_t i = 0; i < graph->blocks.count && result == GS_OK; i++)
+            result = pass_block(analysis, graph->order[i], &changes);
+        if (result == GS_OK && !changes)
+            result = join_ways(analysis, &changes);
+    }
+    return result;
+}
+
+/* ---- groups ---- */
+
+enum { BARRIERS = 16 };
+
+typedef struct grouping {
+    int saved[BARRIERS]; /* the groups at the last BSSY of each barrier */
+    int after;           /* at the end of the block */
+    bool is_full;        /* a header to which more groups come back than came in */
+} grouping;
+
+static int limit_groups(int groups) {
+    return groups < GS_MOST_GROUPS ? groups : GS_MOST_GROUPS;
+}
+
+/* The groups on the way from `from` to `to`. */
+static int groups_on(const gs_flow_graph *graph, const grouping *all, int32_t from, int32_t to) {
+    const gs_flow_block *block = &graph->blocks.data[from];
+    bool leaves = block->loop && !gs_flow_in_loop(graph, to, block->loop);
+    return leaves && !block->is_uniform ? GS_MOST_GROUPS : all[from].after;
+}
+
+/* Whether all branches between a block's dominator and the block, on ways of rising rank, are uniform. */
+static bool ways_are_uniform(struct analysis *analysis, int32_t number) {
+    const gs_flow_graph *graph = analysis->graph;
+    int32_t dominator = graph->blocks.data[number].dominator;
+    mark_between(analysis, dominator, number, -1);
+    bool is_uniform = graph->blocks.data[dominator].is_uniform;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        if (analysis->is_marked[i] && graph->blocks.data[i].rank < graph->blocks.data[number].rank)
+            is_uniform = is_uniform && graph->blocks.data[i].is_uniform;
+    return is_uniform;
+}
+
+/* The groups that come to a block: forward, or back to a header. */
+static int incoming_groups(const struct analysis *analysis, grouping *all, int32_t number, bool is_back, int *ways) {
+    const gs_flow_graph *graph = analysis->graph;
+    int sum = 0;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (int side = 0; side < 2; side++) {
+            const gs_flow_block *from = &graph->blocks.data[i];
+            if (from->next[side] != number || is_back != (from->rank >= graph->blocks.data[number].rank))
+                continue;
+            sum = limit_groups(sum + groups_on(graph, all, (int32_t)i, number));
+            for (int barrier = 0; barrier < BARRIERS; barrier++)
+                if (all[i].saved[barrier] > all[number].saved[barrier])
+                    all[number].saved[barrier] = all[i].saved[barrier];
+            ++*ways;
+        }
+    return sum;
+}
+
+static void group_block(struct analysis *analysis, grouping *all, int32_t number) {
+    gs_flow_graph *graph = analysis->graph;
+    gs_flow_block *block = &graph->blocks.data[number];
+    int ways = 0;
+    int sum = incoming_groups(analysis, all, number, false, &ways);
+    if (ways > 1 && sum > all[block->dominator].after && ways_are_uniform(analysis, number))
+        sum = all[block->dominator].after;
+    block->groups = !ways ? 1 : all[number].is_full ? GS_MOST_GROUPS : sum;
+    all[number].after = block->groups;
+    for (size_t at = block->first; at < block->end; at++) {
+        const gs_flow_instruction *instruction = &graph->code->data[at];
+        int barrier = (int)gs_bits(instruction->low, 16, 4);
+        if (gs_operation(instruction) == GS_OP_BSSY)
+            all[number].saved[barrier] = block->groups;
+        if (gs_operation(instruction) == GS_OP_BSYNC && all[number].saved[barrier])
+            all[number].after = all[number].saved[barrier];
+    }
+}
+
+/* Whether more groups come back to a header than came in; a loop whose branches are all uniform keeps its groups. */
+static bool header_fills(struct analysis *analysis, grouping *all, int32_t number) {
+    const gs_flow_graph *graph = analysis->graph;
+    int ways = 0;
+    bool is_uniform = true;
+    int back = incoming_groups(analysis, all, number, true, &ways);
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        if (graph->loops.data[graph->blocks.data[number].loop].header == number &&
+            gs_flow_in_loop(graph, (int32_t)i, graph->blocks.data[number].loop))
+            is_uniform = is_uniform && graph->blocks.data[i].is_uniform;
+    return ways && back > graph->blocks.data[number].groups && !is_uniform;
+}
+
+static bool find_groups(struct analysis *analysis) {
+    gs_flow_graph *graph = analysis->graph;
+    grouping *all = calloc(graph->blocks.count + 1, sizeof *all);
+    for (bool changes = true; changes && all;) {
+        changes = false;
+        for (size_t i = 0; i < graph->blocks.count; i++)
+            group_block(analysis, all, graph->order[i]);
+        for (size_t i = 0; i < graph->blocks.count; i++)
+            if (!all[i].is_full && header_fills(analysis, all, (int32_t)i))
+                changes = all[i].is_full = true;
+    }
+    bool is_stored = all != NULL;
+    free(all);
+    return is_stored;
+}
+
+gs_code gs_flow_find_divergence(gs_flow_graph *graph, gs_error *error) {
+    size_t count = graph->blocks.count;
+    struct analysis analysis = {.graph = graph,
+                                .at = calloc(count + 1, sizeof *analysis.at),
+                                .joined = calloc(count + 1, sizeof *analysis.joined),
+                                .joins = calloc(count + 1, sizeof *analysis.joins),
+                                .is_marked = calloc(count + 1, sizeof *analysis.is_marked),
+                                .error = error};
+    bool is_stored = analysis.at && analysis.joined && analysis.joins && analysis.is_marked && find_joins(&analysis);
+    if (is_stored && graph->is_called)
+        memset(analysis.at[graph->order[0]].registers, true, GS_NO_REGISTER);
+    if (is_stored && graph->is_called)
+        memset(analysis.at[graph->order[0]].predicates, true, GS_NO_PREDICATE);
+    gs_code result = is_stored ? find_uniform(&analysis) : gs_fail_memory(error);
+    if (result == GS_OK && !find_groups(&analysis))
+        result = gs_fail_memory(error);
+    free(analysis.at);
+    free(analysis.joined);
+    free(analysis.joins);
+    free(analysis.is_marked);
+    return result;
+}

@@ -1,0 +1,183 @@
+/*
+ * flow_parts.h: what the files of this room share: the code, decoded, and the graph of one function.
+ *
+ * A graph has the blocks that can be reached from the first instruction of a function. Blocks end at branches, before
+ * targets of branches, and behind BSYNC. Loops are natural: their header dominates them. Loop 0 is the whole function.
+ */
+#ifndef GS_FLOW_PARTS_H
+#define GS_FLOW_PARTS_H
+
+#include "flow.h"
+
+enum {
+    GS_FLOW_BYTES = 16, /* of an instruction */
+    GS_NO_REGISTER = 255,
+    GS_NO_UNIFORM = 63,
+    GS_NO_PREDICATE = 7,
+    GS_NO_BLOCK = -1,
+    GS_MOST_GROUPS = 32 /* of threads of a warp */
+};
+
+/* Numbers of instructions that control. */
+enum {
+    GS_OP_MOV = 0x002,
+    GS_OP_BAR = 0x11d,
+    GS_OP_BSYNC = 0x141,
+    GS_OP_BREAK = 0x142,
+    GS_OP_CALL = 0x144,
+    GS_OP_BSSY = 0x145,
+    GS_OP_BRA = 0x147,
+    GS_OP_WARPSYNC = 0x148,
+    GS_OP_EXIT = 0x14d,
+    GS_OP_RET = 0x150,
+    GS_OP_S2R = 0x119,
+    GS_OP_UNKNOWN = 0xfff
+};
+
+typedef struct gs_flow_code {
+    gs_flow_instruction *data;
+    size_t count;
+} gs_flow_code;
+
+typedef struct gs_flow_block {
+    size_t first, end; /* instructions */
+    int32_t next[2];   /* GS_NO_BLOCK: none. If the last one is a branch, next[1] is its target */
+    int32_t dominator; /* the block that every way to it goes through last; the first block: itself */
+    int32_t loop;      /* the innermost one */
+    int32_t rank;      /* in an order in which, but for branches back, a block comes after those before it */
+    bool is_reached;   /* some thread of the launch may come to it */
+    bool is_uniform;   /* its branch: all threads that are at it go the same way */
+    int groups;        /* how many groups of threads of a warp may come to it, one after the other */
+} gs_flow_block;
+
+typedef struct gs_flow_loop {
+    int32_t header, parent;
+    int64_t times;
+    bool is_given;
+} gs_flow_loop;
+
+typedef struct gs_flow_graph {
+    const gs_flow_code *code;
+    size_t entry;   /* instruction */
+    bool is_called; /* a function, not a kernel: nothing is known of what it gets */
+    struct {
+        gs_flow_block *data;
+        size_t count, capacity;
+    } blocks;
+    struct {
+        gs_flow_loop *data;
+        size_t count, capacity;
+    } loops;
+    int32_t *order; /* blocks by rank */
+} gs_flow_graph;
+
+/* ---- instructions ---- */
+
+static inline unsigned gs_bits(uint64_t word, int at, int count) {
+    return (unsigned)(word >> at & ((1u << count) - 1));
+}
+
+static inline unsigned gs_operation(const gs_flow_instruction *instruction) {
+    return instruction->opcode->number;
+}
+
+/* What the operand in bits 32 to 63 is: 1 a register; 2 and 4 a number; 3 and 5 a constant; 6 and 7 a register of the
+   warp. In 2, 3 and 7 it is the third operand, and the second is in bits 64 to 71. */
+static inline unsigned gs_form(const gs_flow_instruction *instruction) {
+    return gs_bits(instruction->low, 9, 3);
+}
+
+static inline unsigned gs_guard_predicate(const gs_flow_instruction *instruction) {
+    return gs_bits(instruction->low, 12, 3);
+}
+
+static inline bool gs_is_always(const gs_flow_instruction *instruction) {
+    return gs_bits(instruction->low, 12, 4) == GS_NO_PREDICATE;
+}
+
+/* How many registers it writes, from gs_bits(low, 16, 8) on. */
+int gs_flow_written(const gs_flow_instruction *instruction);
+
+/* The instruction that a branch, call or WARPSYNC leads to; SIZE_MAX: outside of the code. */
+size_t gs_flow_target(const gs_flow_code *code, size_t at);
+bool gs_flow_branches(const gs_flow_instruction *instruction);     /* it has a target besides the next one */
+bool gs_flow_never_passes(const gs_flow_instruction *instruction); /* the next one is not reached from it */
+
+/* ---- the graph ---- */
+
+gs_code gs_flow_graph_make(gs_flow_graph *graph, const gs_flow_code *code, size_t entry, gs_error *error);
+void gs_flow_graph_clear(gs_flow_graph *graph);
+bool gs_flow_dominates(const gs_flow_graph *graph, int32_t above, int32_t block);
+bool gs_flow_in_loop(const gs_flow_graph *graph, int32_t block, int32_t loop);
+
+/* Registers and predicates that a function writes, with those it calls. */
+typedef struct gs_flow_written_set {
+    bool registers[GS_NO_REGISTER + 1], uniform[GS_NO_UNIFORM + 1];
+    bool predicates[GS_NO_PREDICATE + 1], uniform_predicates[GS_NO_PREDICATE + 1];
+} gs_flow_written_set;
+
+void gs_flow_add_written(gs_flow_written_set *set, const gs_flow_instruction *instruction);
+/* GS_E_REFUSED: too deep. */
+gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_set *set, int depth, gs_error *error);
+
+/* ---- values ---- */
+
+enum { GS_NO_BASE = -1, GS_UNIFORM_BASE = 256, GS_VALUES = 320, GS_FACTS = 16, GS_UNIFORM_FACT = 8 };
+
+/* What a register can hold: a number from `low` to `high`, as signed 32 bits, or that plus what register `base` held at
+   the begin of a round. Registers of the warp have numbers from GS_UNIFORM_BASE on. */
+typedef struct gs_flow_value {
+    bool is_known;
+    int16_t base;
+    int64_t low, high;
+} gs_flow_value;
+
+typedef enum gs_flow_relation {
+    GS_NEVER,
+    GS_LESS,
+    GS_EQUAL,
+    GS_AT_MOST,
+    GS_MORE,
+    GS_DIFFERS,
+    GS_AT_LEAST,
+    GS_ALWAYS
+} gs_flow_relation;
+
+/* What a predicate says: x relation y. */
+typedef struct gs_flow_fact {
+    bool if_true, if_false; /* it holds if the predicate is true; its opposite holds if it is false */
+    bool is_signed;
+    gs_flow_relation relation;
+    gs_flow_value x, y;
+    int16_t x_register, y_register; /* that held them and were not written since; or GS_NO_BASE */
+} gs_flow_fact;
+
+typedef struct gs_flow_state {
+    gs_flow_value values[GS_VALUES];
+    gs_flow_fact facts[GS_FACTS]; /* of predicates, and from GS_UNIFORM_FACT on of those of the warp */
+} gs_flow_state;
+
+void gs_flow_execute(gs_flow_state *state, const gs_flow_instruction *instruction, const gs_flow_launch *launch);
+void gs_flow_forget(gs_flow_state *state, const gs_flow_written_set *set);
+/* What holds if `more` may be the case as well. */
+void gs_flow_join(gs_flow_state *state, const gs_flow_state *more);
+/* What the branch at the end of a block says on one of its ways. False: nothing. */
+bool gs_flow_says(const gs_flow_state *state, const gs_flow_instruction *branch, bool is_taken, gs_flow_fact *fact);
+/* Uses that for the registers that were compared. False: this way is never taken. */
+bool gs_flow_narrow(gs_flow_state *state, const gs_flow_fact *fact);
+gs_flow_relation gs_flow_opposite(gs_flow_relation relation);
+gs_flow_relation gs_flow_mirrored(gs_flow_relation relation); /* y relation x */
+gs_flow_value gs_flow_number(int64_t low, int64_t high);
+
+/* ---- the analyses ---- */
+
+/* Finds is_uniform and groups of each block. */
+gs_code gs_flow_find_divergence(gs_flow_graph *graph, gs_error *error);
+
+/* Finds the rounds of each loop: -1 where they are not known. What is there before is a bound of the user. */
+gs_code gs_flow_count_rounds(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error);
+
+gs_code gs_flow_refuse(gs_error *error, size_t instruction, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,490 @@
+/*
+ * flow_values.c: what registers can hold after an instruction, as ranges of numbers.
+ *
+ * Followed is what counters and limits of loops are made of: moves, sums, products, shifts, masks, the smaller and the
+ * larger of two, numbers of threads and blocks, and parameters that the launch gives. Everything else makes a value
+ * unknown. A range is of signed numbers of 32 bits; where a result can leave them, it is unknown.
+ */
+#include "flow_parts.h"
+
+enum { IADD3 = 0x010, LEA = 0x011, LOP3 = 0x012, IABS = 0x013, SHF = 0x019, PLOP3 = 0x01c, IMAD = 0x024 };
+enum { IMAD_WIDE = 0x025, HFMA2_MMA = 0x035, VIADD = 0x036, VIMNMX = 0x048, SEL = 0x007, ISETP = 0x00c, CS2R = 0x005 };
+enum { UMOV = 0x082, USEL = 0x087, UISETP = 0x08c, UIADD3 = 0x090, ULEA = 0x091, ULOP3 = 0x092, USHF = 0x099 };
+enum { UIMAD = 0x0a4, ULDC = 0x0b9, R2UR = 0x0ca, LDC = 0x182, S2UR = 0x1c3 };
+
+static const gs_flow_value unknown = {.base = GS_NO_BASE};
+
+gs_flow_value gs_flow_number(int64_t low, int64_t high) {
+    if (low == high)
+        low = high = (int32_t)(uint32_t)(uint64_t)low;
+    if (low > high || low < INT32_MIN || high > INT32_MAX)
+        return unknown;
+    return (gs_flow_value){.is_known = true, .base = GS_NO_BASE, .low = low, .high = high};
+}
+
+static bool is_exact(gs_flow_value value) {
+    return value.is_known && value.base == GS_NO_BASE && value.low == value.high;
+}
+
+static bool is_number(gs_flow_value value) {
+    return value.is_known && value.base == GS_NO_BASE;
+}
+
+static gs_flow_value sum_of(gs_flow_value a, gs_flow_value b) {
+    if (!a.is_known || !b.is_known || (a.base != GS_NO_BASE && b.base != GS_NO_BASE))
+        return unknown;
+    gs_flow_value sum = gs_flow_number(a.low + b.low, a.high + b.high);
+    if (sum.is_known)
+        sum.base = a.base != GS_NO_BASE ? a.base : b.base;
+    return sum;
+}
+
+static gs_flow_value negative_of(gs_flow_value value) {
+    return is_number(value) ? gs_flow_number(-value.high, -value.low) : unknown;
+}
+
+static gs_flow_value product_of(gs_flow_value a, gs_flow_value b) {
+    if (is_exact(a) && a.low == 1)
+        return b;
+    if (is_exact(b) && b.low == 1)
+        return a;
+    if ((is_exact(a) && a.low == 0) || (is_exact(b) && b.low == 0))
+        return gs_flow_number(0, 0);
+    if (!is_number(a) || !is_number(b))
+        return unknown;
+    int64_t corners[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
+    int64_t low = corners[0], high = corners[0];
+    for (size_t i = 1; i < GS_COUNT(corners); i++) {
+        low = corners[i] < low ? corners[i] : low;
+        high = corners[i] > high ? corners[i] : high;
+    }
+    return gs_flow_number(low, high);
+}
+
+static gs_flow_value either_of(gs_flow_value a, gs_flow_value b) {
+    if (!a.is_known || !b.is_known || a.base != b.base)
+        return unknown;
+    a.low = a.low < b.low ? a.low : b.low;
+    a.high = a.high > b.high ? a.high : b.high;
+    return a;
+}
+
+/* ---- operands ---- */
+
+static gs_flow_value register_value(const gs_flow_state *state, unsigned number, bool is_uniform) {
+    if (number == (is_uniform ? GS_NO_UNIFORM : GS_NO_REGISTER))
+        return gs_flow_number(0, 0);
+    return state->values[is_uniform ? GS_UNIFORM_BASE + number : number];
+}
+
+/* A constant of the kernel: sizes of the launch, and parameters. */
+static gs_flow_value constant_value(const gs_flow_launch *launch, unsigned bank, size_t offset) {
+    enum { BLOCK = 0, GRID = 12, SIZES = 24, PARAMETERS = 0x210 };
+    if (bank != 0 || offset % 4)
+        return unknown;
+    if (offset < SIZES) {
+        int64_t size = offset < GRID ? launch->block[offset / 4] : launch->grid[(offset - GRID) / 4];
+        return size ? gs_flow_number(size, size) : unknown;
+    }
+    if (offset < PARAMETERS || offset + 4 > PARAMETERS + launch->bytes)
+        return unknown;
+    int32_t value;
+    for (size_t i = 0; i < sizeof value; i++)
+        if (!launch->is_known[offset - PARAMETERS + i])
+            return unknown;
+    memcpy(&value, launch->parameters + offset - PARAMETERS, sizeof value);
+    return gs_flow_number(value, value);
+}
+
+static gs_flow_value constant_of(const gs_flow_instruction *instruction, const gs_flow_launch *launch, size_t more) {
+    return constant_value(launch, gs_bits(instruction->low, 54, 5), gs_bits(instruction->low, 38, 16) + more);
+}
+
+/* The operand in bits 32 to 63. */
+static gs_flow_value second_value(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                                  const gs_flow_launch *launch) {
+    bool is_uniform = instruction->opcode->operands & GS_IS_UNIFORM;
+    switch (gs_form(instruction)) {
+    case 1:
+        return register_value(state, gs_bits(instruction->low, 32, 8) & (is_uniform ? GS_NO_UNIFORM : 255), is_uniform);
+    case 2:
+    case 4:
+        return gs_flow_number((int32_t)(instruction->low >> 32), (int32_t)(instruction->low >> 32));
+    case 3:
+    case 5:
+        return constant_of(instruction, launch, 0);
+    case 6:
+    case 7:
+        return register_value(state, gs_bits(instruction->low, 32, 6), true);
+    default:
+        return unknown;
+    }
+}
+
+/* Whether the operand in bits 32 to 63 is the third one. */
+static bool is_swapped(const gs_flow_instruction *instruction) {
+    unsigned form = gs_form(instruction);
+    return form == 2 || form == 3 || form == 7;
+}
+
+struct operands {
+    gs_flow_value a, b, c;
+};
+
+static struct operands operands_of(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                                   const gs_flow_launch *launch) {
+    bool is_uniform = instruction->opcode->operands & GS_IS_UNIFORM;
+    unsigned mask = is_uniform ? GS_NO_UNIFORM : GS_NO_REGISTER;
+    gs_flow_value a = register_value(state, gs_bits(instruction->low, 24, 8) & mask, is_uniform);
+    gs_flow_value in_word = second_value(state, instruction, launch);
+    gs_flow_value last = register_value(state, gs_bits(instruction->high, 0, 8) & mask, is_uniform);
+    return is_swapped(instruction) ? (struct operands){a, last, in_word} : (struct operands){a, in_word, last};
+}
+
+/* ---- instructions ---- */
+
+/* A sum: bits 72, 63 and 75 negate its operands, bit 74 adds a carry. */
+static gs_flow_value added(const gs_flow_instruction *instruction, struct operands operands) {
+    unsigned form = gs_form(instruction);
+    if (gs_bits(instruction->high, 10, 1))
+        return unknown;
+    if (gs_bits(instruction->high, 8, 1))
+        operands.a = negative_of(operands.a);
+    if (form != 2 && form != 4 && instruction->low >> 63)
+        operands.b = negative_of(operands.b);
+    if (gs_bits(instruction->high, 11, 1))
+        operands.c = negative_of(operands.c);
+    return sum_of(sum_of(operands.a, operands.b), operands.c);
+}
+
+static gs_flow_value multiplied(const gs_flow_instruction *instruction, struct operands operands) {
+    if (gs_bits(instruction->high, 10, 1) || gs_bits(instruction->high, 8, 1) ||
+        (gs_form(instruction) != 2 && gs_form(instruction) != 4 && instruction->low >> 63))
+        return unknown;
+    if (gs_bits(instruction->high, 11, 1))
+        operands.c = negative_of(operands.c);
+    return sum_of(product_of(operands.a, operands.b), operands.c);
+}
+
+static gs_flow_value shifted_sum(const gs_flow_instruction *instruction, struct operands operands) {
+    int64_t factor = (int64_t)1 << gs_bits(instruction->high, 11, 5);
+    bool is_plain = !gs_bits(instruction->high, 8, 1) && !gs_bits(instruction->high, 10, 1) &&
+                    !gs_bits(instruction->high, 16, 1) && !(gs_form(instruction) == 1 && instruction->low >> 63);
+    if (!is_plain || factor > INT32_MAX || is_swapped(instruction))
+        return unknown;
+    return sum_of(product_of(operands.a, gs_flow_number(factor, factor)), operands.b);
+}
+
+static gs_flow_value masked(const gs_flow_instruction *instruction, struct operands operands) {
+    enum { AND = 0xc0 };
+    unsigned table = gs_bits(instruction->high, 8, 8);
+    gs_flow_value a = operands.a, b = operands.b;
+    if (is_exact(a) && is_exact(b) && is_exact(operands.c)) {
+        uint32_t x = (uint32_t)a.low, y = (uint32_t)b.low, z = (uint32_t)operands.c.low, result = 0;
+        for (int i = 0; i < 8; i++)
+            if (table >> i & 1)
+                result |= (i & 4 ? x : ~x) & (i & 2 ? y : ~y) & (i & 1 ? z : ~z);
+        return gs_flow_number((int32_t)result, (int32_t)result);
+    }
+    if (table != AND || !is_exact(b))
+        return unknown;
+    bool is_positive = is_number(a) && a.low >= 0;
+    if (b.low >= 0)
+        return gs_flow_number(0, is_positive && a.high < b.low ? a.high : b.low);
+    bool clears_low_bits = (-b.low & (-b.low - 1)) == 0;
+    return is_positive && clears_low_bits ? gs_flow_number(a.low & b.low, a.high & b.low) : unknown;
+}
+
+/* Shifts by a number, of one register. */
+static gs_flow_value shifted(const gs_flow_instruction *instruction, struct operands operands) {
+    enum { SIGNED = 2, UNSIGNED = 3 };
+    bool is_right = gs_bits(instruction->high, 12, 1), is_high = gs_bits(instruction->high, 16, 1);
+    unsigned type = gs_bits(instruction->high, 9, 3);
+    if (!is_exact(operands.b) || operands.b.low < 0 || operands.b.low > 31 || (type != SIGNED && type != UNSIGNED))
+        return unknown;
+    int shift = (int)operands.b.low;
+    if (!is_right && !is_high)
+        return product_of(operands.a, gs_flow_number((int64_t)1 << shift, (int64_t)1 << shift));
+    bool is_plain = is_right && is_high && is_number(operands.c) && (type == SIGNED || operands.c.low >= 0);
+    return is_plain ? gs_flow_number(operands.c.low >> shift, operands.c.high >> shift) : unknown;
+}
+
+static gs_flow_value smaller_or_larger(const gs_flow_instruction *instruction, struct operands operands) {
+    gs_flow_value a = operands.a, b = operands.b;
+    bool is_plain = gs_bits(instruction->high, 23, 3) == GS_NO_PREDICATE && is_number(a) && is_number(b) &&
+                    a.low >= 0 && b.low >= 0;
+    bool is_larger = gs_bits(instruction->high, 26, 1);
+    if (!is_plain)
+        return unknown;
+    if (is_larger)
+        return gs_flow_number(a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high);
+    return gs_flow_number(a.low < b.low ? a.low : b.low, a.high < b.high ? a.high : b.high);
+}
+
+static gs_flow_value special_value(const gs_flow_instruction *instruction, const gs_flow_launch *launch) {
+    enum { LANE = 0, THREAD_X = 0x21, BLOCK_X = 0x25, LANES = 32 };
+    unsigned number = gs_bits(instruction->high, 8, 8);
+    int64_t size = 0;
+    if (number == LANE)
+        size = LANES;
+    else if (number >= THREAD_X && number < THREAD_X + 3)
+        size = launch->block[number - THREAD_X];
+    else if (number >= BLOCK_X && number < BLOCK_X + 3)
+        size = launch->grid[number - BLOCK_X];
+    return size ? gs_flow_number(0, size - 1) : unknown;
+}
+
+/* HFMA2.MMA with two zero factors: how ptxas also writes a number. */
+static gs_flow_value half_number(const gs_flow_instruction *instruction) {
+    uint32_t number = (uint32_t)(instruction->low >> 32);
+    bool is_move = gs_form(instruction) == 2 && gs_bits(instruction->low, 24, 8) == GS_NO_REGISTER &&
+                   gs_bits(instruction->high, 0, 8) == GS_NO_REGISTER;
+    bool has_negative_zero = number >> 16 == 0x8000 || (number & 0xffff) == 0x8000;
+    return is_move && !has_negative_zero ? gs_flow_number((int32_t)number, (int32_t)number) : unknown;
+}
+
+static gs_flow_value result_of(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                               const gs_flow_launch *launch) {
+    struct operands operands = operands_of(state, instruction, launch);
+    switch (gs_operation(instruction)) {
+    case GS_OP_MOV:
+    case UMOV:
+        return second_value(state, instruction, launch);
+    case IADD3:
+    case UIADD3:
+        return added(instruction, operands);
+    case VIADD: /* its operands as in a sum of three */
+        operands.c = gs_flow_number(0, 0);
+        return added(instruction, operands);
+    case IMAD:
+    case UIMAD:
+        return multiplied(instruction, operands);
+    case LEA:
+    case ULEA:
+        return shifted_sum(instruction, operands);
+    case LOP3:
+    case ULOP3:
+        return masked(instruction, operands);
+    case SHF:
+    case USHF:
+        return shifted(instruction, operands);
+    case SEL:
+    case USEL:
+        return either_of(operands.a, second_value(state, instruction, launch));
+    case VIMNMX:
+        return smaller_or_larger(instruction, operands);
+    case HFMA2_MMA:
+        return half_number(instruction);
+    case GS_OP_S2R:
+    case S2UR:
+        return special_value(instruction, launch);
+    case R2UR:
+        return register_value(state, gs_bits(instruction->low, 24, 8), false);
+    default:
+        return unknown;
+    }
+}
+
+/* ---- predicates ---- */
+
+gs_flow_relation gs_flow_opposite(gs_flow_relation relation) {
+    return (gs_flow_relation)(GS_ALWAYS - relation);
+}
+
+gs_flow_relation gs_flow_mirrored(gs_flow_relation relation) {
+    return (gs_flow_relation)((relation & GS_EQUAL) | (relation & GS_LESS ? GS_MORE : 0) |
+                              (relation & GS_MORE ? GS_LESS : 0));
+}
+
+/* The register that an operand is in, or GS_NO_BASE. */
+static int16_t compared_register(const gs_flow_instruction *instruction, bool is_second) {
+    bool is_uniform = instruction->opcode->operands & GS_IS_UNIFORM;
+    unsigned form = gs_form(instruction), number = gs_bits(instruction->low, is_second ? 32 : 24, 8);
+    if (is_second && form != 1 && form != 6)
+        return GS_NO_BASE;
+    is_uniform = is_uniform || (is_second && form == 6);
+    if (is_uniform)
+        return (int16_t)((number & GS_NO_UNIFORM) == GS_NO_UNIFORM ? GS_NO_BASE
+                                                                   : GS_UNIFORM_BASE + (int)(number & GS_NO_UNIFORM));
+    return (int16_t)(number == GS_NO_REGISTER ? GS_NO_BASE : (int)number);
+}
+
+/* A comparison and, by bits 74 and 75, another predicate: both (0) or one of them (1). */
+static gs_flow_fact compared(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                             const gs_flow_launch *launch) {
+    struct operands operands = operands_of(state, instruction, launch);
+    unsigned how = gs_bits(instruction->high, 10, 2), other = gs_bits(instruction->high, 23, 4);
+    bool is_extended = gs_bits(instruction->high, 8, 1), is_alone = other == GS_NO_PREDICATE && how == 0;
+    return (gs_flow_fact){.if_true = !is_extended && how == 0,
+                          .if_false = !is_extended && (is_alone || how == 1),
+                          .is_signed = gs_bits(instruction->high, 9, 1),
+                          .relation = (gs_flow_relation)gs_bits(instruction->high, 12, 3),
+                          .x = operands.a,
+                          .y = second_value(state, instruction, launch),
+                          .x_register = compared_register(instruction, false),
+                          .y_register = compared_register(instruction, true)};
+}
+
+static gs_flow_fact opposite_fact(gs_flow_fact fact) {
+    bool if_true = fact.if_true;
+    fact.if_true = fact.if_false;
+    fact.if_false = if_true;
+    fact.relation = gs_flow_opposite(fact.relation);
+    return fact;
+}
+
+/* PLOP3 that moves a predicate of the warp: the other two operands are true. */
+static gs_flow_fact moved_fact(const gs_flow_state *state, const gs_flow_instruction *instruction) {
+    enum { COPIES = 0x80, NEGATES = 0x40 };
+    unsigned table = gs_bits(instruction->high, 8, 5) << 3 | gs_bits(instruction->high, 0, 3);
+    bool is_move = gs_bits(instruction->high, 3, 1) && gs_bits(instruction->high, 13, 4) == GS_NO_PREDICATE &&
+                   gs_bits(instruction->high, 23, 4) == GS_NO_PREDICATE && !gs_bits(instruction->high, 7, 1);
+    gs_flow_fact fact = state->facts[GS_UNIFORM_FACT + gs_bits(instruction->high, 4, 3)];
+    if (!is_move || (table != COPIES && table != NEGATES))
+        return (gs_flow_fact){0};
+    return table == COPIES ? fact : opposite_fact(fact);
+}
+
+static void write_facts(gs_flow_state *state, const gs_flow_instruction *instruction, gs_flow_fact fact,
+                        gs_flow_fact opposite) {
+    unsigned first = gs_bits(instruction->high, 17, 3), second = gs_bits(instruction->high, 20, 3);
+    int offset = instruction->opcode->operands & GS_IS_UNIFORM ? GS_UNIFORM_FACT : 0;
+    if (second != GS_NO_PREDICATE && instruction->opcode->operands & GS_SETS_2)
+        state->facts[offset + (int)second] = opposite;
+    if (first != GS_NO_PREDICATE)
+        state->facts[offset + (int)first] = fact;
+}
+
+/* ---- the state ---- */
+
+static void forget_register(gs_flow_state *state, int number) {
+    state->values[number] = unknown;
+    for (int i = 0; i < GS_FACTS; i++) {
+        if (state->facts[i].x_register == number)
+            state->facts[i].x_register = GS_NO_BASE;
+        if (state->facts[i].y_register == number)
+            state->facts[i].y_register = GS_NO_BASE;
+    }
+}
+
+void gs_flow_forget(gs_flow_state *state, const gs_flow_written_set *set) {
+    for (int i = 0; i < GS_NO_REGISTER; i++)
+        if (set->registers[i])
+            forget_register(state, i);
+    for (int i = 0; i < GS_NO_UNIFORM; i++)
+        if (set->uniform[i])
+            forget_register(state, GS_UNIFORM_BASE + i);
+    for (int i = 0; i < GS_NO_PREDICATE; i++) {
+        if (set->predicates[i])
+            state->facts[i] = (gs_flow_fact){0};
+        if (set->uniform_predicates[i])
+            state->facts[GS_UNIFORM_FACT + i] = (gs_flow_fact){0};
+    }
+}
+
+void gs_flow_execute(gs_flow_state *state, const gs_flow_instruction *instruction, const gs_flow_launch *launch) {
+    unsigned operation = gs_operation(instruction), operands = instruction->opcode->operands;
+    bool is_uniform = operands & GS_IS_UNIFORM, is_final = !instruction->is_relocated;
+    unsigned number = gs_bits(instruction->low, 16, 8) & (is_uniform ? GS_NO_UNIFORM : GS_NO_REGISTER);
+    int into = (int)number + (is_uniform ? GS_UNIFORM_BASE : 0);
+    gs_flow_written_set set = {0};
+    gs_flow_value result = is_final ? result_of(state, instruction, launch) : unknown, next = unknown;
+    bool is_load = operation == ULDC || (operation == LDC && gs_bits(instruction->low, 24, 8) == GS_NO_REGISTER);
+    bool is_word = gs_flow_written(instruction) > 1 || gs_bits(instruction->high, 9, 3) == 4;
+    if (is_load && is_final && is_word) {
+        result = constant_of(instruction, launch, 0);
+        next = constant_of(instruction, launch, 4);
+    }
+    if (operation == CS2R && gs_bits(instruction->high, 8, 8) == 255)
+        result = next = gs_flow_number(0, 0);
+    if (!gs_is_always(instruction) && gs_flow_written(instruction)) {
+        result =
+            number == (is_uniform ? GS_NO_UNIFORM : GS_NO_REGISTER) ? unknown : either_of(result, state->values[into]);
+        next = unknown;
+    }
+    gs_flow_fact fact = {0}, opposite = {0};
+    if ((operation == ISETP || operation == UISETP) && gs_is_always(instruction) && is_final) {
+        fact = compared(state, instruction, launch);
+        bool is_alone = fact.if_true && fact.if_false;
+        opposite = is_alone ? opposite_fact(fact) : (gs_flow_fact){0};
+    } else if (operation == PLOP3 && gs_is_always(instruction)) {
+        fact = moved_fact(state, instruction);
+    }
+    gs_flow_add_written(&set, instruction);
+    gs_flow_forget(state, &set);
+    if (gs_flow_written(instruction) && number != (is_uniform ? GS_NO_UNIFORM : GS_NO_REGISTER)) {
+        state->values[into] = result;
+        if (gs_flow_written(instruction) > 1 && into + 1 < GS_VALUES)
+            state->values[into + 1] = next;
+    }
+    if (operands & GS_SETS)
+        write_facts(state, instruction, fact, opposite);
+}
+
+static bool same_value(gs_flow_value a, gs_flow_value b) {
+    return a.is_known == b.is_known && a.base == b.base && a.low == b.low && a.high == b.high;
+}
+
+void gs_flow_join(gs_flow_state *state, const gs_flow_state *more) {
+    for (int i = 0; i < GS_VALUES; i++)
+        state->values[i] = either_of(state->values[i], more->values[i]);
+    for (int i = 0; i < GS_FACTS; i++) {
+        gs_flow_fact *fact = &state->facts[i];
+        const gs_flow_fact *other = &more->facts[i];
+        bool is_same = fact->relation == other->relation && fact->is_signed == other->is_signed &&
+                       same_value(fact->x, other->x) && same_value(fact->y, other->y);
+        if (!is_same || fact->x_register != other->x_register || fact->y_register != other->y_register)
+            *fact = (gs_flow_fact){0};
+        fact->if_true = fact->if_true && other->if_true;
+        fact->if_false = fact->if_false && other->if_false;
+    }
+}
+
+/* A branch is taken if both its predicates say so; known is one of them alone. */
+bool gs_flow_says(const gs_flow_state *state, const gs_flow_instruction *branch, bool is_taken, gs_flow_fact *fact) {
+    unsigned guard = gs_bits(branch->low, 12, 4), other = gs_bits(branch->high, 23, 4);
+    bool of_warp = gs_operation(branch) == GS_OP_BRA && gs_bits(branch->low, 32, 2);
+    if ((gs_operation(branch) != GS_OP_BRA && gs_operation(branch) != GS_OP_EXIT) || of_warp ||
+        other != GS_NO_PREDICATE || (guard & GS_NO_PREDICATE) == GS_NO_PREDICATE)
+        return false;
+    bool is_true = is_taken != (guard > GS_NO_PREDICATE);
+    *fact = state->facts[guard & GS_NO_PREDICATE];
+    if (!(is_true ? fact->if_true : fact->if_false))
+        return false;
+    if (!is_true)
+        fact->relation = gs_flow_opposite(fact->relation);
+    return true;
+}
+
+static void narrow_value(gs_flow_value *value, gs_flow_relation relation, gs_flow_value limit) {
+    if (relation == GS_LESS && limit.high - 1 < value->high)
+        value->high = limit.high - 1;
+    if ((relation == GS_AT_MOST || relation == GS_EQUAL) && limit.high < value->high)
+        value->high = limit.high;
+    if (relation == GS_MORE && limit.low + 1 > value->low)
+        value->low = limit.low + 1;
+    if ((relation == GS_AT_LEAST || relation == GS_EQUAL) && limit.low > value->low)
+        value->low = limit.low;
+    if (relation == GS_DIFFERS && limit.low == limit.high && value->low == limit.low)
+        value->low++;
+    if (relation == GS_DIFFERS && limit.low == limit.high && value->high == limit.high)
+        value->high--;
+}
+
+bool gs_flow_narrow(gs_flow_state *state, const gs_flow_fact *fact) {
+    bool is_comparable = is_number(fact->x) && is_number(fact->y) &&
+                         (fact->is_signed || (fact->x.low >= 0 && fact->y.low >= 0) || fact->relation == GS_EQUAL ||
+                          fact->relation == GS_DIFFERS);
+    if (!is_comparable)
+        return true;
+    gs_flow_value x = fact->x, y = fact->y;
+    narrow_value(&x, fact->relation, fact->y);
+    narrow_value(&y, gs_flow_mirrored(fact->relation), fact->x);
+    if (x.low > x.high || y.low > y.high)
+        return false;
+    if (fact->x_register != GS_NO_BASE && is_number(state->values[fact->x_register]))
+        state->values[fact->x_register] = x;
+    if (fact->y_register != GS_NO_BASE && is_number(state->values[fact->y_register]))
+        state->values[fact->y_register] = y;
+    return true;
+}

@@ -1,0 +1,428 @@
+/*
+ * flow_walk.c: the parts of a kernel in order, as a tree of branches and loops.
+ *
+ * A loop is walked as a graph without circles: its blocks, and the loops inside as one node each. From a node with
+ * several ways on, the walk goes along each of them up to the node where all meet, as sides of a branch; if ways share
+ * a node before that, each node of the ways is a side of its own of a branch that is not uniform. So each node is
+ * counted once. Ways out of the loop, and back to its header, end the walk. A call is walked in its place.
+ */
+#include "flow_parts.h"
+
+#include <stdlib.h>
+
+enum { MOST_STEPS = 4000000, MOST_NESTING = 150, SINK = -1 };
+
+struct walker {
+    gs_flow_code code;
+    gs_sass_line_of *lines;
+    const gs_flow_launch *launch;
+    gs_flow_rounds *given;
+    size_t given_count;
+    const gs_flow_visitor *visitor;
+    gs_error *error;
+    size_t steps;
+    int nesting;
+};
+
+/* A loop, as nodes: blocks of the loop, and headers of the loops inside. */
+struct region {
+    struct walker *walker;
+    const gs_flow_graph *graph;
+    int32_t loop;
+    int32_t *nodes; /* their blocks, in order */
+    size_t count;
+    int32_t *place; /* of each block: the number of its node, or SINK */
+    struct ways {
+        struct way {
+            int32_t from, to; /* nodes; `to` may be SINK: out of the loop, or back */
+        } * data;
+        size_t count, capacity;
+    } ways;            /* by `from` */
+    size_t *first_way; /* of each node */
+    uint64_t *meets;   /* of each node: a bit for each node that all ways from it go through */
+    size_t words;      /* of `meets`, for each node */
+    bool *is_uniform;  /* of each node */
+};
+
+static gs_code walk_function(struct walker *walker, size_t entry, bool is_called);
+static gs_code walk_loop(struct walker *walker, const gs_flow_graph *graph, int32_t loop);
+
+static uint32_t line_at(const struct walker *walker, size_t at) {
+    bool is_main = walker->lines[at].file == walker->lines[0].file;
+    return is_main ? walker->lines[at].line : 0;
+}
+
+static gs_code open_part(struct walker *walker, gs_flow_kind kind, size_t at, bool is_uniform, int64_t times,
+                         bool is_given) {
+    if (++walker->nesting > MOST_NESTING)
+        return gs_flow_refuse(walker->error, at, "branches and loops are nested too deep");
+    bool is_stored = walker->visitor->open(walker->visitor->user, kind, (uint32_t)(at * GS_FLOW_BYTES),
+                                           line_at(walker, at), is_uniform, times, is_given);
+    return is_stored ? GS_OK : gs_fail_memory(walker->error);
+}
+
+static gs_code close_part(struct walker *walker) {
+    walker->nesting--;
+    return walker->visitor->close(walker->visitor->user) ? GS_OK : gs_fail_memory(walker->error);
+}
+
+/* ---- instructions ---- */
+
+/* A barrier of all threads of the block. */
+static gs_code check_barrier(struct walker *walker, const gs_flow_instruction *instruction, size_t at) {
+    enum { ARRIVES = 1 };
+    int64_t threads = walker->launch->block[0] * walker->launch->block[1] * walker->launch->block[2];
+    unsigned count = gs_bits(instruction->low, 42, 12), mode = gs_bits(instruction->high, 13, 2);
+    if (mode == ARRIVES || (count && count != threads))
+        return gs_flow_refuse(walker->error, at, "a barrier of some of the block's threads");
+    return GS_OK;
+}
+
+static gs_code walk_instruction(struct walker *walker, size_t at) {
+    const gs_flow_instruction *instruction = &walker->code.data[at];
+    bool is_barrier = gs_operation(instruction) == GS_OP_BAR;
+    unsigned control = gs_bits(instruction->high, 41, 17);
+    gs_flow_step step = {.offset = (uint32_t)(at * GS_FLOW_BYTES),
+                         .line = line_at(walker, at),
+                         .name = instruction->opcode->name,
+                         .class_name = instruction->opcode->class_name,
+                         .stall = control & 15,
+                         .result = control >> 5 & 7,
+                         .reads = control >> 8 & 7,
+                         .waits = control >> 11 & 63,
+                         .is_barrier = is_barrier};
+    gs_code result = is_barrier ? check_barrier(walker, instruction, at) : GS_OK;
+    if (result == GS_OK && ++walker->steps > MOST_STEPS)
+        result =
+            gs_flow_refuse(walker->error, at, "with its calls the kernel has more than %d instructions", MOST_STEPS);
+    if (result == GS_OK && !walker->visitor->step(walker->visitor->user, &step))
+        result = gs_fail_memory(walker->error);
+    if (result == GS_OK && gs_operation(instruction) == GS_OP_CALL)
+        result = walk_function(walker, gs_flow_target(&walker->code, at), true);
+    return result;
+}
+
+static gs_code walk_block(struct walker *walker, const gs_flow_block *block) {
+    gs_code result = GS_OK;
+    if (!block->is_reached)
+        return GS_OK;
+    if (block->groups > 1)
+        result = open_part(walker, GS_FLOW_GROUPS, block->first, false, block->groups, false);
+    for (size_t at = block->first; at < block->end && result == GS_OK; at++)
+        result = walk_instruction(walker, at);
+    if (block->groups > 1 && result == GS_OK)
+        result = close_part(walker);
+    return result;
+}
+
+/* ---- the nodes of a loop ---- */
+
+/* The node that a way from inside the region leads to. */
+static int32_t node_of(const struct region *region, int32_t block) {
+    const gs_flow_graph *graph = region->graph;
+    if (block == GS_NO_BLOCK || !gs_flow_in_loop(graph, block, region->loop) ||
+        (region->loop && block == graph->loops.data[region->loop].header))
+        return SINK;
+    return region->place[block];
+}
+
+static bool add_way(struct region *region, int32_t from, int32_t to) {
+    for (size_t i = region->first_way[from]; i < region->ways.count; i++)
+        if (region->ways.data[i].to == to)
+            return true;
+    return GS_PUSH(&region->ways, (struct way){from, to});
+}
+
+/* The ways from a node; a node that is a loop has those of all its blocks. */
+static bool add_ways(struct region *region, size_t node) {
+    const gs_flow_graph *graph = region->graph;
+    region->first_way[node] = region->ways.count;
+    region->is_uniform[node] = true;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        if (region->place[i] != (int32_t)node)
+            continue;
+        for (int side = 0; side < 2; side++) {
+            int32_t to = node_of(region, block->next[side]);
+            if (block->next[side] == GS_NO_BLOCK || to == (int32_t)node)
+                continue;
+            region->is_uniform[node] = region->is_uniform[node] && block->is_uniform;
+            if (!add_way(region, (int32_t)node, to))
+                return false;
+        }
+    }
+    region->first_way[node + 1] = region->ways.count;
+    return true;
+}
+
+/* The loop right inside this one that a block is in; 0: none. */
+static int32_t loop_inside(const gs_flow_graph *graph, int32_t block, int32_t loop) {
+    int32_t at = graph->blocks.data[block].loop;
+    while (at != loop && graph->loops.data[at].parent != loop)
+        at = graph->loops.data[at].parent;
+    return at == loop ? 0 : at;
+}
+
+static void place_nodes(struct region *region) {
+    const gs_flow_graph *graph = region->graph;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        region->place[i] = SINK;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        int32_t block = graph->order[i];
+        if (!gs_flow_in_loop(graph, block, region->loop))
+            continue;
+        int32_t inner = loop_inside(graph, block, region->loop);
+        bool is_node = !inner || graph->loops.data[inner].header == block;
+        if (is_node)
+            region->nodes[region->count] = block;
+        region->place[block] = is_node ? (int32_t)region->count++ : region->place[graph->loops.data[inner].header];
+    }
+}
+
+/* Nodes come after those before them, so one round from the last to the first finds where ways meet. */
+static void find_meetings(struct region *region) {
+    for (size_t node = region->count; node-- > 0;) {
+        uint64_t *meets = region->meets + node * region->words;
+        size_t first = region->first_way[node], end = region->first_way[node + 1];
+        for (size_t i = first; i < end; i++) {
+            int32_t to = region->ways.data[i].to;
+            for (size_t word = 0; word < region->words; word++) {
+                uint64_t there = to == SINK ? 0 : region->meets[(size_t)to * region->words + word];
+                meets[word] = i == first ? there : meets[word] & there;
+            }
+        }
+        meets[node / 64] |= (uint64_t)1 << node % 64;
+    }
+}
+
+/* The first node, other than this one, that all ways from it go through. */
+static int32_t meeting_of(const struct region *region, int32_t node) {
+    const uint64_t *meets = region->meets + (size_t)node * region->words;
+    for (size_t other = (size_t)node + 1; other < region->count; other++)
+        if (meets[other / 64] >> other % 64 & 1)
+            return (int32_t)other;
+    return SINK;
+}
+
+static bool make_region(struct region *region) {
+    size_t count = region->graph->blocks.count;
+    region->words = count / 64 + 1;
+    region->nodes = calloc(count + 1, sizeof *region->nodes);
+    region->place = calloc(count + 1, sizeof *region->place);
+    region->first_way = calloc(count + 2, sizeof *region->first_way);
+    region->is_uniform = calloc(count + 1, sizeof *region->is_uniform);
+    if (!region->nodes || !region->place || !region->first_way || !region->is_uniform)
+        return false;
+    place_nodes(region);
+    for (size_t node = 0; node < region->count; node++)
+        if (!add_ways(region, node))
+            return false;
+    region->meets = calloc(region->count * region->words + 1, sizeof *region->meets);
+    if (region->meets)
+        find_meetings(region);
+    return region->meets != NULL;
+}
+
+static void clear_region(struct region *region) {
+    free(region->nodes);
+    free(region->place);
+    free(region->ways.data);
+    free(region->first_way);
+    free(region->meets);
+    free(region->is_uniform);
+}
+
+/* ---- the walk ---- */
+
+static gs_code walk_node(struct region *region, int32_t node) {
+    const gs_flow_graph *graph = region->graph;
+    int32_t block = region->nodes[node], inner = loop_inside(graph, block, region->loop);
+    if (!inner)
+        return walk_block(region->walker, &graph->blocks.data[block]);
+    const gs_flow_loop *loop = &graph->loops.data[inner];
+    gs_code result =
+        open_part(region->walker, GS_FLOW_LOOP, graph->blocks.data[block].first, false, loop->times, loop->is_given);
+    if (result == GS_OK)
+        result = walk_loop(region->walker, graph, inner);
+    return result == GS_OK ? close_part(region->walker) : result;
+}
+
+/* Counts, for each node from `from` up to `stop`, one more way that reaches it. */
+static void reach(const struct region *region, int32_t from, int32_t stop, unsigned char *reached) {
+    bool *is_here = calloc(region->count + 1, sizeof *is_here);
+    int32_t end = stop == SINK ? (int32_t)region->count : stop;
+    if (is_here && from != SINK && from < end)
+        is_here[from] = true;
+    for (int32_t node = from; is_here && node != SINK && node < end; node++)
+        for (size_t i = region->first_way[node]; is_here[node] && i < region->first_way[node + 1]; i++)
+            if (region->ways.data[i].to != SINK && region->ways.data[i].to < end)
+                is_here[region->ways.data[i].to] = true;
+    for (size_t node = 0; node < region->count; node++)
+        if (!is_here || is_here[node])
+            reached[node] = reached[node] < 2 ? reached[node] + 1 : 2;
+    free(is_here);
+}
+
+static gs_code walk_sides(struct region *region, int32_t node, int32_t stop);
+
+static gs_code walk_side(struct region *region, size_t at, int32_t from, int32_t stop, bool is_alone) {
+    gs_code result = open_part(region->walker, GS_FLOW_SIDE, at, false, 0, false);
+    if (result == GS_OK && is_alone)
+        result = walk_node(region, from);
+    while (result == GS_OK && !is_alone && from != stop && from != SINK) {
+        result = walk_node(region, from);
+        size_t first = region->first_way[from], end = region->first_way[from + 1];
+        int32_t next = first == end ? SINK : end == first + 1 ? region->ways.data[first].to : meeting_of(region, from);
+        if (result == GS_OK && end > first + 1)
+            result = walk_sides(region, from, next);
+        from = next;
+    }
+    return result == GS_OK ? close_part(region->walker) : result;
+}
+
+/* The ways from a node up to where they meet. */
+static gs_code walk_sides(struct region *region, int32_t node, int32_t stop) {
+    unsigned char *reached = calloc(region->count + 1, 1);
+    size_t first = region->first_way[node], end = region->first_way[node + 1];
+    size_t at = region->graph->blocks.data[region->nodes[node]].end - 1;
+    bool is_shared = false;
+    if (!reached)
+        return gs_fail_memory(region->walker->error);
+    for (size_t i = first; i < end; i++)
+        reach(region, region->ways.data[i].to, stop, reached);
+    for (size_t i = 0; i < region->count; i++)
+        is_shared = is_shared || reached[i] > 1;
+    gs_code result = open_part(region->walker, GS_FLOW_BRANCH, at, region->is_uniform[node] && !is_shared, 0, false);
+    for (size_t i = first; i < end && !is_shared && result == GS_OK; i++)
+        result = walk_side(region, at, region->ways.data[i].to, stop, false);
+    for (size_t i = 0; i < region->count && is_shared && result == GS_OK; i++)
+        if (reached[i])
+            result = walk_side(region, at, (int32_t)i, stop, true);
+    free(reached);
+    return result == GS_OK ? close_part(region->walker) : result;
+}
+
+static gs_code walk_loop(struct walker *walker, const gs_flow_graph *graph, int32_t loop) {
+    struct region region = {.walker = walker, .graph = graph, .loop = loop};
+    gs_code result = make_region(&region) ? GS_OK : gs_fail_memory(walker->error);
+    for (int32_t node = 0; node != SINK && result == GS_OK;) {
+        result = walk_node(&region, node);
+        size_t first = region.first_way[node], end = region.first_way[node + 1];
+        int32_t next = first == end ? SINK : end == first + 1 ? region.ways.data[first].to : meeting_of(&region, node);
+        if (result == GS_OK && end > first + 1)
+            result = walk_sides(&region, node, next);
+        node = next;
+    }
+    clear_region(&region);
+    return result;
+}
+
+/* ---- functions ---- */
+
+static void use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
+    for (size_t i = 1; i < graph->loops.count; i++)
+        for (size_t j = 0; j < walker->given_count; j++) {
+            gs_flow_loop *loop = &graph->loops.data[i];
+            gs_flow_rounds *given = &walker->given[j];
+            size_t at = graph->blocks.data[loop->header].first;
+            if (given->at == (given->is_offset ? at * GS_FLOW_BYTES : line_at(walker, at))) {
+                loop->times = given->rounds;
+                loop->is_given = given->is_used = true;
+            }
+        }
+}
+
+static gs_code check_rounds(struct walker *walker, const gs_flow_graph *graph) {
+    for (size_t i = 1; i < graph->loops.count; i++) {
+        size_t at = graph->blocks.data[graph->loops.data[i].header].first;
+        uint32_t line = line_at(walker, at);
+        if (graph->loops.data[i].times >= 0)
+            continue;
+        if (line)
+            return gs_flow_refuse(walker->error, at,
+                                  "the rounds of the loop in line %u are not known; --loop %u=ROUNDS gives them", line,
+                                  line);
+        return gs_flow_refuse(walker->error, at, "the rounds of the loop are not known; --loop 0x%zx=ROUNDS gives them",
+                              at * GS_FLOW_BYTES);
+    }
+    return GS_OK;
+}
+
+static gs_code walk_function(struct walker *walker, size_t entry, bool is_called) {
+    gs_flow_graph graph;
+    gs_code result = gs_flow_graph_make(&graph, &walker->code, entry, walker->error);
+    graph.is_called = is_called;
+    if (result == GS_OK) {
+        use_given_rounds(walker, &graph);
+        result = gs_flow_find_divergence(&graph, walker->error);
+    }
+    if (result == GS_OK)
+        result = gs_flow_count_rounds(&graph, walker->launch, walker->error);
+    if (result == GS_OK)
+        result = check_rounds(walker, &graph);
+    if (result == GS_OK)
+        result = walk_loop(walker, &graph, 0);
+    gs_flow_graph_clear(&graph);
+    return result;
+}
+
+/* ---- the code ---- */
+
+static const gs_opcode unknown_opcode = {GS_OP_UNKNOWN, "?", "?", 0};
+
+static bool decode(struct walker *walker, const gs_text *bytes) {
+    size_t count = bytes->count / GS_FLOW_BYTES;
+    walker->code.data = calloc(count + 1, sizeof *walker->code.data);
+    walker->lines = calloc(count + 1, sizeof *walker->lines);
+    if (!walker->code.data || !walker->lines)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        gs_flow_instruction *instruction = &walker->code.data[i];
+        instruction->low = gs_sass_long(bytes, i * GS_FLOW_BYTES);
+        instruction->high = gs_sass_long(bytes, i * GS_FLOW_BYTES + 8);
+        instruction->opcode = gs_opcode_find(gs_bits(instruction->low, 0, 9));
+        if (!instruction->opcode)
+            instruction->opcode = &unknown_opcode;
+    }
+    walker->code.count = count;
+    return true;
+}
+
+static void mark_relocated(struct walker *walker, const gs_sass_image *image, size_t section) {
+    for (size_t i = 0; i < image->sections.count; i++) {
+        const gs_sass_section *list = &image->sections.data[i];
+        size_t step = gs_sass_has_relocations(list) && list->info == section ? gs_sass_relocation_bytes(list) : 0;
+        for (size_t at = 0; step && at + step <= list->bytes.count; at += step) {
+            uint64_t instruction = gs_sass_long(&list->bytes, at) / GS_FLOW_BYTES;
+            if (instruction < walker->code.count)
+                walker->code.data[instruction].is_relocated = true;
+        }
+    }
+}
+
+gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_launch *launch, gs_flow_rounds *given,
+                     size_t given_count, const gs_flow_visitor *visitor, char **file, gs_error *error) {
+    enum { ARCHITECTURE = 90 };
+    const gs_sass_section *code = gs_sass_find(image, ".text.", kernel);
+    struct walker walker = {
+        .launch = launch, .given = given, .given_count = given_count, .visitor = visitor, .error = error};
+    *file = NULL;
+    if (gs_sass_architecture(image) != ARCHITECTURE)
+        return gs_fail(error, GS_E_REFUSED, "the code is for sm_%d; only that of sm_90 is understood",
+                       gs_sass_architecture(image));
+    if (!code || code->bytes.count < GS_FLOW_BYTES)
+        return gs_fail(error, GS_E_REFUSED, "there is no code of %s", kernel);
+    gs_code result = decode(&walker, &code->bytes) ? GS_OK : gs_fail_memory(error);
+    if (result == GS_OK) {
+        mark_relocated(&walker, image, (size_t)(code - image->sections.data));
+        gs_sass_lines(image, code, walker.lines, walker.code.count, file);
+        result = walk_function(&walker, 0, false);
+    }
+    free(walker.code.data);
+    free(walker.lines);
+    if (result != GS_OK) {
+        free(*file);
+        *file = NULL;
+    }
+    return result;
+}

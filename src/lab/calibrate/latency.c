@@ -1,0 +1,300 @@
+/*
+ * latency.c: measures how long the instructions of warps take on a real GPU: its machine (model/gpu/machine.c).
+ *
+ * Each row of src/lab/device/timed_classes.c is measured several times, and the largest time counts; of the rows of a
+ * class, the largest.
+ *
+ *   latency   one warp on each SM. For units of a partition or an SM: the difference of two chains, per instruction;
+ *             for units of the GPU the longest single one, because they differ from each other
+ *   loaded    the longest single one, with as many warps as fit on all SMs
+ *   held      the time of a chain with as many warps as fit, over all transactions: of a partition, of an SM, of the
+ *             GPU. A transaction for the memory also passes the load/store units of its SM: this is measured with one
+ *             block alone
+ *
+ * Measured times contain what is around an instruction, and so are too long rather than too short. Classes that cannot
+ * be measured by themselves have the times of others: `aliases`.
+ */
+#include "calibrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORT_CHAIN = 32, LONG_CHAIN = 64, FULL_BLOCK = 32, INSTRUCTION_BYTES = 16, LINE_BYTES = 128 };
+
+static const char load_store_unit[] = "load/store";
+
+static const struct alias {
+    const char *name, *as;
+} aliases[] = {
+    {"local_load", "global_load"},       {"local_store", "global_store"},     {"generic_load", "global_load"},
+    {"generic_load", "shared_load"},     {"generic_store", "global_store"},   {"generic_store", "shared_store"},
+    {"generic_atomic", "global_atomic"}, {"generic_atomic", "shared_atomic"}, {"nop", "alu"}};
+
+struct timing {
+    gs_device *device;
+    const gs_latency_options *options;
+    gs_machine *machine;
+};
+
+/* ---- times ---- */
+
+/* The least and the most over all trials. */
+struct extremes {
+    int64_t least, most;
+};
+
+static gs_code time_body(struct timing *timing, int32_t body, int32_t count, int64_t blocks, int32_t warps,
+                         struct extremes *cycles, struct extremes *ns, gs_error *error) {
+    gs_timing_request request = {.body = (gs_timed_body)body, .count = count, .blocks = blocks, .warps = warps};
+    *cycles = *ns = (struct extremes){INT64_MAX, 0};
+    for (int i = 0; i < timing->options->trials; i++) {
+        gs_timing found;
+        gs_code code = gs_device_time(timing->device, &request, &found, error);
+        if (code != GS_OK)
+            return code;
+        *cycles = (struct extremes){gs_min(cycles->least, found.shortest), gs_max(cycles->most, found.cycles)};
+        *ns = (struct extremes){gs_min(ns->least, found.ns), gs_max(ns->most, found.ns)};
+    }
+    return GS_OK;
+}
+
+/* The blocks of a full GPU, each of FULL_BLOCK warps. */
+static gs_code full_blocks(struct timing *timing, int32_t body, int32_t count, int64_t *on_sm, gs_error *error) {
+    gs_timing_request request = {.body = (gs_timed_body)body, .count = count, .warps = FULL_BLOCK};
+    gs_timing found;
+    gs_need need;
+    gs_code code = gs_device_time(timing->device, &request, &found, error);
+    if (code == GS_OK)
+        code = gs_need_of(timing->device->gpu, &found.shape, &need, error);
+    if (code == GS_OK)
+        *on_sm = need.blocks_per_sm;
+    return code;
+}
+
+/* ---- rows ---- */
+
+/* What a row was measured as. */
+struct row_times {
+    int64_t latency, loaded, held, load_store; /* held and load_store: thousandths of a cycle, of one transaction */
+};
+
+static gs_code measure_latency(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
+    const gs_timed_row *of = &gs_timed_rows[row];
+    int32_t chain = gs_timed_class_body(row, GS_TIMED_CHAIN), warps = strcmp(of->unit, "barrier") ? 1 : FULL_BLOCK;
+    int64_t sms = timing->device->gpu->sms;
+    struct extremes brief, full, single, ns;
+    gs_code code = time_body(timing, chain, SHORT_CHAIN, sms, warps, &brief, &ns, error);
+    if (code == GS_OK)
+        code = time_body(timing, chain, LONG_CHAIN, sms, warps, &full, &ns, error);
+    if (code == GS_OK)
+        code =
+            time_body(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, sms, 1, &single, &ns, error);
+    if (code != GS_OK)
+        return code;
+    times->latency = gs_max(gs_divide_up(full.most - brief.least, LONG_CHAIN - SHORT_CHAIN), 1);
+    if (of->scope == GS_UNIT_OF_GPU)
+        times->latency = gs_max(single.most, times->latency);
+    return GS_OK;
+}
+
+static gs_code measure_load(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
+    const gs_timed_row *of = &gs_timed_rows[row];
+    const gs_gpu *gpu = timing->device->gpu;
+    int32_t chain = gs_timed_class_body(row, GS_TIMED_CHAIN);
+    int64_t on_sm, transactions = (int64_t)LONG_CHAIN * FULL_BLOCK * of->transactions;
+    struct extremes all, one, single, ns;
+    gs_code code = full_blocks(timing, chain, LONG_CHAIN, &on_sm, error);
+    if (code == GS_OK)
+        code = time_body(timing, chain, LONG_CHAIN, on_sm * gpu->sms, FULL_BLOCK, &all, &ns, error);
+    if (code == GS_OK)
+        code = time_body(timing, chain, LONG_CHAIN, 1, FULL_BLOCK, &one, &ns, error);
+    if (code == GS_OK)
+        code = full_blocks(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, &on_sm, error);
+    if (code == GS_OK)
+        code = time_body(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, on_sm * gpu->sms,
+                         FULL_BLOCK, &single, &ns, error);
+    if (code != GS_OK)
+        return code;
+    int64_t units = of->scope == GS_UNIT_OF_PARTITION ? gpu->limits.partitions_per_sm : 1;
+    int64_t sms = of->scope == GS_UNIT_OF_GPU ? gpu->sms : 1;
+    times->held = gs_max(gs_divide_up(all.most * 1000 * units, transactions * on_sm * sms), 1);
+    times->load_store = of->scope == GS_UNIT_OF_GPU ? gs_max(gs_divide_up(one.most * 1000, transactions), 1) : 0;
+    times->loaded = of->scope == GS_UNIT_OF_GPU ? gs_max(single.most, times->latency) : times->latency;
+    return GS_OK;
+}
+
+/* The number of a unit, which is added if it is new. -1: out of memory. */
+static int unit_of(gs_machine *machine, const char *name, gs_unit_scope scope) {
+    for (size_t i = 0; i < machine->units.count; i++)
+        if (strcmp(machine->units.data[i].name, name) == 0)
+            return (int)i;
+    char *copy = strdup(name);
+    if (!copy || !GS_PUSH(&machine->units, (gs_machine_unit){copy, scope})) {
+        free(copy);
+        return -1;
+    }
+    return (int)machine->units.count - 1;
+}
+
+/* The class with this name, which is added if it is new. NULL: out of memory. */
+static gs_machine_class *class_of(gs_machine *machine, const char *name) {
+    for (size_t i = 0; i < machine->classes.count; i++)
+        if (strcmp(machine->classes.data[i].name, name) == 0)
+            return &machine->classes.data[i];
+    char *copy = strdup(name);
+    if (!copy ||
+        !GS_PUSH(&machine->classes, (gs_machine_class){.name = copy, .latency_cycles = 1, .transactions = 1})) {
+        free(copy);
+        return NULL;
+    }
+    return &machine->classes.data[machine->classes.count - 1];
+}
+
+/* Each time of a class becomes the larger of two. */
+static void class_larger(gs_machine_class *row, const gs_machine_class *other) {
+    row->latency_cycles = gs_max(row->latency_cycles, other->latency_cycles);
+    row->loaded_cycles = gs_max(row->loaded_cycles, other->loaded_cycles);
+    row->transactions = gs_max(row->transactions, other->transactions);
+    for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
+        row->held_millicycles[i] = gs_max(row->held_millicycles[i], other->held_millicycles[i]);
+}
+
+static gs_code add_row(struct timing *timing, size_t row, const struct row_times *times, gs_error *error) {
+    const gs_timed_row *of = &gs_timed_rows[row];
+    gs_machine_class found = {
+        .latency_cycles = times->latency, .loaded_cycles = times->loaded, .transactions = of->transactions};
+    int unit = unit_of(timing->machine, of->unit, of->scope);
+    int load_store = times->load_store ? unit_of(timing->machine, load_store_unit, GS_UNIT_OF_SM) : unit;
+    gs_machine_class *into = class_of(timing->machine, of->class_name);
+    if (unit < 0 || load_store < 0 || !into)
+        return gs_fail_memory(error);
+    if (times->load_store)
+        found.held_millicycles[load_store] = times->load_store;
+    found.held_millicycles[unit] = times->held;
+    class_larger(into, &found);
+    return GS_OK;
+}
+
+static bool has_kernel(struct timing *timing, size_t row) {
+    const char *capability = timing->device->gpu->compute_capability;
+    int major = 0, minor = 0;
+    return !capability || sscanf(capability, "%d.%d", &major, &minor) != 2 ||
+           major * 10 + minor >= gs_timed_rows[row].architecture;
+}
+
+static gs_code measure_rows(struct timing *timing, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t row = 0; row < gs_timed_row_count && code == GS_OK; row++) {
+        struct row_times times = {0};
+        if (!has_kernel(timing, row))
+            continue;
+        code = measure_latency(timing, row, &times, error);
+        if (code == GS_OK)
+            code = measure_load(timing, row, &times, error);
+        if (code == GS_OK)
+            code = add_row(timing, row, &times, error);
+        if (timing->options->progress)
+            timing->options->progress(timing->options->user, (int64_t)row + 1, (int64_t)gs_timed_row_count);
+    }
+    for (size_t i = 0; i < GS_COUNT(aliases) && code == GS_OK; i++) {
+        const gs_machine_class *as = gs_machine_find(timing->machine, aliases[i].as);
+        gs_machine_class copy = as ? *as : (gs_machine_class){0}, *into = class_of(timing->machine, aliases[i].name);
+        if (!into)
+            return gs_fail_memory(error);
+        class_larger(into, &copy);
+    }
+    return code;
+}
+
+/* ---- instructions, launches, the clock ---- */
+
+/* How long code takes to come, from chains of several lengths: in the first round and in the second. */
+static gs_code measure_code(struct timing *timing, gs_error *error) {
+    gs_machine *machine = timing->machine;
+    int64_t sms = timing->device->gpu->sms;
+    const gs_machine_class *plain = gs_machine_find(machine, gs_timed_rows[GS_TIMED_CODE_ROW].class_name);
+    struct extremes loop, ns;
+    gs_code code =
+        time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), 64, sms, 1, &loop, &ns, error);
+    machine->line_bytes = LINE_BYTES;
+    if (code == GS_OK)
+        machine->fetch_cycles = gs_divide_up(loop.most, 64);
+    for (int i = 0; i < GS_TIMED_CODES && code == GS_OK; i++) {
+        struct extremes warm, cold;
+        int64_t count = gs_timed_code_counts[i], lines = count * INSTRUCTION_BYTES / LINE_BYTES;
+        code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_CHAIN), (int32_t)count, sms, 1, &warm,
+                         &ns, error);
+        if (code == GS_OK)
+            code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_COLD), (int32_t)count, sms, 1,
+                             &cold, &ns, error);
+        if (code != GS_OK)
+            break;
+        int64_t late = gs_divide_up(gs_max(warm.most - count * plain->latency_cycles, 0), lines);
+        if (late <= plain->latency_cycles * (LINE_BYTES / INSTRUCTION_BYTES)) { /* it is in a cache */
+            machine->code_bytes = count * INSTRUCTION_BYTES;
+            machine->fetch_cycles = gs_max(machine->fetch_cycles, late);
+        }
+        machine->cold_fetch_cycles =
+            gs_max(machine->cold_fetch_cycles, gs_divide_up(gs_max(cold.most - warm.least, 0), lines));
+    }
+    machine->cold_fetch_cycles = gs_max(machine->cold_fetch_cycles, machine->fetch_cycles);
+    return code;
+}
+
+static gs_code measure_launches(struct timing *timing, gs_error *error) {
+    enum { MANY = 256, CLOCK_PARTS = 100 };
+    gs_machine *machine = timing->machine;
+    int64_t sms = timing->device->gpu->sms;
+    struct extremes cycles, one, many, ns;
+    gs_code code = time_body(timing, GS_TIMED_CLOCK, 0, sms, 1, &cycles, &ns, error);
+    if (code == GS_OK)
+        machine->clock_mhz = gs_max(cycles.least * CLOCK_PARTS / 1000000, 1);
+    if (code == GS_OK)
+        code = time_body(timing, GS_TIMED_EMPTY, 0, 1, 1, &cycles, &one, error);
+    if (code == GS_OK)
+        code = time_body(timing, GS_TIMED_EMPTY, 0, sms * MANY, 1, &cycles, &many, error);
+    if (code != GS_OK)
+        return code;
+    machine->launch_ns = one.most;
+    machine->block_cycles = gs_divide_up(gs_max(many.most - one.least, 0) * machine->clock_mhz, (int64_t)MANY * 1000);
+    return GS_OK;
+}
+
+static gs_code add_branches(struct timing *timing, gs_error *error) {
+    gs_machine_class *row = class_of(timing->machine, "branch");
+    if (!row)
+        return gs_fail_memory(error);
+    row->latency_cycles = row->loaded_cycles = gs_max(timing->machine->fetch_cycles, 1);
+    return GS_OK;
+}
+
+static gs_code say_found(struct timing *timing, gs_error *error) {
+    const gs_device *device = timing->device;
+    gs_text text = {0};
+    gs_text_add(&text, "gridsmith probe --latency on %s, %s%sdriver %s%s%s; maxima of %d trials, guaranteed by nobody",
+                device->gpu->title ? device->gpu->title : device->gpu->name, device->uuid, device->uuid[0] ? ", " : "",
+                device->driver, timing->options->date ? ", " : "", timing->options->date ? timing->options->date : "",
+                timing->options->trials);
+    timing->machine->found = text.data;
+    return text.failed ? gs_fail_memory(error) : GS_OK;
+}
+
+gs_code gs_measure_machine(gs_device *device, const gs_latency_options *options, gs_machine **machine,
+                           gs_error *error) {
+    struct timing timing = {.device = device, .options = options};
+    timing.machine = calloc(1, sizeof *timing.machine);
+    gs_code code = timing.machine ? say_found(&timing, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = measure_launches(&timing, error);
+    if (code == GS_OK)
+        code = measure_rows(&timing, error);
+    if (code == GS_OK)
+        code = measure_code(&timing, error);
+    if (code == GS_OK)
+        code = add_branches(&timing, error);
+    if (code == GS_OK)
+        *machine = timing.machine;
+    else
+        gs_machine_free(timing.machine);
+    return code;
+}

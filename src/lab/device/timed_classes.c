@@ -1,0 +1,223 @@
+/*
+ * timed_classes.c: timed kernels that measure the classes of instructions of a compiled kernel.
+ *
+ * A row of the table is an instruction, or a few of them, of a class. Its kernels execute it again and again, each time
+ * with the result of the time before:
+ *
+ *   chain    unrolled; the warp reports when it starts and ends
+ *   single   the clock is read before and after each; the warp reports the longest, as if it had started at 0
+ *   cold     a chain whose first round is reported, when none of its instructions is in a cache
+ *   loop     a loop, with one instruction in a round
+ *
+ * Where an instruction has no result, one that waits for it follows. Loads and stores have the worst pattern of
+ * addresses: each lane of a warp at another place of a large memory, or in the same bank of shared memory.
+ */
+#include "timed.h"
+
+#include <stdlib.h>
+
+#define RANDOM_ADDRESS                                                                                                 \
+    "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
+    "((unsigned long long)((c.x >> 4) & a.data_mask) << 5); "
+#define OPERATION(text) "asm volatile(\"" text "\" : \"+r\"(c.x) : \"r\"(a.zero) : \"memory\");"
+#define FRAGMENT        "\"+f\"(c.m[0]), \"+f\"(c.m[1]), \"+f\"(c.m[2]), \"+f\"(c.m[3])"
+
+const gs_timed_row gs_timed_rows[] = {
+    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("{ .reg .u32 t; shl.b32 t, %0, 3; add.u32 %0, t, %1; }")},
+    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("shf.l.wrap.b32 %0, %0, %0, %1;")},
+    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70,
+     OPERATION("{ .reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, 5, %0, p; }")},
+    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("popc.b32 %0, %0;")},
+    {"fma", "fma", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("mad.lo.u32 %0, %0, %0, %1;")},
+    {"fma", "fma", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"fma.rn.f32 %0, %0, %0, %0;\" : \"+f\"(c.f));"},
+    {"half", "half", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("fma.rn.f16x2 %0, %0, %0, %1;")},
+    {"fp64", "fp64", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"fma.rn.f64 %0, %0, %0, %0;\" : \"+d\"(c.d));"},
+    {"special", "special", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"ex2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
+    {"special", "special", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"lg2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
+    {"convert", "special", GS_UNIT_OF_PARTITION, 1, 70,
+     OPERATION("{ .reg .f32 t; cvt.rn.f32.u32 t, %0; mov.b32 %0, t; }")},
+    {"uniform", "uniform", GS_UNIT_OF_PARTITION, 1, 70, "c.u = c.u * a.one + a.zero;"},
+    {"move_uniform", "uniform", GS_UNIT_OF_PARTITION, 1, 80, OPERATION("redux.sync.add.u32 %0, %0, 0xffffffff;")},
+    {"special_register", "special", GS_UNIT_OF_PARTITION, 1, 70,
+     OPERATION("{ .reg .u32 t; mov.u32 t, %%smid; add.u32 %0, %0, t; }")},
+    {"constant", "constant", GS_UNIT_OF_SM, 1, 70, "c.x = table[(c.x + a.one) & 1023u] + c.x + 64u;"},
+    {"shared_load", "shared", GS_UNIT_OF_SM, 32, 70, OPERATION("ld.volatile.shared.u32 %0, [%0];")},
+    {"shared_store", "shared", GS_UNIT_OF_SM, 32, 70,
+     OPERATION("st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];")},
+    {"shared_atomic", "shared", GS_UNIT_OF_SM, 32, 70, OPERATION("atom.shared.add.u32 %0, [%0], %1;")},
+    {"matrix_load", "shared", GS_UNIT_OF_SM, 32, 75,
+     "asm volatile(\"{ .reg .b32 t<3>; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, t0, t1, t2}, [%0]; }\" : "
+     "\"+r\"(c.x) : : \"memory\");"},
+    {"shuffle", "shared", GS_UNIT_OF_SM, 1, 70, OPERATION("shfl.sync.idx.b32 %0, %0, %0, 31, -1;")},
+    {"vote", "alu", GS_UNIT_OF_PARTITION, 1, 70,
+     OPERATION("{ .reg .pred p; setp.ne.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, -1; }")},
+    {"global_load", "memory", GS_UNIT_OF_GPU, 32, 70,
+     RANDOM_ADDRESS
+     "asm volatile(\"ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : \"l\"(at) : \"memory\"); c.x += v;"},
+    {"global_load", "memory", GS_UNIT_OF_GPU, 32, 70,
+     RANDOM_ADDRESS
+     "unsigned w, s, t; asm volatile(\"ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(v), \"=r\"(w), "
+     "\"=r\"(s), \"=r\"(t) : \"l\"(at) : \"memory\"); c.x += v + w + s + t;"},
+    {"global_store", "memory", GS_UNIT_OF_GPU, 32, 70,
+     RANDOM_ADDRESS "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
+                    "\"l\"(at), \"r\"(c.x) : \"memory\"); c.x += v;"},
+    {"global_atomic", "memory", GS_UNIT_OF_GPU, 32, 70,
+     RANDOM_ADDRESS "asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(v) : \"l\"(at), \"r\"(a.one) : "
+                    "\"memory\"); c.x += v;"},
+    {"global_atomic", "memory", GS_UNIT_OF_GPU, 32, 70,
+     "unsigned v; asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(v) : \"l\"(a.data), \"r\"(c.x) : "
+     "\"memory\"); c.x += v;"},
+    {"async_copy", "memory", GS_UNIT_OF_GPU, 32, 80,
+     RANDOM_ADDRESS
+     "asm volatile(\"cp.async.ca.shared.global [%2], [%1], 16; cp.async.wait_all; ld.volatile.shared.u32 "
+     "%0, [%2];\" : \"=r\"(v) : \"l\"(at), \"r\"(c.shared) : \"memory\"); c.x += v;"},
+    {"fence", "memory", GS_UNIT_OF_GPU, 32, 70,
+     RANDOM_ADDRESS "v = c.x; asm volatile(\"st.volatile.global.u32 [%0], %1; membar.gl;\" : : \"l\"(at), \"r\"(v) : "
+                    "\"memory\");"},
+    {"tensor", "tensor", GS_UNIT_OF_PARTITION, 1, 80,
+     "asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, "
+     "{%0, %1, %2, %3};\" : " FRAGMENT " : \"r\"(a.zero));"},
+    {"tensor", "tensor", GS_UNIT_OF_PARTITION, 1, 80,
+     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, "
+     "{%0, %1, %2, %3};\" : " FRAGMENT " : \"r\"(a.zero));"},
+    {"tensor", "tensor", GS_UNIT_OF_PARTITION, 1, 80,
+     "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};\" : \"+d\"(c.d), "
+     "\"+d\"(c.e) : \"d\"(c.z));"},
+    {"barrier", "barrier", GS_UNIT_OF_SM, 1, 70, "asm volatile(\"bar.sync 0;\" : : : \"memory\");"},
+};
+const size_t gs_timed_row_count = GS_COUNT(gs_timed_rows);
+
+/* The lengths of the code in the caches, as chains of the row for `fma`. */
+const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {1024, 2048, 4096, 8192};
+
+static const char source_begin[] =
+    "static const unsigned marker = 0xfffffff1u;\n"
+    "static __constant__ unsigned table[1024];\n"
+    "struct chained { unsigned x, u, shared; float f, m[4]; double d, e, z; };\n"
+    "template <int ROW> static __device__ __forceinline__ void step(chained &c, const timed_arguments &a) {\n";
+
+static const char source_end[] =
+    "}\n"
+    "static __device__ __forceinline__ bool is_marked(const chained &c) {\n"
+    "    return (c.x ^ c.u ^ __float_as_uint(c.f) ^ __float_as_uint(c.m[0]) ^ (unsigned)__double2loint(c.d)) == "
+    "marker;\n"
+    "}\n"
+    "template <int ROW, int KIND, int COUNT>\n"
+    "static __device__ __forceinline__ void measure(chained &c, const timed_arguments &a, unsigned long long "
+    "&started,\n"
+    "                                               unsigned long long &ended) {\n"
+    "    if (KIND == 1) {\n"
+    "        unsigned long long most = 0;\n"
+    "#pragma unroll 1\n"
+    "        for (int i = 0; i < COUNT; i++) {\n"
+    "            unsigned long long began = now();\n"
+    "            step<ROW>(c, a);\n"
+    "            if (is_marked(c)) a.sm[0] = marker;\n"
+    "            unsigned long long took = now() - began;\n"
+    "            if (took > most) most = took;\n"
+    "        }\n"
+    "        started = 0;\n"
+    "        ended = most;\n"
+    "        return;\n"
+    "    }\n"
+    "    started = now();\n"
+    "    if (KIND == 3) {\n"
+    "#pragma unroll 1\n"
+    "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
+    "    } else {\n"
+    "#pragma unroll\n"
+    "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
+    "    }\n"
+    "    if (is_marked(c)) a.sm[0] = marker;\n"
+    "    ended = now();\n"
+    "}\n"
+    "/* The cycles of a hundredth of a second. */\n"
+    "static __device__ void count_cycles(unsigned long long &started, unsigned long long &ended) {\n"
+    "    unsigned long long first, at;\n"
+    "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(first));\n"
+    "    do asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(at)); while (at == first);\n"
+    "    first = at;\n"
+    "    started = now();\n"
+    "    do asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(at)); while (at < first + 10000000);\n"
+    "    ended = now();\n"
+    "}\n"
+    "template <int BODY, int COUNT> static __device__ __forceinline__ void timed(const timed_arguments &a) {\n"
+    "    __shared__ unsigned bank[1024 + 32];\n"
+    "    __shared__ volatile unsigned long long go;\n"
+    "    unsigned sm, warps = (blockDim.x + 31) / 32, base, lane = threadIdx.x % 32;\n"
+    "    unsigned long long started = 0, ended = 0, kept_start = 0, kept_end = 0;\n"
+    "    asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(sm));\n"
+    "    asm volatile(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(base) : "
+    "\"l\"(bank));\n"
+    "    base = (base + 127u) / 128u * 128u;\n"
+    "    if (threadIdx.x < 32) bank[(base - (unsigned)__cvta_generic_to_shared(bank)) / 4 + lane * 32] = base + lane * "
+    "128;\n"
+    "    __syncthreads();\n"
+    "    chained c;\n"
+    "#pragma unroll 1\n"
+    "    for (int round = 0; round < 2; round++) {\n"
+    "        if (threadIdx.x == 0) {\n"
+    "            wait_for_all(a, 2 * round);\n"
+    "            atomicMax(&a.go[round * a.sms + sm], now() + 40000ull);\n"
+    "            wait_for_all(a, 2 * round + 1);\n"
+    "            go = *(volatile unsigned long long *)&a.go[round * a.sms + sm];\n"
+    "        }\n"
+    "        __syncthreads();\n"
+    "        unsigned long long when = go;\n"
+    "        bool is_shared = IS_SHARED(BODY / 4 - 4);\n"
+    "        c = chained{is_shared ? base + lane * 128 : threadIdx.x * 7919u + blockIdx.x * 104729u + (unsigned)when,\n"
+    "                    a.one, base + lane * 16, (float)a.one, {(float)a.zero, 0, 0, 0}, (double)a.one, 0.0, "
+    "(double)a.zero};\n"
+    "        while (now() < when) {}\n"
+    "        if (BODY == 15) count_cycles(started, ended);\n"
+    "        else measure<BODY / 4 - 4, BODY % 4, COUNT>(c, a, started, ended);\n"
+    "        if (round == 0 || BODY % 4 != 2) kept_start = started, kept_end = ended;\n"
+    "        __syncthreads();\n"
+    "    }\n"
+    "    if (lane == 0) {\n"
+    "        a.start[blockIdx.x * warps + threadIdx.x / 32] = kept_start;\n"
+    "        a.end[blockIdx.x * warps + threadIdx.x / 32] = kept_end;\n"
+    "    }\n"
+    "    if (is_marked(c)) a.sm[0] = c.x;\n"
+    "    __threadfence_system();\n"
+    "    __syncthreads();\n"
+    "    if (threadIdx.x == 0) *(volatile unsigned *)&a.sm[blockIdx.x] = sm + 1;\n"
+    "}\n"
+    "template <> __device__ __forceinline__ void timed<14, 0>(const timed_arguments &a) {\n"
+    "    if (threadIdx.x == 0) *(volatile unsigned *)&a.sm[blockIdx.x] = a.zero + 1;\n"
+    "}\n";
+
+void gs_timed_class_source(gs_text *source) {
+    gs_text_add(source, "#define IS_SHARED(row) (");
+    for (size_t i = 0; i < gs_timed_row_count; i++)
+        if (gs_timed_rows[i].unit[0] == 's' && gs_timed_rows[i].transactions > 1)
+            gs_text_add(source, "(row) == %zu || ", i);
+    gs_text_add(source, "false)\n%s", source_begin);
+    for (size_t i = 0; i < gs_timed_row_count; i++)
+        gs_text_add(source, "    if (ROW == %zu) { %s }\n", i, gs_timed_rows[i].code);
+    gs_text_add(source, "%s", source_end);
+}
+
+static gs_code add_kernel(gs_timed *timed, int32_t body, int32_t count, gs_error *error) {
+    bool added = GS_PUSH(&timed->kernels, (timed_kernel){.body = (gs_timed_body)body, .count = count});
+    return added ? GS_OK : gs_fail_memory(error);
+}
+
+gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error) {
+    gs_code code = add_kernel(timed, GS_TIMED_EMPTY, 0, error);
+    if (code == GS_OK)
+        code = add_kernel(timed, GS_TIMED_CLOCK, 0, error);
+    for (size_t i = 0; i < gs_timed_row_count && code == GS_OK; i++) {
+        static const int32_t chains[] = {32, 64};
+        if (gs_timed_rows[i].architecture > architecture)
+            continue;
+        for (size_t j = 0; j < GS_COUNT(chains) && code == GS_OK; j++)
+            code = add_kernel(timed, gs_timed_class_body(i, GS_TIMED_CHAIN), chains[j], error);
+        if (code == GS_OK)
+            code = add_kernel(timed, gs_timed_class_body(i, GS_TIMED_SINGLE), GS_TIMED_SINGLES, error);
+    }
+    for (int i = 0; i < GS_TIMED_CODES && code == GS_OK; i++)
+        for (int kind = GS_TIMED_CHAIN; kind <= GS_TIMED_COLD && code == GS_OK; kind += GS_TIMED_COLD - GS_TIMED_CHAIN)
+            code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, kind), gs_timed_code_counts[i], error);
+    return code == GS_OK ? add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), 64, error) : code;
+}

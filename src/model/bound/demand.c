@@ -1,0 +1,315 @@
+/*
+ * demand.c: what a warp of a compiled kernel asks of the machine: its longest chain of latencies, and its work on each
+ * unit.
+ *
+ * The chain. A warp has eight times: when its next instruction can be issued, when each of its six scoreboards is
+ * clear, and when all that it has issued is done. An instruction is issued at the largest of the times that it waits
+ * for, and sets others to that plus a number of cycles. So each time after it is the largest of the times before it,
+ * each plus a number of cycles or not counted: a table of 8 x 8 numbers. Instructions in a row are the product of their
+ * tables, a loop is a power of one, and for a branch the larger number counts in each place. No time ever decreases, so
+ * a walk that leaves a loop early, or skips a part, is not longer than one that does not.
+ *
+ * Where threads of a warp have parted, both sides of a branch can be interleaved in any way, and share scoreboards.
+ * There each instruction waits for the one before.
+ */
+#include "bound.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEXT, FIRST_SCOREBOARD, ALL = FIRST_SCOREBOARD + GS_SCOREBOARDS, TIMES };
+
+#define NOT_COUNTED ((int64_t)-1)
+
+/* after[i][j]: cycles from time j before to time i after. */
+struct chain {
+    int64_t after[TIMES][TIMES];
+};
+
+/* What a part of the tree asks for. */
+struct sum {
+    struct chain chain;
+    int64_t serial; /* cycles if each instruction waits for the one before */
+    int64_t issue, after_issue, held[GS_MACHINE_UNITS];
+    bool has_instructions;
+};
+
+struct demanding {
+    const gs_machine *machine;
+    const gs_body *body;
+    const gs_machine_class **classes; /* by class number of the body */
+    bool is_loaded;
+    int64_t fetch_cycles;
+    int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
+    uint32_t line;          /* of the last instruction */
+    bool is_barrier;        /* the next instruction is one: what follows waits for its latency */
+    bool is_first;          /* control may come from elsewhere: the line must be fetched again */
+    bool has_overflown;     /* more than 2^60 cycles */
+};
+
+/* ---- chains ---- */
+
+static struct chain chain_of_nothing(void) {
+    struct chain chain;
+    for (int i = 0; i < TIMES; i++)
+        for (int j = 0; j < TIMES; j++)
+            chain.after[i][j] = i == j ? 0 : NOT_COUNTED;
+    return chain;
+}
+
+static int64_t add_cycles(struct demanding *demanding, int64_t a, int64_t b) {
+    if (a == NOT_COUNTED || b == NOT_COUNTED)
+        return NOT_COUNTED;
+    if (!gs_plus(&a, b))
+        demanding->has_overflown = true;
+    return demanding->has_overflown ? 0 : a;
+}
+
+/* First `a`, then `b`. */
+static struct chain chain_join(struct demanding *demanding, const struct chain *a, const struct chain *b) {
+    struct chain both;
+    for (int i = 0; i < TIMES; i++)
+        for (int j = 0; j < TIMES; j++) {
+            int64_t most = NOT_COUNTED;
+            for (int k = 0; k < TIMES; k++)
+                most = gs_max(most, add_cycles(demanding, a->after[k][j], b->after[i][k]));
+            both.after[i][j] = most;
+        }
+    return both;
+}
+
+static struct chain chain_power(struct demanding *demanding, struct chain chain, int64_t times) {
+    struct chain power = chain_of_nothing();
+    for (; times && !demanding->has_overflown; times /= 2) {
+        if (times % 2)
+            power = chain_join(demanding, &power, &chain);
+        if (times > 1)
+            chain = chain_join(demanding, &chain, &chain);
+    }
+    return power;
+}
+
+static void chain_larger(struct chain *chain, const struct chain *other) {
+    for (int i = 0; i < TIMES; i++)
+        for (int j = 0; j < TIMES; j++)
+            chain->after[i][j] = gs_max(chain->after[i][j], other->after[i][j]);
+}
+
+/* Every time after is `cycles` after the last time before. */
+static struct chain chain_of_cycles(int64_t cycles) {
+    struct chain chain;
+    for (int i = 0; i < TIMES; i++)
+        for (int j = 0; j < TIMES; j++)
+            chain.after[i][j] = cycles;
+    return chain;
+}
+
+/* Row `to` becomes the larger of itself and of `from` plus cycles. */
+static void raise_row(struct demanding *demanding, int64_t *to, const int64_t *from, int64_t cycles) {
+    for (int j = 0; j < TIMES; j++)
+        to[j] = gs_max(to[j], add_cycles(demanding, from[j], cycles));
+}
+
+static void chain_instruction(struct demanding *demanding, struct chain *chain, const gs_body_part *part, int64_t fetch,
+                              int64_t latency) {
+    int64_t issued[TIMES], stall = gs_max(gs_max(part->stall, 1), demanding->is_barrier ? latency : 0);
+    for (int j = 0; j < TIMES; j++)
+        issued[j] = NOT_COUNTED;
+    raise_row(demanding, issued, chain->after[NEXT], fetch);
+    for (int i = 0; i < GS_SCOREBOARDS; i++)
+        if (part->waits >> i & 1)
+            raise_row(demanding, issued, chain->after[FIRST_SCOREBOARD + i], fetch);
+    raise_row(demanding, chain->after[NEXT], issued, stall);
+    raise_row(demanding, chain->after[ALL], issued, gs_max(latency, stall));
+    if (part->result < GS_SCOREBOARDS)
+        raise_row(demanding, chain->after[FIRST_SCOREBOARD + part->result], issued, latency);
+    if (part->reads < GS_SCOREBOARDS)
+        raise_row(demanding, chain->after[FIRST_SCOREBOARD + part->reads], issued, latency);
+}
+
+/* ---- sums ---- */
+
+static struct sum sum_of_nothing(void) {
+    return (struct sum){.chain = chain_of_nothing()};
+}
+
+static void add_times(struct demanding *demanding, int64_t *to, int64_t value, int64_t times) {
+    int64_t product;
+    if (!gs_scale(value, times, 1, &product) || !gs_plus(to, product)) {
+        demanding->has_overflown = true;
+        *to = 0;
+    }
+}
+
+/* Adds `times` of `more`, but not its chain. */
+static void add_work(struct demanding *demanding, struct sum *sum, const struct sum *more, int64_t times) {
+    add_times(demanding, &sum->serial, more->serial, times);
+    add_times(demanding, &sum->issue, more->issue, times);
+    add_times(demanding, &sum->after_issue, more->after_issue, times);
+    for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
+        add_times(demanding, &sum->held[i], more->held[i], times);
+    sum->has_instructions = sum->has_instructions || more->has_instructions;
+}
+
+static void take_larger(struct sum *sum, const struct sum *other) {
+    chain_larger(&sum->chain, &other->chain);
+    sum->serial = gs_max(sum->serial, other->serial);
+    sum->issue = gs_max(sum->issue, other->issue);
+    sum->after_issue = gs_max(sum->after_issue, other->after_issue);
+    for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
+        sum->held[i] = gs_max(sum->held[i], other->held[i]);
+    sum->has_instructions = sum->has_instructions || other->has_instructions;
+}
+
+/* ---- the tree ---- */
+
+/* The cycles that a warp waits for an instruction to be fetched. */
+static int64_t fetch_of(struct demanding *demanding, const gs_body_part *part) {
+    uint32_t line = (uint32_t)(part->offset / demanding->machine->line_bytes);
+    bool is_same = !demanding->is_first && line == demanding->line;
+    demanding->line = line;
+    demanding->is_first = false;
+    return is_same ? 0 : demanding->fetch_cycles;
+}
+
+/* How long an instruction holds units of its partition after the cycle in which it is issued, in thousandths. */
+static int64_t after_issue(const gs_machine *machine, const gs_machine_class *row, int64_t transactions) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < machine->units.count; i++)
+        if (machine->units.data[i].scope == GS_UNIT_OF_PARTITION)
+            sum += gs_max(row->held_millicycles[i] * transactions - 1000, 0);
+    return sum;
+}
+
+static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
+    const gs_machine *machine = demanding->machine;
+    const gs_machine_class *row = demanding->classes[part->class_number];
+    int64_t latency = demanding->is_loaded ? row->loaded_cycles : row->latency_cycles;
+    int64_t transactions = part->transactions ? gs_min(part->transactions, row->transactions) : row->transactions;
+    int64_t fetch = fetch_of(demanding, part);
+    chain_instruction(demanding, &sum->chain, part, fetch, latency);
+    add_times(demanding, &sum->serial, fetch + gs_max(gs_max(part->stall, 1), latency), 1);
+    for (size_t i = 0; i < machine->units.count; i++) {
+        gs_unit_scope scope = machine->units.data[i].scope;
+        int64_t held = row->held_millicycles[i];
+        if (scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && !demanding->is_loaded))
+            add_times(demanding, &sum->held[i], held, transactions);
+    }
+    int64_t after = after_issue(machine, row, transactions);
+    add_times(demanding, &sum->issue, 1000 + after, 1);
+    add_times(demanding, &sum->after_issue, after, 1);
+    demanding->is_barrier = false;
+    sum->has_instructions = true;
+}
+
+/* The instruction of the barrier is another part. */
+static void sum_barrier(struct demanding *demanding, struct sum *sum) {
+    raise_row(demanding, sum->chain.after[NEXT], sum->chain.after[NEXT], demanding->barrier_cycles);
+    add_times(demanding, &sum->serial, demanding->barrier_cycles, 1);
+    demanding->is_barrier = true;
+}
+
+static struct sum sum_parts(struct demanding *demanding, size_t from, size_t end);
+
+/* One side, or both sides in any order and interleaved in any way. */
+static struct sum sum_branch(struct demanding *demanding, size_t branch) {
+    const gs_body_part *parts = demanding->body->parts.data;
+    struct sum whole = sum_of_nothing();
+    int sides = 0;
+    for (size_t i = branch + 1; i < parts[branch].end; i = parts[i].end) {
+        demanding->is_first = true;
+        struct sum side = sum_parts(demanding, i + 1, parts[i].end);
+        sides += side.has_instructions;
+        if (parts[branch].is_uniform)
+            take_larger(&whole, &side);
+        else
+            add_work(demanding, &whole, &side, 1);
+        if (!parts[branch].is_uniform && side.has_instructions)
+            whole.chain = side.chain;
+    }
+    if (!parts[branch].is_uniform && sides > 1)
+        whole.chain = chain_of_cycles(whole.serial);
+    return whole;
+}
+
+static struct sum sum_loop(struct demanding *demanding, size_t loop) {
+    const gs_body_part *part = &demanding->body->parts.data[loop];
+    struct sum whole = sum_of_nothing();
+    demanding->is_first = true;
+    struct sum round = sum_parts(demanding, loop + 1, part->end);
+    add_work(demanding, &whole, &round, part->times);
+    whole.chain = part->source == GS_ROUNDS_OF_GROUPS ? chain_of_cycles(whole.serial)
+                                                      : chain_power(demanding, round.chain, part->times);
+    return whole;
+}
+
+static struct sum sum_parts(struct demanding *demanding, size_t from, size_t end) {
+    const gs_body_part *parts = demanding->body->parts.data;
+    struct sum sum = sum_of_nothing();
+    for (size_t i = from; i < end; i = parts[i].end) {
+        if (parts[i].kind == GS_PART_INSTRUCTION)
+            sum_instruction(demanding, &parts[i], &sum);
+        if (parts[i].kind == GS_PART_BARRIER)
+            sum_barrier(demanding, &sum);
+        if (parts[i].kind != GS_PART_BRANCH && parts[i].kind != GS_PART_LOOP)
+            continue;
+        struct sum part = parts[i].kind == GS_PART_BRANCH ? sum_branch(demanding, i) : sum_loop(demanding, i);
+        demanding->is_first = true;
+        sum.chain = chain_join(demanding, &sum.chain, &part.chain);
+        add_work(demanding, &sum, &part, 1);
+    }
+    return sum;
+}
+
+/* ---- a warp ---- */
+
+static gs_code find_classes(struct demanding *demanding, gs_error *error) {
+    const gs_body *body = demanding->body;
+    demanding->classes = calloc(body->classes.count + 1, sizeof *demanding->classes);
+    if (!demanding->classes)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < body->classes.count; i++)
+        if (!(demanding->classes[i] = gs_machine_find(demanding->machine, body->classes.data[i])))
+            return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the latencies have no class \"%.60s\"",
+                           body->classes.data[i]);
+    for (size_t i = 0; i < body->classes.count; i++) {
+        const gs_machine_class *row = demanding->classes[i];
+        int64_t held = after_issue(demanding->machine, row, row->transactions);
+        demanding->barrier_cycles = gs_max(demanding->barrier_cycles, gs_divide_up(held, 1000));
+    }
+    return GS_OK;
+}
+
+/* Lines from the first instruction to the last. */
+static int64_t count_lines(const gs_body *body, int64_t line_bytes) {
+    int64_t least = INT64_MAX, most = 0;
+    for (size_t i = 0; i < body->parts.count; i++)
+        if (body->parts.data[i].kind == GS_PART_INSTRUCTION) {
+            least = gs_min(least, body->parts.data[i].offset / line_bytes);
+            most = gs_max(most, body->parts.data[i].offset / line_bytes);
+        }
+    return least > most ? 0 : most - least + 1;
+}
+
+gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loaded, gs_demand *demand,
+                     gs_error *error) {
+    struct demanding demanding = {.machine = machine, .body = body, .is_loaded = is_loaded, .is_first = true};
+    *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
+    bool is_kept = demand->lines * machine->line_bytes <= machine->code_bytes;
+    demanding.fetch_cycles = is_kept ? machine->fetch_cycles : machine->cold_fetch_cycles;
+    gs_code code = find_classes(&demanding, error);
+    if (code == GS_OK) {
+        struct sum sum = sum_parts(&demanding, 0, body->parts.count);
+        for (int i = 0; i < TIMES; i++)
+            for (int j = 0; j < TIMES; j++)
+                demand->path_cycles = gs_max(demand->path_cycles, sum.chain.after[i][j]);
+        demand->issue_millicycles = sum.issue;
+        demand->after_issue_millicycles = sum.after_issue;
+        memcpy(demand->held_millicycles, sum.held, sizeof demand->held_millicycles);
+        for (size_t i = 0; i < body->parts.count; i++)
+            demand->has_barrier = demand->has_barrier || body->parts.data[i].kind == GS_PART_BARRIER;
+        code = demanding.has_overflown ? gs_fail_large(error) : GS_OK;
+    }
+    free(demanding.classes);
+    return code;
+}
