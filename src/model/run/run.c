@@ -399,7 +399,7 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     }
     for (size_t i = 0; i < from->edges.count; i++)
         to->edges.data[to->edges.count++] = from->edges.data[i];
-    gs_code code = copy_ranges(to, from, error);
+    code = copy_ranges(to, from, error);
     return code == GS_OK ? copy_copies(to, from, error) : code;
 }
 
