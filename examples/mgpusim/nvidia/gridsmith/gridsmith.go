@@ -38,6 +38,7 @@ type Kernel struct {
 type Dispatcher struct {
 	gpu        *C.gs_gpu
 	dispatcher *C.gs_dispatcher
+	isCopy     bool // the GPU belongs to another
 }
 
 func asError(e *C.gs_error) error {
@@ -68,13 +69,15 @@ func New(name string, limits Limits) (*Dispatcher, error) {
 		C.gs_gpu_free(gpu)
 		return nil, asError(&e)
 	}
-	return &Dispatcher{gpu, dispatcher}, nil
+	return &Dispatcher{gpu, dispatcher, false}, nil
 }
 
 // Close frees the dispatcher.
 func (d *Dispatcher) Close() {
 	C.gs_dispatcher_free(d.dispatcher)
-	C.gs_gpu_free(d.gpu)
+	if !d.isCopy {
+		C.gs_gpu_free(d.gpu)
+	}
 	d.dispatcher, d.gpu = nil, nil
 }
 
@@ -142,7 +145,7 @@ func (d *Dispatcher) Copy() (*Dispatcher, error) {
 		C.gs_dispatcher_free(copied)
 		return nil, asError(&e)
 	}
-	return &Dispatcher{nil, copied}, nil
+	return &Dispatcher{d.gpu, copied, true}, nil
 }
 
 // Equal is whether a dispatcher and a copy of it are in the same state.

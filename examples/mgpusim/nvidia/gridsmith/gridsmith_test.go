@@ -31,7 +31,7 @@ func TestBlocksWaitAndStart(t *testing.T) {
 		t.Error(why)
 	}
 	copied, err := d.Copy()
-	if err != nil || !d.Equal(copied) {
+	if err != nil || !d.Equal(copied) || copied.SMs() != d.SMs() {
 		t.Fatal("a copy differs", err)
 	}
 	d.Release(handles[5])
