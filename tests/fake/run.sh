@@ -56,7 +56,7 @@ on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
 # ---- a campaign on all GPUs of a machine: one shard at a time on each ----
 on small,three-gpus 0 "$work/gpus" campaign submit --local --shards 7 --dir "$work/gpus" -- fuzz --device cuda --count 21
-on none 0 "21 runs of 7 shards" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
+on none 0 "21 runs of 7 shards in $work/gpus.jsonl" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
 for gpu in 00 01 02; do
     head -n 1 "$work/gpus.jsonl" | grep -q "GPU-$gpu$gpu$gpu$gpu-" || { failed=1 && echo "FAILED: GPU $gpu had no shard"; }
 done

@@ -353,6 +353,14 @@ class Package(unittest.TestCase):
                                   env=environment, cwd=folder, capture_output=True, text=True)
             self.assertIn("busy 7.0%", said.stdout, said.stderr)
             self.assertTrue(os.path.exists(os.path.join(package, "libgridsmith-trace.so")))
+            # The command, as pip makes it of the entry point; and the man pages, which pip puts beside the interpreter.
+            said = subprocess.run([sys.executable, "-c", "import gridsmith; gridsmith.main()", "gpus", "h200"], env=environment,
+                                  cwd=folder, capture_output=True, text=True)
+            self.assertIn("NVIDIA H200", said.stdout, said.stderr)
+            info = os.path.join(folder, "site", f"gridsmith-{backend.VERSION}")
+            with open(f"{info}.dist-info/entry_points.txt") as file:
+                self.assertIn("gridsmith = gridsmith:main", file.read())
+            self.assertTrue(os.path.exists(f"{info}.data/data/share/man/man1/gridsmith.1"))
 
 
 if __name__ == "__main__":
