@@ -22,7 +22,7 @@ enum { ASSUMED_THREADS = 256 };
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "gpu", gpu.name, "NAME|FILE",
-            "the GPU: a name from 'gridsmith gpus', or a description (default: that of the recording)"),
+            "the GPU: a name from 'gridsmith gpus', a description, or cuda[:N] (default: that of the recording)"),
     GS_TEXT(struct options, "kernel", kernel, "PATTERN[,PATTERN]...", "of a file: only these kernels"),
     GS_INT(struct options, "threads", threads, "N", 1, 65536,
            "threads of a block (default for the kernels of a file: as many as they declare, or 256)"),
