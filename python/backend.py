@@ -62,7 +62,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, content in files.items():
             entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if content.startswith(b"\x7fELF") else 0o644) << 16
+            # pip makes executable what is marked so and as a regular file.
+            entry.external_attr = (0o100755 if content.startswith(b"\x7fELF") else 0o100644) << 16
             wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return name
 

@@ -337,6 +337,8 @@ class Package(unittest.TestCase):
             name = backend.build_wheel(folder)
             with zipfile.ZipFile(os.path.join(folder, name)) as wheel:
                 wheel.extractall(os.path.join(folder, "site"))
+                # pip looks at both: a regular file, and executable.
+                self.assertEqual(wheel.getinfo("gridsmith/gridsmith").external_attr >> 16, 0o100755)
             environment = {key: value for key, value in os.environ.items() if key != "GRIDSMITH_LIBRARY"}
             environment["PYTHONPATH"] = os.path.join(folder, "site")
             said = subprocess.run([sys.executable, "-c", "import gridsmith; print(gridsmith.Gpu('h200').sms, "
