@@ -1,4 +1,5 @@
-"""Builds the Python package of Gridsmith: a wheel with the module, the shared library and the program (PEP 517), and a source archive.
+"""Builds the Python package of Gridsmith: a wheel with the module, the shared library, the program and its man pages (PEP 517),
+and a source archive.
 
 It needs CMake and a C compiler, and nothing from a package index. `pip install .` calls it.
 """
@@ -24,8 +25,8 @@ Requires-Python: >=3.9
 """
 
 
-# The files of a build that the package has: the library; the program, for `explain` and `import_trace`; and its recorders.
-BUILT = ("libgridsmith.so.0", "gridsmith", "libgridsmith-trace.so", "front/libcuda.so.1")
+# The files of a build that the package has: the library; the program; and its libraries, for `trace`, `run` and `watch`.
+BUILT = ("libgridsmith.so.0", "gridsmith", "libgridsmith-trace.so", "front/libcuda.so.1", "gate/libcuda.so.1", "watch/libcuda.so.1")
 
 
 def build_files(folder):
@@ -51,6 +52,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             "gridsmith/py.typed": b"",
             **{f"gridsmith/{name}": (build / name).read_bytes() for name in BUILT},
             f"{info}/METADATA": METADATA.encode(),
+            f"{info}/entry_points.txt": b"[console_scripts]\ngridsmith = gridsmith:main\n",
+            **{f"gridsmith-{VERSION}.data/data/share/man/man1/{page.name}": page.read_bytes()
+               for page in sorted((ROOT / "man").glob("*.1"))},
             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: gridsmith\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
         }
     record = "".join(f"{path},{digest(content)},{len(content)}\n" for path, content in files.items())
@@ -58,7 +62,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, content in files.items():
             entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if content.startswith(b"\x7fELF") else 0o644) << 16
+            # pip makes executable what is marked so and as a regular file.
+            entry.external_attr = (0o100755 if content.startswith(b"\x7fELF") else 0o100644) << 16
             wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return name
 

@@ -26,6 +26,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
@@ -412,6 +413,14 @@ def _ask_program(program: str, *words: str) -> str:
     if done.returncode:
         raise Error(done.stderr.strip().replace("gridsmith: ", "", 1), done.returncode)
     return done.stdout
+
+
+def main() -> None:
+    """The command ``gridsmith`` of the package: the program beside the shared library takes the place of this process."""
+    found = _built_program()
+    if not found:
+        sys.exit("gridsmith: the package has no program")
+    os.execv(found, [found, *sys.argv[1:]])
 
 
 def _built_program() -> Optional[str]:

@@ -17,6 +17,28 @@ cd "$(dirname "$0")/.."
 out=${1:-out/release}
 [ $# -gt 0 ] && shift
 parts=${*:-source portable debian}
+
+# check_tools: all that the parts need, before the first of them is built.
+check_tools() {
+    tools="git tar gzip sha256sum"
+    for part in $parts; do
+        case $part in
+        source) ;;
+        portable) tools="$tools cmake ninja cc pkg-config objdump strip" ;;
+        debian) tools="$tools cmake ninja cc pkg-config dpkg-buildpackage dh dh_python3 lintian" ;;
+        *) echo "usage: sh scripts/release.sh [DIR [source] [portable] [debian]]" >&2 && exit 2 ;;
+        esac
+    done
+    missing=
+    for tool in $tools; do
+        command -v "$tool" >/dev/null || missing="$missing $tool"
+    done
+    case " $missing" in *" dpkg-buildpackage"*) missing="$missing (package dpkg-dev)" ;; esac
+    case " $missing" in *" dh"*) missing="$missing (packages debhelper, dh-python)" ;; esac
+    [ -z "$missing" ] || { echo "release: not found:$missing; nothing was built" >&2 && exit 4; }
+}
+check_tools
+
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 version=$(sed -n 's/^project(gridsmith VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
@@ -33,6 +55,7 @@ trap 'rm -rf "$work"' EXIT
 say() {
     echo "release: $*"
 }
+
 
 # pack FOLDER FILE: a folder of $work as an archive that depends only on its files.
 pack() {
@@ -119,7 +142,6 @@ for part in $parts; do
     source) cp "$work/$name.tar.gz" "$out/" ;;
     portable) make_portable ;;
     debian) make_debian ;;
-    *) echo "usage: sh scripts/release.sh [DIR [source] [portable] [debian]]" >&2 && exit 2 ;;
     esac
 done
 (cd "$out" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | sort | xargs sha256sum >SHA256SUMS)

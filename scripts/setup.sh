@@ -3,7 +3,7 @@
 # A tool or a library is detected by using it, so it may come from anywhere. Missing ones are installed with apt-get,
 # by the names that Debian and Ubuntu have for it.
 #
-#   sh scripts/setup.sh build|test
+#   sh scripts/setup.sh build|test      GRIDSMITH_SETUP=ask: only names what is missing
 set -eu
 missing=
 scratch=$(mktemp)
@@ -69,7 +69,49 @@ as_root() {
     fi
 }
 
+# The names that other systems have for a package. A minus: it is there, or there is none.
+#    Debian, Ubuntu   Fedora              Arch      macOS (Homebrew)
+other_names() {
+    cat <<'END'
+    gcc              gcc                 gcc       -
+    libc6-dev        glibc-devel         glibc     -
+    cmake            cmake               cmake     cmake
+    ninja-build      ninja-build         ninja     ninja
+    pkg-config       pkgconf-pkg-config  pkgconf   pkgconf
+    libjansson-dev   jansson-devel       jansson   jansson
+    libsqlite3-dev   sqlite-devel        sqlite    sqlite
+    libuv1-dev       libuv-devel         libuv     libuv
+    zlib1g-dev       zlib-devel          zlib      zlib
+    libzstd-dev      libzstd-devel       zstd      zstd
+    g++              gcc-c++             gcc       -
+    clang            clang               clang     llvm
+    libcmocka-dev    libcmocka-devel     cmocka    cmocka
+END
+}
+
+# names_on COLUMN PACKAGES...: a line of packages.
+names_on() {
+    column=$1
+    shift
+    for package; do
+        other_names | awk -v name="$package" -v column="$column" '$1 == name && $column != "-" { print $column }'
+    done | sort -u | tr '\n' ' '
+}
+
+# ask_for PACKAGES...: says what to install, and ends.
+ask_for() {
+    {
+        echo "setup: these packages are missing: $*"
+        echo "  Debian, Ubuntu:  apt-get install $*"
+        echo "  Fedora:          dnf install $(names_on 2 "$@")"
+        echo "  Arch:            pacman -S $(names_on 3 "$@")"
+        echo "  macOS:           brew install $(names_on 4 "$@")(never tried; the program needs Linux, the library does not)"
+    } >&2
+    exit 4
+}
+
 can_install() {
+    [ "${GRIDSMITH_SETUP:-}" != ask ] || return 1
     command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
 }
 
@@ -83,7 +125,7 @@ apt_install() {
 # must_install PACKAGES...
 must_install() {
     [ $# != 0 ] || return 0
-    can_install || { echo "setup: please install these packages, or what your system has for them: $*" >&2 && exit 4; }
+    can_install || ask_for "$@"
     apt_install "$@" || exit 4
 }
 

@@ -45,7 +45,7 @@ show() {
     echo "\$ $*" | sed 's|build/release/||'
     "$@" || [ $? = 1 ]
 }
-show build/release/gridsmith gpus
+show build/release/gridsmith gpus h200
 show build/release/gridsmith predict --explain scenarios/case-2.1.json
 show build/release/gridsmith check scenarios/persistent-too-late.json
 show build/release/gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768

@@ -73,8 +73,9 @@ typedef struct gs_words {
 
 /* --gpu, --like, --sms, --policy and --set, which fill a gs_gpu_choice. */
 #define GS_GPU_OPTIONS(owner, field)                                                                                   \
-    GS_TEXT(owner, "gpu", field.name, "NAME|FILE",                                                                     \
-            "the GPU: a name from 'gridsmith gpus' or of the driver, or a description"),                               \
+    GS_TEXT(                                                                                                           \
+        owner, "gpu", field.name, "NAME|FILE",                                                                         \
+        "the GPU: a name from 'gridsmith gpus' or of the driver, a description, or cuda[:N] for one of this machine"), \
         GS_TEXT(owner, "like", field.like, "NAME|FILE", "a GPU without a description, assumed to be like this one"),   \
         GS_INT(owner, "sms", field.sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),              \
         GS_TEXT(owner, "policy", field.policy, "NAME",                                                                 \

@@ -3,7 +3,6 @@
  * of this machine is described by a built-in description, or by what the driver says of it.
  */
 #include "cmd.h"
-#include "lab/device/device.h"
 
 struct options {
     bool json, svg;
@@ -99,23 +98,9 @@ static gs_code put_json(gs_text *text, const gs_gpu *gpu, gs_error *error) {
 
 typedef gs_code put_gpu(gs_text *text, const gs_gpu *gpu, gs_error *error);
 
-/* cuda or cuda:N: the GPU of this machine. */
-static bool is_device(const char *name) {
-    return strncmp(name, "cuda", 4) == 0 && (!name[4] || name[4] == ':');
-}
-
-static gs_code show_device(gs_text *text, const char *name, put_gpu *put, gs_error *error) {
-    gs_device *device = gs_device_open(name, error);
-    gs_code code = device ? put(text, device->gpu, error) : error->code;
-    gs_device_close(device);
-    return code;
-}
-
 /* The GPU of this name; NULL: that of --like. */
 static gs_code show_gpu(gs_text *text, const struct options *options, const char *name, put_gpu *put, gs_error *error) {
     gs_gpu_choice choice = {.name = name};
-    if (name && is_device(name))
-        return show_device(text, name, put, error);
     gs_gpu *gpu = gs_choose_gpu(name ? &choice : &options->gpu, NULL, error);
     gs_code code = gpu ? put(text, gpu, error) : error->code;
     gs_gpu_free(gpu);

@@ -23,8 +23,8 @@ int gs_merge_paths(const gs_command *command, const char *const *paths, size_t c
         fputs(merged.complaints.data, stdout);
         status = 1;
     } else {
-        fprintf(stderr, "gridsmith %s: %lld run%s of %lld shard%s\n", command->name, (long long)merged.runs,
-                merged.runs == 1 ? "" : "s", (long long)merged.shards, merged.shards == 1 ? "" : "s");
+        fprintf(stderr, "gridsmith %s: %lld run%s of %lld shard%s in %s\n", command->name, (long long)merged.runs,
+                merged.runs == 1 ? "" : "s", (long long)merged.shards, merged.shards == 1 ? "" : "s", output);
     }
     gs_text_free(&merged.complaints);
     return status;

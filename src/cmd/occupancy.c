@@ -22,7 +22,7 @@ enum { ASSUMED_THREADS = 256 };
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "gpu", gpu.name, "NAME|FILE",
-            "the GPU: a name from 'gridsmith gpus', or a description (default: that of the recording)"),
+            "the GPU: a name from 'gridsmith gpus', a description, or cuda[:N] (default: that of the recording)"),
     GS_TEXT(struct options, "kernel", kernel, "PATTERN[,PATTERN]...", "of a file: only these kernels"),
     GS_INT(struct options, "threads", threads, "N", 1, 65536,
            "threads of a block (default for the kernels of a file: as many as they declare, or 256)"),
@@ -39,7 +39,8 @@ static const gs_option option_table[] = {
            "also print how many clusters of N blocks fit on an empty GPU"),
     GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
     GS_FLAG(struct options, "svg", svg, "draw blocks per SM over threads, registers and shared memory"),
-    GS_FLAG(struct options, "html", html, "the same as a page in which the three can be changed"),
+    GS_FLAG(struct options, "html", html,
+            "a calculator for a browser: change the three, the GPU, the carve-out and the cluster"),
     GS_OUTPUT(struct options, output, "write the picture or the page to FILE instead of standard output"),
 };
 
@@ -140,7 +141,7 @@ static gs_code draw_occupancy(const struct options *options, const gs_gpu *gpu, 
     if (options->svg)
         gs_put_occupancy_svg(&text, gpu, shape);
     else
-        code = gs_put_occupancy_html(&text, gpu, shape, error);
+        code = gs_put_occupancy_html(&text, gpu, shape, (int32_t)options->cluster, error);
     return gs_output_end(&output, gs_print_text(&text, code, error), error);
 }
 

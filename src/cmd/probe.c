@@ -17,7 +17,7 @@ enum { MOST_RUNS = 20000, MOST_SECONDS = 86400 };
 struct options {
     const char *device, *name, *out, *pack;
     int64_t runs, held_out, seconds, seed;
-    bool has_uuid, latency;
+    bool has_uuid, latency, dry_run;
 };
 
 static const gs_option option_table[] = {
@@ -26,7 +26,9 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "latency", latency,
             "measure how long instructions take, alone and under load, for 'gridsmith bound --latencies'"),
     GS_TEXT(struct options, "pack", pack, "FILE",
-            "write all measurements to FILE, for 'gridsmith adopt'; the same command resumes after a stop"),
+            "write all measurements to FILE, for 'gridsmith adopt'; the same command resumes after a stop (default "
+            "without --device: gpu.gspack)"),
+    GS_FLAG(struct options, "dry-run", dry_run, "say what would be done for a pack, and end"),
     GS_FLAG(struct options, "uuid", has_uuid, "put the UUID of the GPU into the pack"),
     GS_INT(struct options, "held-out", held_out, "N", 0, MOST_RUNS,
            "number of further runs in a pack, which test the description (default 520)"),
@@ -184,6 +186,27 @@ static void say_contents(const struct options *options, const gs_device *device,
         options->has_uuid ? "" : "UUID, and no ", options->pack);
 }
 
+static void say_intention(const struct options *options, const gs_device *device) {
+    const gs_gpu *gpu = device->gpu;
+    gs_text text = gs_text_for_people(stderr);
+    gs_text_add(&text, "%s, %d SMs%s\n", gpu->title ? gpu->title : gpu->name, gpu->sms,
+                gpu->assumed ? "; this GPU was never measured" : "");
+    gs_text_add(&text, "What will be done:\n");
+    gs_text_add(
+        &text,
+        "  - small kernels run on this GPU, and note on which SM each of their blocks is, and when: for at most about "
+        "%lld minutes, in about %lld runs\n",
+        (long long)gs_divide_up(options->seconds + 60, 60), (long long)(options->runs + options->held_out));
+    gs_text_add(&text,
+                "  - the measurements go to %s, and until it is complete to %s.part: after Ctrl-C, the same command "
+                "continues\n",
+                options->pack, options->pack);
+    gs_text_add(&text, "  - nothing else is written, nothing is sent, no settings of the GPU change, and root is not "
+                       "needed\nOther programs on this GPU disturb the measurement: stop them first.\n\n");
+    gs_error error;
+    gs_print_text(&text, GS_OK, &error);
+}
+
 static gs_code make_pack(const struct options *options, gs_device *device, gs_packed *packed, gs_error *error) {
     gs_progress progress;
     char date[16];
@@ -198,7 +221,6 @@ static gs_code make_pack(const struct options *options, gs_device *device, gs_pa
                                .seconds = options->seconds,
                                .progress = gs_show_step,
                                .user = &progress};
-    fprintf(stderr, "%s.part keeps the measurements: after Ctrl-C, the same command continues\n", options->pack);
     gs_progress_start(&progress, "measuring");
     gs_code code = gs_pack_make(device, &request, packed, error);
     gs_progress_end(&progress);
@@ -210,6 +232,12 @@ static int pack_device(const struct options *options) {
     gs_error error = {.code = GS_OK};
     gs_code code = gs_pack_check_absent(options->pack, &error);
     gs_device *device = code == GS_OK ? gs_device_open(options->device ? options->device : "cuda", &error) : NULL;
+    if (device)
+        say_intention(options, device);
+    if (device && options->dry_run) {
+        gs_device_close(device);
+        return 0;
+    }
     code = device ? make_pack(options, device, &packed, &error) : error.code;
     if (code == GS_OK)
         code = print_report(&packed.survey, &error);
@@ -225,8 +253,6 @@ static int pack_device(const struct options *options) {
 /* ---- the command line ---- */
 
 static int check_usage(const gs_command *command, const struct options *options) {
-    if (!options->device && !options->pack)
-        return gs_usage(command, "--device DEVICE is needed");
     if (options->name && !gs_is_gpu_name(options->name))
         return gs_usage(command, "--name takes letters, digits, '-' and '_', not \"%.60s\"", options->name);
     if (options->device && strncmp(options->device, "replay", 6) == 0)
@@ -241,15 +267,21 @@ static int check_usage(const gs_command *command, const struct options *options)
                         options->pack ? "pack" : "name");
     if (!options->pack && options->has_uuid)
         return gs_usage(command, "--uuid needs --pack; a description always has the UUID");
+    if (!options->pack && options->dry_run)
+        return gs_usage(command, "--dry-run needs --pack");
     return 0;
 }
 
 static int run_probe(const gs_command *command, void *given, const gs_words *words) {
+    struct options *options = given;
     (void)words;
-    int status = check_usage(command, given);
+    if (!options->device && !options->pack)
+        options->pack = options->out || options->latency ? NULL : "gpu.gspack";
+    if (!options->device && !options->pack)
+        return gs_usage(command, "--device DEVICE is needed for a description");
+    int status = check_usage(command, options);
     if (status)
         return status;
-    const struct options *options = given;
     return options->latency ? time_device(options) : options->pack ? pack_device(options) : probe_device(options);
 }
 
@@ -258,15 +290,18 @@ const gs_command gs_command_probe = {
     .summary = "Measure a GPU and write its description: tie order, GPCs, mechanisms.",
     .no_shard = "a description belongs to one GPU, and each step depends on the results of earlier steps: there are no "
                 "shards",
-    .usage = "--device DEVICE [options]\n       gridsmith probe --latency --device DEVICE [-o FILE]\n"
-             "       gridsmith probe --pack FILE [options]",
-    .details = "The description is valid for this one GPU: others of its model may lack other SMs.\n"
-               "Exit code 0: the description agrees with every recorded run; 1: not with all, but it is written; 3: no "
-               "GPU.\n\n"
-               "  gridsmith probe --device cuda -o mine.json\n"
-               "  gridsmith fuzz --device cuda --gpu ./mine.json\n"
-               "  gridsmith probe --pack gpu.gspack\n"
-               "  gridsmith probe --latency --device cuda -o latencies.json\n",
+    .usage = "[--pack FILE] [options] | [--latency] --device DEVICE [options]",
+    .details =
+        "Without options, the GPU of this machine is measured, for at most ten minutes, into gpu.gspack, which others\n"
+        "can make a description of (CONTRIBUTING.md). It says first what it will do.\n\n"
+        "The description is valid for this one GPU: others of its model may lack other SMs.\n"
+        "Exit code 0: the description agrees with every recorded run; 1: not with all, but it is written; 3: no "
+        "GPU.\n\n"
+        "  gridsmith probe\n"
+        "  gridsmith probe --device cuda -o mine.json\n"
+        "  gridsmith fuzz --device cuda --gpu ./mine.json\n"
+        "  gridsmith probe --pack gpu.gspack --dry-run\n"
+        "  gridsmith probe --latency --device cuda -o latencies.json\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.runs = 400, .held_out = 520, .seconds = 540, .seed = 1},
     .run = run_probe,

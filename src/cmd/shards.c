@@ -24,6 +24,10 @@ int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, gs_
         return gs_usage(command, "--shard needs the folder for its file: --%s DIR", name_of_out(command));
     if (choice->out && strcmp(choice->out, "-") == 0)
         return gs_usage(command, "--%s takes the name of a file: standard output has the report", name_of_out(command));
+    size_t length = choice->out ? strlen(choice->out) : 0;
+    if (length > 3 && strcmp(choice->out + length - 3, ".gz") == 0)
+        return gs_usage(command, "runs are appended to %.200s as they are played, uncompressed: leave out .gz",
+                        choice->out);
     if (choice->shard && !gs_shard_parse(choice->shard, shard))
         return gs_usage(command, "--shard takes I/N, such as 3/64, not \"%.40s\"", choice->shard);
     return 0;

@@ -4,6 +4,7 @@
  */
 #include "cmd.h"
 #include "kernels/cpu/cpu.h"
+#include "lab/device/device.h"
 #include "model/timeline/timeline.h"
 
 #include <stdlib.h>
@@ -134,11 +135,25 @@ static gs_gpu *resize_gpu(gs_gpu *gpu, int64_t sms, gs_error *error) {
     return part;
 }
 
+/* cuda or cuda:N: the GPU of this machine, by its built-in description, or by what the driver says. */
+static bool is_device(const char *name) {
+    return strncmp(name, "cuda", 4) == 0 && (!name[4] || name[4] == ':');
+}
+
+static gs_gpu *open_device_gpu(const char *name, gs_error *error) {
+    gs_device *device = gs_device_open(name, error);
+    gs_gpu *gpu = device ? gs_gpu_copy(device->gpu, error) : NULL;
+    gs_device_close(device);
+    return gpu;
+}
+
 static gs_gpu *open_choice(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
     if (choice->like && choice->name) {
         gs_fail(error, GS_E_USAGE, "--gpu and --like exclude each other");
         return NULL;
     }
+    if (choice->name && is_device(choice->name))
+        return open_device_gpu(choice->name, error);
     if (choice->like || choice->name || !run)
         return gs_gpu_open(choice->like ? choice->like : choice->name, error);
     return open_gpu_of(run, error);

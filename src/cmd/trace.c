@@ -101,6 +101,9 @@ static int run_trace(const gs_command *command, void *given, const gs_words *wor
     gs_error error = {.code = GS_OK};
     if (options->limit && !(gs_parse_bytes(options->limit, &request.limit_bytes) && request.limit_bytes > 0))
         return gs_usage(command, "--limit takes a size such as 500M or 2G, not \"%.40s\"", options->limit);
+    size_t length = strlen(options->output);
+    if (length > 3 && strcmp(options->output + length - 3, ".gz") == 0)
+        return gs_usage(command, "recordings are written while the program runs, uncompressed: leave out .gz");
     if (strcmp(options->keep, "oldest") != 0 && strcmp(options->keep, "newest") != 0)
         return gs_usage(command, "--keep takes oldest or newest, not \"%.40s\"", options->keep);
     if (!read_through(options->through, &request.through))

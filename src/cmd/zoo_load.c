@@ -143,9 +143,10 @@ static void print_ready(struct application *app) {
     if (app->group->options->json)
         put_ready(&app->group->text, app);
     else
-        printf("%s, %s: %zu launches %u times over; set up in %.0f ms, of that %.0f compiling\n", app->kernel->name,
-               app->size->name, load->instance.launches.count, app->repeat, (double)load->setup_ns / 1e6,
-               (double)load->compile_ns / 1e6);
+        printf("%s, %s: %zu launch%s, repeated %u time%s; set up in %.0f ms, of that %.0f compiling\n",
+               app->kernel->name, app->size->name, load->instance.launches.count,
+               load->instance.launches.count == 1 ? "" : "es", app->repeat, app->repeat == 1 ? "" : "s",
+               (double)load->setup_ns / 1e6, (double)load->compile_ns / 1e6);
 }
 
 static void put_round(gs_text *text, const struct application *app, int64_t number) {

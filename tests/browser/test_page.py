@@ -400,6 +400,21 @@ def test_occupancy(page):
             answer = json.loads(subprocess.run(words, capture_output=True, text=True).stdout or '{"blocks_per_sm": 0}')
             got = page.evaluate(f"gridsmith.limitsOf({{threads: {threads}, registers: {registers}, shared: {shared}}}).blocks")
             check(f"occupancy of {threads}, {registers}, {shared} on {gpu}", got, answer["blocks_per_sm"])
+    # Another GPU, carve-out and cluster: what the program answers for them.
+    for gpu, threads, registers, shared, carveout, cluster in (("h200", 256, 64, 16384, 50, 2), ("h100-sxm", 128, 40, 40000, None, 4), ("t4", 256, 32, 1000, 100, None),
+                                                               ("h200", 64, 32, 5000, 0, 8), ("a100", 512, 64, 30000, 30, None), ("h200", 1024, 64, 0, None, 16)):
+        words = [gridsmith, "occupancy", "--json", "--gpu", gpu, "--threads", str(threads), "--registers", str(registers), "--shared", str(shared)]
+        words += ["--carveout", str(carveout)] if carveout is not None else []
+        words += ["--cluster", str(cluster)] if cluster else []
+        answer = json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
+        page.evaluate(f"gridsmith.chooseGpu('{gpu}'); gridsmith.chooseCarveout('{'' if carveout is None else carveout}'); gridsmith.chooseCluster({cluster or 0})")
+        got = page.evaluate(f"gridsmith.limitsOf({{threads: {threads}, registers: {registers}, shared: {shared}}}).blocks")
+        check(f"occupancy on {gpu} with carve-out {carveout}", got, answer["blocks_per_sm"])
+        if cluster:
+            check(f"clusters of {cluster} on {gpu}", page.evaluate(f"gridsmith.clustersOf({got})"), answer["clusters"])
+    page.evaluate("gridsmith.chooseGpu('t4'); gridsmith.choose('threads', 2048)")
+    check("a number is limited by the GPU", page.evaluate("gridsmith.chosen.threads"), 1024)
+    check_in("what is assumed", "assumed", page.evaluate("document.getElementById('answer').innerText"))
     page.evaluate("gridsmith.choose('registers', 255)")
     check_in("the answer follows", "by registers: ", page.evaluate("document.getElementById('answer').innerText"))
     no_problems(page, "occupancy")

@@ -38,6 +38,12 @@ refuses() {
 device="model:$source_dir/gpus/rtx3090.json,extra_step=no,tie_order=ascending"
 pack="probe --device $device --runs 40 --held-out 26"
 
+# ---- what it will do is said first ----
+wants 0 "What will be done:" "$program" $pack --pack dry.gspack --dry-run
+grep -qF "nothing is sent" err || complain "a dry run does not say that nothing is sent"
+[ ! -e dry.gspack ] && [ ! -e dry.gspack.part ] || complain "a dry run wrote a file"
+wants 2 "--dry-run needs --pack" "$program" probe --device "$device" --dry-run
+
 # ---- killed and continued: the same pack ----
 wants 0 "It contains no UUID" "$program" $pack --pack whole.gspack
 # killed FILE LINES...: begins a pack and kills it after LINES lines, and continues it for each further number. On a
@@ -88,6 +94,14 @@ grep -q '^| `mine.jsonl.gz` | ' tree/corpus/README.md || complain "there is no r
     complain "the tree has other files: $(ls tree/gpus tree/corpus)"
 wants 0 "all" "$program" fuzz --device "$device" --gpu ./tree/gpus/mine.json --count 100 --seed 77
 wants 0 "100.0%" "$program" replay --gpu ./tree/gpus/mine.json tree/corpus/mine.jsonl.gz
+# The test that comes with it fails if the description no longer predicts what the pack has.
+wants 0 "mine: 68 of 68 runs" sh "$source_dir/tests/calibrate/adopted.sh" "$program" tree
+sed 's/"extra_step":"no"/"extra_step":"yes"/' tree/gpus/mine.json >changed.json
+cmp -s changed.json tree/gpus/mine.json && complain "the description has no extra_step"
+cp tree/gpus/mine.json kept.json
+cp changed.json tree/gpus/mine.json
+wants 1 "FAILED mine" sh "$source_dir/tests/calibrate/adopted.sh" "$program" tree
+cp kept.json tree/gpus/mine.json
 rm -rf before
 cp -r tree before
 refuses "tree/gpus/mine.json exists already: give another --name" "$program" adopt --name mine --into tree whole.gspack

@@ -834,7 +834,7 @@ mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or 
     --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --on toaster
 
 # ---- probe ----
-mistake "probe without a device" "--device DEVICE is needed" "$program" probe
+mistake "probe without a device" "--device DEVICE is needed" "$program" probe -o "$work/none.json"
 # It is said before measuring, which would take many minutes here.
 check "probe into no folder" 4 timeout 60 "$program" probe --device model:rtx3090 --runs 20000 -o "$work/none/mine.json"
 says "cannot write $work/none/mine.json: No such file or directory"

@@ -60,6 +60,26 @@ gzip -dc "$work/run.json.gz" | cmp -s - "$work/json" || fail "-o FILE.gz is not 
 "$program" predict --json -o "$work/bad.json.gz" scenarios/none.json 2>/dev/null
 [ -z "$(ls "$work" | grep bad)" ] || fail "-o FILE.gz after an error leaves a file"
 
+"$program" fuzz --device model:rtx3090 --count 4 -o "$work/runs.jsonl.gz" >"$work/out" 2>&1
+[ $? = 2 ] || fail "a campaign into a .gz: exit code"
+says "a campaign into a .gz" "leave out .gz"
+"$program" trace -o "$work/app.jsonl.gz" -- true >"$work/out" 2>&1
+[ $? = 2 ] || fail "a recording into a .gz: exit code"
+
+# ---- what is missing is named for every system ----
+mkdir "$work/bin"
+for tool in sh awk sort tr cat mktemp rm sed dirname mkdir; do
+    ln -s "$(command -v $tool)" "$work/bin/$tool"
+done
+PATH=$work/bin sh scripts/setup.sh build >"$work/out" 2>&1
+[ $? = 4 ] || fail "setup without tools: exit code"
+says "setup without tools" "dnf install cmake gcc glibc-devel jansson-devel libuv-devel libzstd-devel ninja-build pkgconf-pkg-config sqlite-devel zlib-devel"
+says "setup without tools" "pacman -S cmake gcc glibc jansson libuv ninja pkgconf sqlite zlib zstd"
+PATH=$work/bin sh scripts/release.sh "$work/release" >"$work/out" 2>&1
+[ $? = 4 ] || fail "a release without tools: exit code"
+says "a release without tools" "nothing was built"
+[ ! -e "$work/release" ] || fail "a release without tools leaves a folder"
+
 # ---- older names of options ----
 "$program" fuzz --device model:rtx3090 --count 4 --out "$work/old.jsonl" >/dev/null 2>&1 || fail "fuzz --out"
 "$program" fuzz --device model:rtx3090 --count 4 -o "$work/new.jsonl" >/dev/null 2>&1 || fail "fuzz -o"

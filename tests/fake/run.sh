@@ -37,6 +37,9 @@ cp "$work/out" "$work/mine.json"
 on small 0 "a" predict --gpu "$work/mine.json" a=100x256,r32
 grep -qF "limits from the driver, mechanisms assumed" "$work/out" "$work/err" || { failed=1 && echo "FAILED: nothing is said to be assumed"; }
 on h200 0 "h200: NVIDIA H200" gpus cuda
+on small 0 "cuda0, 10 SMs" predict --gpu cuda a=100x256,r32
+on h200 0 "h200: 256 threads" occupancy --gpu cuda:0 --threads 256 --registers 32
+on no-device 3 'there is no GPU "0": CUDA sees 0' predict --gpu cuda a=1x32,r32
 
 # ---- campaigns ----
 on small 0 "seed 3" fuzz --device cuda --count 24 --seed 3 --patient-every 8 --out "$work/small.jsonl"
@@ -56,7 +59,7 @@ on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
 # ---- a campaign on all GPUs of a machine: one shard at a time on each ----
 on small,three-gpus 0 "$work/gpus" campaign submit --local --shards 7 --dir "$work/gpus" -- fuzz --device cuda --count 21
-on none 0 "21 runs of 7 shards" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
+on none 0 "21 runs of 7 shards in $work/gpus.jsonl" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
 for gpu in 00 01 02; do
     head -n 1 "$work/gpus.jsonl" | grep -q "GPU-$gpu$gpu$gpu$gpu-" || { failed=1 && echo "FAILED: GPU $gpu had no shard"; }
 done

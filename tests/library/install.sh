@@ -18,13 +18,21 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 # shellcheck disable=SC2046
 cc -std=c17 -Wall -Wextra -Werror "$source_dir/examples/dispatcher.c" -o "$work/by-pkg-config" \
     $(pkg-config --cflags --libs gridsmith)
-"$work/by-pkg-config" | diff "$source_dir/examples/expected/dispatcher.txt" -
+env -u LD_LIBRARY_PATH "$work/by-pkg-config" | diff "$source_dir/examples/expected/dispatcher.txt" -
 
 cmake -G Ninja -S "$source_dir/examples" -B "$work/example" -DCMAKE_PREFIX_PATH="$work/usr" >/dev/null
 cmake --build "$work/example" >/dev/null
 for expected in "$source_dir"/examples/expected/*.txt; do
     "$work/example/$(basename "$expected" .txt)" | diff "$expected" -
 done
+
+# The file of docs/install.md, as it is printed there.
+mkdir "$work/ten"
+awk '/^```cmake/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source_dir/docs/install.md" >"$work/ten/CMakeLists.txt"
+cp "$source_dir/examples/dispatcher.c" "$work/ten/sim.c"
+cmake -G Ninja -S "$work/ten" -B "$work/ten/build" -DCMAKE_PREFIX_PATH="$work/usr" >/dev/null
+cmake --build "$work/ten/build" >/dev/null
+env -u LD_LIBRARY_PATH "$work/ten/build/sim" | diff "$source_dir/examples/expected/dispatcher.txt" -
 
 # The header is good C++ too, and the shared library shows nothing but the public names.
 printf '#include <gridsmith/gridsmith.h>\nint main() { return gs_gpu_open("h200", nullptr) == nullptr; }\n' >"$work/main.cpp"

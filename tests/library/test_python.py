@@ -337,6 +337,8 @@ class Package(unittest.TestCase):
             name = backend.build_wheel(folder)
             with zipfile.ZipFile(os.path.join(folder, name)) as wheel:
                 wheel.extractall(os.path.join(folder, "site"))
+                # pip looks at both: a regular file, and executable.
+                self.assertEqual(wheel.getinfo("gridsmith/gridsmith").external_attr >> 16, 0o100755)
             environment = {key: value for key, value in os.environ.items() if key != "GRIDSMITH_LIBRARY"}
             environment["PYTHONPATH"] = os.path.join(folder, "site")
             said = subprocess.run([sys.executable, "-c", "import gridsmith; print(gridsmith.Gpu('h200').sms, "
@@ -353,6 +355,14 @@ class Package(unittest.TestCase):
                                   env=environment, cwd=folder, capture_output=True, text=True)
             self.assertIn("busy 7.0%", said.stdout, said.stderr)
             self.assertTrue(os.path.exists(os.path.join(package, "libgridsmith-trace.so")))
+            # The command, as pip makes it of the entry point; and the man pages, which pip puts beside the interpreter.
+            said = subprocess.run([sys.executable, "-c", "import gridsmith; gridsmith.main()", "gpus", "h200"], env=environment,
+                                  cwd=folder, capture_output=True, text=True)
+            self.assertIn("NVIDIA H200", said.stdout, said.stderr)
+            info = os.path.join(folder, "site", f"gridsmith-{backend.VERSION}")
+            with open(f"{info}.dist-info/entry_points.txt") as file:
+                self.assertIn("gridsmith = gridsmith:main", file.read())
+            self.assertTrue(os.path.exists(f"{info}.data/data/share/man/man1/gridsmith.1"))
 
 
 if __name__ == "__main__":

@@ -187,8 +187,9 @@ static void put_what_ifs(gs_text *text, const gs_explained *explained, const gs_
         for (size_t j = 0; j < what_if->count; j++)
             gs_text_add(text, "%s%s", j ? "," : "", what_if->changes[j].words);
         if (outcome->foreign)
-            gs_text_add(text, "; %lld launches of a step are of kernels that this GPU cannot run",
-                        (long long)outcome->foreign);
+            gs_text_add(text, "; %lld launch%s of a step %s of kernels that this GPU cannot run",
+                        (long long)outcome->foreign, outcome->foreign == 1 ? "" : "es",
+                        outcome->foreign == 1 ? "is" : "are");
         gs_text_add(text, "\n");
     }
 }

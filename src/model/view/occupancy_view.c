@@ -2,31 +2,24 @@
  * occupancy_view.c: how many blocks fit on an SM, as a picture: over the threads, the registers and the shared memory
  * of a block, with a curve for each limit, like the spreadsheet that came with CUDA.
  *
- * The picture has three plots. In each, one number varies, and the others are those of the kernel. In the page, the
- * user can change all three. The page has the limits in tables, because each depends on few numbers: block slots on
- * none, warps on threads, registers on threads and registers, shared memory on shared memory.
+ * The picture has three plots. In each, one number varies, and the others are those of the kernel. occupancy_page.c
+ * makes the page in which they can be changed.
  */
-#include "html.h"
+#include "occupancy_view.h"
 
 #include <math.h>
 
-enum { WIDTH = 1060, HEIGHT = 330, PLOTS = 3, TOP = 74, BOTTOM = 44, SIDE = 44, GAP = 34, CURVES = 4 };
+enum { WIDTH = 1060, HEIGHT = 330, PLOTS = 3, TOP = 74, BOTTOM = 44, SIDE = 44, GAP = 34, CURVES = GS_LIMIT_CURVES };
 
-static const struct {
-    const char *name, *color, *dash;
-} curves[CURVES] = {{"block slots", "#a0527e", "9 3 2 3"},
-                    {"warps", "#0072b2", ""},
-                    {"registers", "#c55300", "7 3"},
-                    {"shared memory", "#00795a", "2 2"}};
+const gs_limit_curve gs_limit_curves[GS_LIMIT_CURVES] = {{"block slots", "#a0527e", "9 3 2 3"},
+                                                         {"warps", "#0072b2", ""},
+                                                         {"registers", "#c55300", "7 3"},
+                                                         {"shared memory", "#00795a", "2 2"}};
 
 struct plot {
     const char *name;
     int64_t least, most, step, now;
     double x, y, width, height;
-};
-
-struct limits {
-    int32_t by[CURVES], blocks;
 };
 
 static gs_shape shape_at(const gs_shape *shape, int plot, int64_t value) {
@@ -40,12 +33,12 @@ static gs_shape shape_at(const gs_shape *shape, int plot, int64_t value) {
     return at;
 }
 
-static struct limits limits_of(const gs_gpu *gpu, const gs_shape *shape) {
+gs_curve_limits gs_curve_limits_of(const gs_gpu *gpu, const gs_shape *shape) {
     gs_occupancy occupancy;
     gs_error error;
     gs_occupancy_of(gpu, shape, &occupancy, &error);
-    return (struct limits){{occupancy.by_blocks, occupancy.by_warps, occupancy.by_registers, occupancy.by_shared},
-                           occupancy.blocks};
+    return (gs_curve_limits){{occupancy.by_blocks, occupancy.by_warps, occupancy.by_registers, occupancy.by_shared},
+                             occupancy.blocks};
 }
 
 /* ---- the picture ---- */
@@ -108,11 +101,11 @@ static void put_curve(gs_text *text, const struct plot *plot, const gs_gpu *gpu,
                       int curve) {
     int32_t last = -1;
     gs_text_add(text, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" stroke-dasharray=\"%s\" d=\"",
-                curve < 0 ? "#000" : curves[curve].color, curve < 0 ? "2.6" : "1.5",
-                curve < 0 ? "" : curves[curve].dash);
+                curve < 0 ? "#000" : gs_limit_curves[curve].color, curve < 0 ? "2.6" : "1.5",
+                curve < 0 ? "" : gs_limit_curves[curve].dash);
     for (int64_t value = plot->least; value <= plot->most; value += plot->step) {
         gs_shape at = shape_at(shape, number, value);
-        struct limits limits = limits_of(gpu, &at);
+        gs_curve_limits limits = gs_curve_limits_of(gpu, &at);
         int32_t blocks = curve < 0 ? limits.blocks : (int32_t)gs_min(limits.by[curve], gpu->limits.blocks_per_sm * 2);
         if (last < 0)
             gs_text_add(text, "M%.1f %.1f", x_of(plot, value), y_of(plot, gpu, blocks));
@@ -121,11 +114,11 @@ static void put_curve(gs_text *text, const struct plot *plot, const gs_gpu *gpu,
         last = blocks;
     }
     gs_text_add(text, "H%.1f\"><title>%s</title></path>\n", plot->x + plot->width,
-                curve < 0 ? "blocks that fit on an SM" : curves[curve].name);
+                curve < 0 ? "blocks that fit on an SM" : gs_limit_curves[curve].name);
 }
 
 static void put_plot(gs_text *text, const struct plot *plot, const gs_gpu *gpu, const gs_shape *shape, int number) {
-    struct limits now = limits_of(gpu, shape);
+    gs_curve_limits now = gs_curve_limits_of(gpu, shape);
     put_frame(text, plot, gpu, number);
     for (int i = 0; i < CURVES; i++)
         put_curve(text, plot, gpu, shape, number, i);
@@ -135,7 +128,7 @@ static void put_plot(gs_text *text, const struct plot *plot, const gs_gpu *gpu, 
 }
 
 static void put_words(gs_text *text, const gs_gpu *gpu, const gs_shape *shape) {
-    struct limits limits = limits_of(gpu, shape);
+    gs_curve_limits limits = gs_curve_limits_of(gpu, shape);
     int32_t all = gpu->warps_per_partition * gpu->limits.partitions_per_sm;
     int32_t warps = (int32_t)gs_divide_up(shape->threads, gpu->limits.warp_threads);
     gs_text_add(text, "<text x=\"8\" y=\"18\" font-size=\"14\">");
@@ -152,13 +145,13 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_shape *shape) {
     }
     double x = 8;
     for (int i = -1; i < CURVES; i++) {
-        const char *name = i < 0 ? "blocks that fit" : curves[i].name;
+        const char *name = i < 0 ? "blocks that fit" : gs_limit_curves[i].name;
         gs_text_add(
             text,
             "<path d=\"M%.0f 52h22\" stroke=\"%s\" stroke-width=\"%s\" stroke-dasharray=\"%s\"/><text x=\"%.0f\" "
             "y=\"56\">%s%s</text>\n",
-            x, i < 0 ? "#000" : curves[i].color, i < 0 ? "2.6" : "1.5", i < 0 ? "" : curves[i].dash, x + 27,
-            i < 0 ? "" : "by ", name);
+            x, i < 0 ? "#000" : gs_limit_curves[i].color, i < 0 ? "2.6" : "1.5", i < 0 ? "" : gs_limit_curves[i].dash,
+            x + 27, i < 0 ? "" : "by ", name);
         x += 150;
     }
 }
@@ -171,87 +164,4 @@ void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shap
     for (int i = 0; i < PLOTS; i++)
         put_plot(text, &plots[i], gpu, shape, i);
     gs_text_add(text, "</svg>\n");
-}
-
-/* ---- the page ---- */
-
-static void write_limit(gs_writer *writer, int32_t blocks) {
-    gs_write_int(writer, NULL, gs_min(blocks, 10000));
-}
-
-static void write_registers(gs_writer *writer, const gs_gpu *gpu, const gs_shape *shape) {
-    gs_write_array(writer, "by_registers");
-    for (int32_t threads = gpu->limits.warp_threads; threads <= gpu->limits.threads_per_block;
-         threads += gpu->limits.warp_threads) {
-        gs_write_array(writer, NULL);
-        for (int32_t registers = 1; registers <= gpu->limits.registers_per_thread; registers++) {
-            gs_shape at = *shape;
-            at.threads = threads;
-            at.registers = registers;
-            at.shared_bytes = 0;
-            write_limit(writer, limits_of(gpu, &at).by[2]);
-        }
-        gs_write_end(writer);
-    }
-    gs_write_end(writer);
-}
-
-static void write_tables(gs_writer *writer, const gs_gpu *gpu, const gs_shape *shape) {
-    gs_shape at = gs_shape_of(gpu->limits.warp_threads, 1, 0);
-    at.carveout_percent = shape->carveout_percent;
-    gs_write_array(writer, "by_warps");
-    for (; at.threads <= gpu->limits.threads_per_block; at.threads += gpu->limits.warp_threads)
-        write_limit(writer, limits_of(gpu, &at).by[1]);
-    gs_write_end(writer);
-    write_registers(writer, gpu, &at);
-    at.threads = shape->threads;
-    gs_write_array(writer, "by_shared");
-    for (; at.shared_bytes <= gpu->limits.shared_per_block_bytes;
-         at.shared_bytes += gpu->limits.shared_granularity_bytes)
-        write_limit(writer, limits_of(gpu, &at).by[3]);
-    gs_write_end(writer);
-}
-
-static void write_curves(gs_writer *writer) {
-    gs_write_array(writer, "curves");
-    for (int i = 0; i < CURVES; i++) {
-        gs_write_object(writer, NULL);
-        gs_write_string(writer, "name", curves[i].name);
-        gs_write_string(writer, "color", curves[i].color);
-        gs_write_string(writer, "dash", curves[i].dash);
-        gs_write_end(writer);
-    }
-    gs_write_end(writer);
-}
-
-gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error) {
-    static const char *const scripts[] = {"data.js", "occupancy.js", NULL};
-    const gs_limits *limits = &gpu->limits;
-    gs_text json = {0}, title = {0};
-    gs_writer writer = gs_writer_to(&json);
-    gs_text_add(&title, "%s%s%s", gpu->title ? gpu->title : gpu->name, gpu->assumed ? "; " : "",
-                gpu->assumed ? gpu->assumed : "");
-    gs_write_document(&writer, "gridsmith.occupancy-view/1");
-    gs_write_string(&writer, "title", title.data ? title.data : "");
-    gs_write_int(&writer, "block_slots", limits->blocks_per_sm);
-    gs_write_int(&writer, "warps", (int64_t)gpu->warps_per_partition * limits->partitions_per_sm);
-    gs_write_int(&writer, "warp_threads", limits->warp_threads);
-    gs_write_int(&writer, "most_threads", limits->threads_per_block);
-    gs_write_int(&writer, "most_registers", limits->registers_per_thread);
-    gs_write_int(&writer, "most_shared", limits->shared_per_block_bytes);
-    gs_write_int(&writer, "shared_step", limits->shared_granularity_bytes);
-    gs_write_int(&writer, "threads", shape->threads);
-    gs_write_int(&writer, "registers", shape->registers);
-    gs_write_int(&writer, "shared_bytes", shape->shared_bytes);
-    write_curves(&writer);
-    write_tables(&writer, gpu, shape);
-    gs_write_array(&writer, "arrays");
-    gs_write_finish(&writer);
-    gs_html_begin(text, "occupancy.html");
-    gs_html_add_json(text, title.data ? title.data : "", &json);
-    gs_html_end(text, "occupancy.html", scripts);
-    bool failed = json.failed || title.failed || text->failed;
-    gs_text_free(&json);
-    gs_text_free(&title);
-    return failed ? gs_fail_memory(error) : GS_OK;
 }

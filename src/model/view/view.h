@@ -206,7 +206,9 @@ gs_code gs_put_gpu_svg(gs_text *text, const gs_gpu *gpu, gs_error *error);
 
 /* How many blocks fit on an SM, over the threads, registers and shared memory of a kernel. */
 void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shape);
-gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error);
+/* The same as a page, in which these, the GPU, the carve-out and the cluster (0: none) can be changed. */
+gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, int32_t cluster,
+                              gs_error *error);
 
 /* ---- heat maps ---- */
 

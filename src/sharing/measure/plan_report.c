@@ -15,17 +15,17 @@ static const char *form_name(int32_t form) {
 /* ---- the table ---- */
 
 static void put_kernels(gs_text *text, const gs_pair_search *search) {
-    gs_text_add(text, "kernel               form     threads  registers  shared  blocks/SM  best   alone us\n");
+    gs_text_add(text, "kernel          form      threads  registers  shared  blocks/SM  best   alone us\n");
     for (size_t i = 0; i < gs_pair_search_kernels(search); i++) {
         const gs_pair_search_kernel *given = gs_pair_search_given(search, i);
         const gs_found_kernel *found = gs_pair_search_kernel_at(search, i);
         const gs_found_form *form = &found->forms[found->form];
         const gs_shape *shape = &given->forms[found->form];
         if (found->problem[0]) {
-            gs_text_add(text, "%-20.60s %s\n", given->name, found->problem);
+            gs_text_add(text, "%-15.60s %s\n", given->name, found->problem);
             continue;
         }
-        gs_text_add(text, "%-20.60s %-8s %7d  %9d  %6lld  %9d  %4d ", given->name,
+        gs_text_add(text, "%-15.60s %-9s %7d  %9d  %6lld  %9d  %4d ", given->name,
                     given->is_black_box ? "black box" : form_name(found->form), shape->threads, shape->registers,
                     (long long)shape->shared_bytes, form->most, form->best);
         if (found->written_us > 0)

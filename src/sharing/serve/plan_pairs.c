@@ -26,10 +26,11 @@ static void log_line(const gs_server *server, const char *line) {
 static void say_pairs(const gs_server *server, const gs_plan_table *table, bool is_same) {
     char line[300];
     if (is_same && !server->facts.is_gpu && table->gpu)
-        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs; it was made for %.60s, not for this CPU",
-                 server->planned.sharing, table->gpu);
+        snprintf(line, sizeof line, "%zu pair%s of the plan may share SMs; it was made for %.60s, not for this CPU",
+                 server->planned.sharing, server->planned.sharing == 1 ? "" : "s", table->gpu);
     else if (is_same)
-        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->planned.sharing);
+        snprintf(line, sizeof line, "%zu pair%s of the plan may share SMs", server->planned.sharing,
+                 server->planned.sharing == 1 ? "" : "s");
     else
         snprintf(line, sizeof line, "the plan was made for %.60s; this GPU is %.90s: the plan is not used", table->gpu,
                  server->facts.name);

@@ -1,10 +1,11 @@
-// occupancy.js: how many blocks fit on an SM, with all three numbers of a kernel free to change.
-// The limits come from tables: the limit of a resource depends on few numbers. A plot changes one of them.
+// occupancy.js: how many blocks fit on an SM, with all numbers of a kernel, and the GPU, free to change.
+// The limits come from tables of the GPU: the limit of a resource depends on few numbers. A plot changes one of them.
 
 const plots = [{ key: "threads", text: "threads of a block" }, { key: "registers", text: "registers of a thread" },
     { key: "shared", text: "shared memory of a block, KB" }];
 const chosen = { threads: 0, registers: 0, shared: 0 };
-let data = null, theme = "light";
+const clusterSizes = [2, 4, 8, 16];
+let data = null, gpu = null, table = null, carveout = -1, cluster = 0, theme = "light";
 
 const find = id => document.getElementById(id);
 const ink = { light: { front: "#1b1b1f", soft: "#5c5c66", line: "#e0e0e6", back: "#ffffff" },
@@ -12,15 +13,15 @@ const ink = { light: { front: "#1b1b1f", soft: "#5c5c66", line: "#e0e0e6", back:
 
 // The four limits, and the least of them.
 function limitsOf({ threads, registers, shared }) {
-    const warps = Math.ceil(threads / data.warp_threads);
-    const by = [data.block_slots, data.by_warps[warps - 1], data.by_registers[warps - 1][registers - 1],
-        data.by_shared[Math.ceil(shared / data.shared_step)]];
+    const warps = Math.ceil(threads / table.warp_threads);
+    const by = [table.block_slots, table.by_warps[warps - 1], table.by_registers[warps - 1][registers - 1],
+        table.by_shared[table.carveouts[carveout + 1]][Math.ceil(shared / table.shared_step)]];
     return { by, blocks: Math.min(...by), warps };
 }
 
 function rangeOf(key) {
-    return { threads: [data.warp_threads, data.most_threads, data.warp_threads], registers: [1, data.most_registers, 1],
-        shared: [0, data.most_shared, data.shared_step] }[key];
+    return { threads: [table.warp_threads, table.most_threads, table.warp_threads], registers: [1, table.most_registers, 1],
+        shared: [0, table.most_shared, table.shared_step] }[key];
 }
 
 function brighter(color) {
@@ -34,14 +35,14 @@ const margin = { left: 34, right: 10, top: 12, bottom: 40 };
 function scalesOf(canvas, key) {
     const [least, most] = rangeOf(key), width = canvas.clientWidth - margin.left - margin.right, height = canvas.clientHeight - margin.top - margin.bottom;
     return { least, most, width, height, x: value => margin.left + width * (value - least) / (most - least),
-        y: blocks => margin.top + height * (1 - Math.min(blocks, data.block_slots * 1.06) / (data.block_slots * 1.06)) };
+        y: blocks => margin.top + height * (1 - Math.min(blocks, table.block_slots * 1.06) / (table.block_slots * 1.06)) };
 }
 
 function drawFrame(pen, scales, plot) {
-    const colors = ink[theme], step = Math.max(1, Math.floor(data.block_slots / 8)), unit = plot.key === "shared" ? 1024 : 1;
+    const colors = ink[theme], step = Math.max(1, Math.floor(table.block_slots / 8)), unit = plot.key === "shared" ? 1024 : 1;
     pen.strokeStyle = colors.line;
     pen.fillStyle = colors.soft;
-    for (let blocks = 0; blocks <= data.block_slots; blocks += step) {
+    for (let blocks = 0; blocks <= table.block_slots; blocks += step) {
         pen.beginPath();
         pen.moveTo(margin.left, scales.y(blocks));
         pen.lineTo(margin.left + scales.width, scales.y(blocks));
@@ -116,10 +117,22 @@ function line(text, color) {
     return made;
 }
 
+// How many clusters an empty GPU takes; null: not known.
+function clustersOf(blocks) {
+    const row = gpu.clusters[clusterSizes.indexOf(cluster)];
+    return blocks && row ? row[blocks - 1] : null;
+}
+
 function fillAnswer() {
     const { by, blocks, warps } = limitsOf(chosen), lines = [];
-    const percent = (100 * blocks * warps / data.warps).toFixed(1);
-    lines.push(line(blocks ? `${blocks} block${blocks === 1 ? "" : "s"} on an SM: ${blocks * warps} of ${data.warps} warps, ${percent}%` : "the kernel can never run on this GPU"));
+    const percent = (100 * blocks * warps / table.warps).toFixed(1);
+    lines.push(line(blocks ? `${blocks} block${blocks === 1 ? "" : "s"} on an SM: ${blocks * warps} of ${table.warps} warps, ${percent}%` : "the kernel can never run on this GPU"));
+    if (gpu.assumed)
+        lines.push(line(gpu.assumed));
+    if (cluster) {
+        const clusters = clustersOf(blocks);
+        lines.push(line(clusters === null ? "how many clusters fit is not described for this GPU" : `${clusters} cluster${clusters === 1 ? "" : "s"} of ${cluster} blocks on an empty GPU`));
+    }
     data.curves.forEach((curve, i) => lines.push(line(`by ${curve.name}: ${by[i] >= 10000 ? "no limit" : by[i]}${by[i] === blocks ? ", the limit" : ""}`, brighter(curve.color))));
     for (const { key, text } of plots) {
         const better = nextBetter(key);
@@ -143,14 +156,61 @@ function choose(key, value) {
     update();
 }
 
-function listenTo(key, number) {
-    const [least, most, step] = rangeOf(key);
-    for (const input of [find(key), find(`${key}-number`)]) {
-        input.min = least;
-        input.max = most;
-        input.step = input.type === "range" ? step : 1;
-        input.oninput = () => choose(key, input.value);
+// The inputs have the limits of the GPU.
+function setRanges() {
+    for (const { key } of plots) {
+        const [least, most, step] = rangeOf(key);
+        for (const input of [find(key), find(`${key}-number`)]) {
+            input.min = least;
+            input.max = most;
+            input.step = input.type === "range" ? step : 1;
+        }
     }
+}
+
+function chooseGpu(name) {
+    gpu = data.gpus.find(one => one.name === name) || data.gpus[0];
+    table = data.tables[gpu.table];
+    find("gpu").value = gpu.name;
+    document.title = find("title").textContent = `${gpu.title}: blocks on an SM`;
+    setRanges();
+    for (const { key } of plots)
+        choose(key, chosen[key]);
+}
+
+function chooseCarveout(text) {
+    carveout = text === "" || !(Number(text) >= 0) ? -1 : Math.min(100, Math.round(Number(text)));
+    find("carveout").value = carveout < 0 ? "" : carveout;
+    update();
+}
+
+function chooseCluster(size) {
+    cluster = clusterSizes.includes(Number(size)) ? Number(size) : 0;
+    find("cluster").value = String(cluster);
+    update();
+}
+
+function addChoice(select, value, text) {
+    const option = document.createElement("option");
+    option.value = value;
+    option.textContent = text;
+    select.append(option);
+}
+
+function fillChoices() {
+    for (const { name, title, assumed } of data.gpus)
+        addChoice(find("gpu"), name, `${title} (${name}${assumed ? "" : ", measured"})`);
+    addChoice(find("cluster"), "0", "none");
+    for (const size of clusterSizes)
+        addChoice(find("cluster"), String(size), `${size} blocks`);
+    find("gpu").onchange = () => chooseGpu(find("gpu").value);
+    find("carveout").onchange = () => chooseCarveout(find("carveout").value);
+    find("cluster").onchange = () => chooseCluster(find("cluster").value);
+}
+
+function listenTo(key, number) {
+    for (const input of [find(key), find(`${key}-number`)])
+        input.oninput = () => choose(key, input.value);
     const canvas = find(`plot${number}`);
     canvas.onpointermove = event => {
         const scales = scalesOf(canvas, key), box = canvas.getBoundingClientRect(), tip = find("tip");
@@ -181,15 +241,16 @@ async function begin() {
     if (typeof DecompressionStream === "undefined")
         return void (find("message").textContent = "This browser cannot decompress data (DecompressionStream). Chrome 80, Firefox 113 and Safari 16.4 can.");
     data = parseScene(await inflate(bytesOfBase64(document.querySelector("script.gridsmith").textContent)));
-    document.title = find("title").textContent = `${data.title}: blocks on an SM`;
     find("message").textContent = "the thick line: how many blocks fit; the others: how many each resource allows. Drag in a plot, or change a number.";
     plots.forEach(({ key }, number) => listenTo(key, number));
     Object.assign(chosen, { threads: data.threads, registers: data.registers, shared: data.shared_bytes });
-    for (const key of Object.keys(chosen))
-        choose(key, chosen[key]);
+    fillChoices();
+    chooseGpu(data.gpus[0].name);
+    chooseCarveout(data.carveout < 0 ? "" : String(data.carveout));
+    chooseCluster(data.cluster);
     find("theme").onclick = () => setTheme(theme === "dark" ? "light" : "dark");
     new ResizeObserver(update).observe(find("plots"));
-    window.gridsmith = { state: { isReady: true }, limitsOf, choose, chosen, data };
+    window.gridsmith = { state: { isReady: true }, limitsOf, clustersOf, choose, chooseGpu, chooseCarveout, chooseCluster, chosen, data };
 }
 
 begin();
