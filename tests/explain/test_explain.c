@@ -373,6 +373,30 @@ static void sms_are_left_to_small_kernels(void **state) {
     gs_run_free(run);
 }
 
+/* Of a measured pair it is known what it loses: all of what is saved, a part, or nothing. */
+static void measured_pairs_make_intervals_narrow(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    gs_what_if what_if;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_what_if_read("host=never-late,streams=t*o", &what_if, &error), GS_OK);
+    gs_outcome wide = try_words(run, "host=never-late,streams=t*o");
+    for (int i = 0; i <= 2; i++) {
+        gs_measured_pair pairs[] = {{"tw?", "one", i / 2.0}, {"two", "three", i / 2.0}};
+        gs_explain_options options = {.what_ifs = &what_if, .what_if_count = 1, .pairs = {pairs, 2, 2}};
+        gs_explained explained;
+        assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+        const gs_outcome *narrow = &explained.outcomes[0];
+        int64_t middle_ns = wide.least_ns + i * (wide.most_ns - wide.least_ns) / 2;
+        assert_true(narrow->most_ns - narrow->least_ns < (wide.most_ns - wide.least_ns) / 4);
+        assert_true(narrow->least_ns <= middle_ns + 100 && narrow->most_ns >= middle_ns - 100);
+        gs_explained_clear(&explained);
+    }
+    gs_gpu_free(gpu);
+    gs_run_free(run);
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -423,6 +447,7 @@ int main(void) {
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
                                        cmocka_unit_test(launches_get_other_shapes),
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
+                                       cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
