@@ -63,7 +63,8 @@ static void put_part(gs_text *text, const gs_explained *explained) {
         gs_text_add(text, " each; %zu operations before and %zu after them are left out (--range all)\n", part->first,
                     explained->order.count - part->last);
         if (part->is_inside)
-            gs_text_add(text, "several of these steps are in one ProfilerStep: they are parts of it, such as layers\n");
+            gs_text_add(text, "several of these steps are in one ProfilerStep: as parts of it, such as layers, they "
+                              "may depend on each other\n");
     } else {
         if (part->range)
             gs_text_add(text, "range %zu of %zu: ", part->range, part->ranges);
