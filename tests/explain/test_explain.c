@@ -237,6 +237,7 @@ static void ranges_are_parts(void **state) {
     assert_int_equal(explained.part.last - explained.part.first, 2);
     assert_int_equal(explained.part.ranges, 6);
     assert_int_equal(explained.part.range, 5);
+    assert_string_equal(explained.part.name, "inner");
     gs_explained_clear(&explained);
     explained = explain_run(run, "nvtx=inner:2", NULL);
     assert_int_equal(explained.part.first, 13);

@@ -40,6 +40,7 @@ typedef struct gs_part {
     size_t first, last, period;
     int64_t from_ns, to_ns;
     size_t ranges, range; /* it is the range of this number, from 1, of those of a name; 0: steps, or not by a name */
+    const char *name;     /* of that range */
     bool is_inside;       /* the steps are inside one step of the profiler: parts of it, such as layers */
 } gs_part;
 

@@ -76,6 +76,7 @@ static bool is_called(const char *name, const char *pattern) {
 struct stretch {
     size_t first, last;
     int64_t ns; /* of the host */
+    const char *name;
 };
 
 struct stretches {
@@ -103,7 +104,7 @@ static gs_code find_stretches(const gs_run *run, const struct issues *issues, co
         const gs_named_range *range = &run->ranges.data[i];
         if (!is_called(range->name, pattern))
             continue;
-        struct stretch stretch = {SIZE_MAX, 0, range->to_ns - range->from_ns};
+        struct stretch stretch = {SIZE_MAX, 0, range->to_ns - range->from_ns, range->name};
         for (size_t at = issued_before(issues, range->from_ns), to = issued_before(issues, range->to_ns); at < to;
              at++) {
             stretch.first = gs_min_u64(stretch.first, issues->data[at].place);
@@ -178,6 +179,7 @@ static gs_code choose_stretch(const gs_run *run, const gs_sequence *order, const
     free(sorted.data);
     part->first = chosen.first;
     part->last = chosen.last;
+    part->name = chosen.name;
     for (size_t i = 0; i < all->count && !part->range; i++)
         part->range = all->data[i].first == chosen.first ? i + 1 : 0;
     gs_part_set_times(run, order, part);
