@@ -391,16 +391,19 @@ def record(words: Sequence[str], path: Union[str, "os.PathLike[str]"], *options:
 
 
 def explain(path: Union[str, "os.PathLike[str]"], what_if: Union[str, Sequence[str]] = (), *, range: Optional[str] = None,
-            step_us: Optional[int] = None, program: str = "gridsmith") -> "Explanation":
+            step_us: Optional[int] = None, pairs: Union[str, "os.PathLike[str]", None] = None,
+            program: str = "gridsmith") -> "Explanation":
     """What limits a recorded program, and what would help, as ``gridsmith explain`` says it.
 
     ``path`` is a recording, or a trace of PyTorch's profiler or of Nsight Systems. ``what_if``: changes such as
-    ``"graph,streams=2"``; then there is no advice. ``range`` is ``"all"``, ``"steps=2-5"`` or ``"ms=10-20"``; ``step_us`` is how
-    long a step takes when it is not recorded.
+    ``"graph,streams=2"``; then there is no advice. ``range`` is ``"all"``, ``"steps=2-5"``, ``"ms=10-20"`` or
+    ``"nvtx=forward"``; ``step_us`` is how long a step takes when it is not recorded; ``pairs`` is a plan (gridsmith.plan/1) with pairs of
+    kernels that were measured.
     """
     options = [word for change in ([what_if] if isinstance(what_if, str) else what_if) for word in ("--what-if", change)]
     options += ["--range", range] if range is not None else []
     options += ["--step-us", str(step_us)] if step_us is not None else []
+    options += ["--pairs", os.fspath(pairs)] if pairs is not None else []
     return Explanation(json.loads(_ask_program(program, "explain", "--json", *options, os.fspath(path))))
 
 
@@ -463,6 +466,11 @@ class Explanation:
     def kernels(self) -> Any:
         """A row for each kernel, the longest total first (see `frame`)."""
         return frame(self.document["kernels"])
+
+    @property
+    def ranges(self) -> Any:
+        """A row for each name of ranges of the program (NVTX), the longest time of kernels first."""
+        return frame(self.document["ranges"])
 
     @property
     def advice(self) -> Any:

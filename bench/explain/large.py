@@ -1,6 +1,6 @@
 """What `gridsmith explain` costs for large programs: python3 large.py GRIDSMITH [LAUNCHES...]
 
-Makes recordings of programs of this many launches (20,000, 100,000 and 400,000 if none are given) on one, two and four streams:
+Makes recordings of programs of this many launches (20,000 and 100,000 if none are given) on one, two and four streams:
 steps of 500 launches of 40 kernels, each with a named range, most of them larger than the GPU, with waits between streams and a copy.
 Prints the CPU seconds and the memory that the whole command takes, for each. Nothing needs a GPU.
 """
@@ -44,7 +44,7 @@ def write_recording(path, launches, streams):
 
 
 def main():
-    gridsmith, sizes = sys.argv[1], [int(word) for word in sys.argv[2:]] or [20000, 100000, 400000]
+    gridsmith, sizes = sys.argv[1], [int(word) for word in sys.argv[2:]] or [20000, 100000]
     print("| launches | streams | file MB | CPU s | MB |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         path = folder + "/large.jsonl"

@@ -7,13 +7,14 @@
 #include "cmd.h"
 #include "lab/import/import.h"
 #include "lab/record/record.h"
+#include "sharing/decide/decide.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct options {
     gs_gpu_choice gpu;
-    const char *range, *output, *recording, *before;
+    const char *range, *output, *recording, *before, *pairs;
     gs_words what_ifs;
     int64_t only, top, step_us;
     bool json, html;
@@ -30,6 +31,8 @@ static const gs_option option_table[] = {
             "registers=PATTERN:N, carveout=PATTERN:N, gpu=NAME; may be repeated"),
     GS_INT(struct options, "step-us", step_us, "US", 1, INT64_MAX / 1000,
            "how long a step takes when it is not recorded: recording slows the host down"),
+    GS_TEXT(struct options, "pairs", pairs, "PLAN",
+            "pairs of kernels that 'gridsmith plan --json' measured: they make intervals narrower"),
     GS_INT(struct options, "top", top, "N", 0, INT64_MAX,
            "show the N kernels that take most time (default: 12; 0: all)"),
     GS_TEXT(struct options, "compare", before, "BEFORE",
@@ -69,6 +72,30 @@ static gs_code read_what_ifs(const gs_words *words, struct what_ifs *what_ifs, g
             continue;
         what_ifs->data[i].gpu = what_ifs->gpus[i] = gs_gpu_open(name, error);
         code = what_ifs->gpus[i] ? GS_OK : error->code;
+    }
+    return code;
+}
+
+/* ---- measured pairs ---- */
+
+/* What a pair loses of the time that it could save: all, if the plan runs it serially. */
+static double loss_of(const gs_table_pair *pair) {
+    double shorter = pair->first_us < pair->second_us ? pair->first_us : pair->second_us;
+    double longer = pair->first_us + pair->second_us - shorter, loss = (pair->together_us - longer) / shorter;
+    return pair->option == GS_TABLE_SERIAL || loss > 1 ? 1 : loss < 0 ? 0 : loss;
+}
+
+/* The names are those of the table. */
+static gs_code read_pairs(const char *path, gs_plan_table *table, gs_measured_pairs *pairs, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_code code = input ? gs_plan_table_read(input, table, error) : error->code;
+    gs_input_close(input);
+    for (size_t i = 0; i < table->pairs.count && code == GS_OK; i++) {
+        const gs_table_pair *pair = &table->pairs.data[i];
+        const gs_measured_pair measured = {table->kernels.data[pair->first].name,
+                                           table->kernels.data[pair->second].name, loss_of(pair)};
+        if ((pair->together_us > 0 || pair->option == GS_TABLE_SERIAL) && !GS_PUSH(pairs, measured))
+            code = gs_fail_memory(error);
     }
     return code;
 }
@@ -136,10 +163,15 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     struct what_ifs what_ifs = {0};
     gs_explained explained = {0};
     gs_output output;
+    gs_plan_table table = {0};
+    gs_measured_pairs pairs = {0};
     const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
     gs_code code = gpu ? read_what_ifs(&options->what_ifs, &what_ifs, error) : error->code;
+    if (code == GS_OK && options->pairs)
+        code = read_pairs(options->pairs, &table, &pairs, error);
     gs_explain_options request = {.range = options->range,
                                   .step_ns = options->step_us * 1000,
+                                  .pairs = pairs,
                                   .what_ifs = what_ifs.data,
                                   .what_if_count = what_ifs.count,
                                   .has_advice = !what_ifs.count};
@@ -155,6 +187,8 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     }
     gs_explained_clear(&explained);
     clear_what_ifs(&what_ifs);
+    free(pairs.data);
+    gs_plan_table_clear(&table);
     gs_gpu_of_runs_clear(&kept);
     return code;
 }
@@ -247,7 +281,8 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     bool is_program = words->before_dashes == 0;
     if (options->json && options->html)
         return gs_usage(command, "--json and --html exclude each other");
-    if (options->before && (options->json || options->what_ifs.count || options->step_us || is_program))
+    if (options->before &&
+        (options->json || options->what_ifs.count || options->step_us || options->pairs || is_program))
         return gs_usage(command, "--compare goes with two recordings, and with --range, --top, --html and -o only");
     if (is_program)
         return gs_with_program(options->recording, words, explain_file, options);

@@ -382,6 +382,28 @@ def test_explanation(page):
     no_problems(page, "explanation")
 
 
+def test_ranges(page):
+    """Ranges that the program named are rows: one that is inside another is below it."""
+    launches = [{"op": "launch", "id": i, "kernel": "k", "blocks": 132, "threads": 64, "registers": 32, "shared_bytes": 0, "stream": 1,
+                 "at_us": 100 * i, "start_us": 100 * i + 5, "end_us": 100 * i + 55} for i in range(4)]
+    ranges = [{"op": "range", "name": name, "from_us": 100 * first, "to_us": 100 * last}
+              for name, first, last in (("step", 0, 4), ("forward", 0, 2), ("</script>backward", 2, 4))]
+    page.go(make("ranges", run={"schema": "gridsmith.run/1", "gpu": "h200", "events": launches + ranges}))
+    check("two rows", len(rows(page, "ranges")), 2)
+    check_in("the step", "step", says(page, x_of(page, 250000), middle(page, "ranges")))
+    check_in("what is inside", "</script>backward", says(page, x_of(page, 250000), middle(page, "ranges", 1)))
+    no_problems(page, "ranges")
+
+
+def test_versions(page):
+    page.go(write("versions", "explain", "--compare", "corpus/h200-program-eager.jsonl.gz", "corpus/h200-program-nccl.jsonl.gz"))
+    page.wait_for("document.getElementById('report').open")
+    check_in("what changed", "us per step", page.evaluate("document.querySelector('#report pre').textContent"))
+    check("both versions", page.evaluate("[...document.getElementById('scenes').options].map(one => one.text)"),
+          ["h200-program-eager.jsonl.gz: NVIDIA H200", "h200-program-nccl.jsonl.gz: NVIDIA H200"])
+    no_problems(page, "versions")
+
+
 def test_bound(page):
     page.go(write("bound", "bound", "--warps", "4", "--repeat", "3"))
     check("a row for each warp", rows(page, "sms"), ["warp 0", "warp 1", "warp 2", "warp 3"])

@@ -1031,6 +1031,12 @@ check "explain two versions" 0 "$program" explain --compare corpus/h200-program-
 says "and 28 more kernels, which changed less"
 check "a page of two versions" 0 "$program" explain --html --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says 'data-title="h200-program-nccl.jsonl.gz: NVIDIA H200'
+printf '%s' '{"schema":"gridsmith.plan/1","gpu":"h200","kernels":[{"name":"*reduce*","blocks":1,"alone_us":5},{"name":"*elementwise*",
+"blocks":1,"alone_us":5}],"pairs":[{"first":"*reduce*","second":"*elementwise*","option":"split","first_sms":66,"first_us":5,
+"second_us":5,"together_us":6}]}' > "$work/pairs.json"
+check "explain with measured pairs" 0 "$program" explain --pairs "$work/pairs.json" --what-if graph,streams=2 corpus/h200-program-eager.jsonl.gz
+says "graph,streams=2"
+mistake "pairs that are no plan" "not a plan" "$program" explain --pairs scenarios/case-1.1.json corpus/h200-program-eager.jsonl.gz
 mistake "a range that nothing has" "the recording has no named ranges" "$program" explain --range nvtx=x corpus/h200-program-eager.jsonl.gz
 mistake "a comparison with a change" "--compare goes with two recordings" "$program" explain --compare x --what-if graph y
 mistake "several runs" "has several runs: choose one with --run N" "$program" explain corpus/h200-times.jsonl.gz

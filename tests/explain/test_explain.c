@@ -237,6 +237,7 @@ static void ranges_are_parts(void **state) {
     assert_int_equal(explained.part.last - explained.part.first, 2);
     assert_int_equal(explained.part.ranges, 6);
     assert_int_equal(explained.part.range, 5);
+    assert_string_equal(explained.part.name, "inner");
     gs_explained_clear(&explained);
     explained = explain_run(run, "nvtx=inner:2", NULL);
     assert_int_equal(explained.part.first, 13);
@@ -373,6 +374,129 @@ static void sms_are_left_to_small_kernels(void **state) {
     gs_run_free(run);
 }
 
+/* Of a measured pair it is known what it loses: all of what is saved, a part, or nothing. */
+static void measured_pairs_make_intervals_narrow(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    gs_what_if what_if;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_what_if_read("host=never-late,streams=t*o", &what_if, &error), GS_OK);
+    gs_outcome wide = try_words(run, "host=never-late,streams=t*o");
+    for (int i = 0; i <= 2; i++) {
+        gs_measured_pair pairs[] = {{"tw?", "one", i / 2.0}, {"two", "three", i / 2.0}};
+        gs_explain_options options = {.what_ifs = &what_if, .what_if_count = 1, .pairs = {pairs, 2, 2}};
+        gs_explained explained;
+        assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+        const gs_outcome *narrow = &explained.outcomes[0];
+        int64_t middle_ns = wide.least_ns + i * (wide.most_ns - wide.least_ns) / 2;
+        assert_true(narrow->most_ns - narrow->least_ns < (wide.most_ns - wide.least_ns) / 4);
+        assert_true(narrow->least_ns <= middle_ns + 100 && narrow->most_ns >= middle_ns - 100);
+        gs_explained_clear(&explained);
+    }
+    gs_gpu_free(gpu);
+    gs_run_free(run);
+}
+
+static gs_explained advise_run(const gs_run *run, const char *range) {
+    gs_explained explained;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_explain_options options = {.range = range, .has_advice = true};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+    gs_gpu_free(gpu);
+    return explained;
+}
+
+/* Launches of kernels a, b, ... one after the other on one stream; the host is `ahead_us` before the GPU;
+   0: it issues all at once. */
+static gs_run *program_of(const char *kernels, int long_us, int ahead_us) {
+    gs_text text = {0};
+    int now_us = ahead_us ? ahead_us : 30;
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0; kernels[i]; i++) {
+        int us = kernels[i] >= 'x' ? long_us : 10;
+        gs_text_add(&text,
+                    "%s{\"op\":\"launch\",\"id\":%d,\"kernel\":\"%c\",\"blocks\":132,\"threads\":256,\"registers\":32,"
+                    "\"shared_bytes\":0,\"stream\":1,\"at_us\":%d,\"start_us\":%d,\"end_us\":%d}",
+                    i ? "," : "", i, kernels[i], ahead_us ? now_us - ahead_us : i, now_us, now_us + us);
+        now_us += us + 1;
+    }
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_text_free(&text);
+    return run;
+}
+
+/* Steps that the profiler takes for one are parts of it: nobody advises to run them at the same time. */
+static void parts_of_a_step_are_not_independent(void **state) {
+    (void)state;
+    gs_run *run = program_of("abxabxabxabxabxabxabxabx", 400, 0);
+    gs_explained explained = advise_run(run, NULL);
+    assert_false(explained.part.is_inside);
+    assert_true(is_advised(&explained, "streams=2"));
+    gs_explained_clear(&explained);
+    gs_run_add_range(run, "ProfilerStep#7", 0, 9000000, NULL);
+    explained = advise_run(run, NULL);
+    assert_true(explained.part.is_inside);
+    assert_false(is_advised(&explained, "streams=2") || is_advised(&explained, "graph,streams=2"));
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* What repeats must be a good part of the program; otherwise it is all, or a step of the profiler. */
+static void a_small_part_does_not_stand_for_a_program(void **state) {
+    (void)state;
+    gs_run *run = program_of("xabababababyz", 20, 5);
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.period, 2);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+    run = program_of("xabababababyz", 2000, 5);
+    explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.period, 0);
+    assert_int_equal(explained.part.last, 13);
+    gs_explained_clear(&explained);
+    gs_run_add_range(run, "ProfilerStep#1", 0, 2050, NULL);
+    explained = explain_run(run, NULL, NULL);
+    assert_string_equal(explained.part.name, "ProfilerStep#1");
+    assert_int_equal(explained.part.last, 1);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* The GPU was 300 us behind the host: a part in the middle finds its launches there. */
+static void a_part_begins_with_what_the_gpu_had(void **state) {
+    (void)state;
+    gs_run *run = program_of("pqxyzrs", 100, 300);
+    gs_run_add_range(run, "middle", 22000, 325000, NULL);
+    gs_explained explained = explain_run(run, "nvtx=middle", NULL);
+    assert_int_equal(explained.part.first, 2);
+    assert_int_equal(explained.part.last, 5);
+    assert_int_equal(explained.step_ns, 302000);
+    assert_true(explained.played_ns > 295000 && explained.played_ns < 310000);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* Two equal steps, then nothing for long: what is played is not what was recorded, and nothing is advised. */
+static void steps_that_differ_are_not_judged(void **state) {
+    (void)state;
+    gs_run *run = program_of("abxabxabx", 20, 5);
+    for (size_t i = 6; i < 9; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns += 50000000;
+        issue->start_ns += 50000000;
+        issue->end_ns += 50000000;
+    }
+    gs_explained explained = advise_run(run, NULL);
+    assert_int_equal(gs_part_steps(&explained.part), 2);
+    assert_true(explained.is_unlike);
+    assert_int_equal(explained.advices.count, 0);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -423,6 +547,11 @@ int main(void) {
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
                                        cmocka_unit_test(launches_get_other_shapes),
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
+                                       cmocka_unit_test(measured_pairs_make_intervals_narrow),
+                                       cmocka_unit_test(parts_of_a_step_are_not_independent),
+                                       cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
+                                       cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
+                                       cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

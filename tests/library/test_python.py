@@ -243,8 +243,21 @@ class Programs(unittest.TestCase):
         asked = gridsmith.explain(path, ["graph", "host=2x"], range="steps=1-2", step_us=5000)
         self.assertEqual([row["change"] for row in asked.document["what_if"]], ["graph", "host=2x"])
         self.assertEqual((asked.document["advice"], asked.step_us, asked.document["part"]["steps"]), ([], 5000, 2))
+        self.assertEqual(list(asked.document["ranges"]), [])
         self.assertRaisesRegex(gridsmith.Error, "unknown change", gridsmith.explain, path, "grap")
         self.assertRaisesRegex(gridsmith.Error, "nowhere.jsonl", gridsmith.explain, "/nowhere.jsonl")
+
+    def test_named_ranges_of_a_trace_are_rows(self):
+        kernel = {"cat": "kernel", "name": "k", "ts": 20, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": 1,
+                  "grid": [4, 1, 1], "block": [64, 1, 1], "registers per thread": 32, "shared memory": 0}}
+        trace = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200", "numSms": 132}], "traceEvents": [
+            {"cat": "user_annotation", "name": "forward#1", "ts": 5, "dur": 8}, kernel,
+            {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 1, "args": {"correlation": 1}}]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(trace, file)
+            file.flush()
+            found = gridsmith.explain(file.name, range="nvtx=forward")
+        self.assertEqual(found.document["ranges"], [{"name": "forward", "ranges": 1, "launches": 1, "host_us": 3, "kernel_us": 5}])
 
     def test_rows_are_a_frame_or_dicts(self):
         rows = [{"kernel": "a", "us": 1}, {"kernel": "b", "us": 2}]

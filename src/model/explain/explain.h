@@ -11,6 +11,7 @@
  *   change.c         changes made in a plan (change.h): the part, operation by operation, as it would be issued
  *   changed_plan.c   when the host issues the operations of a plan; and its run
  *   outcome.c        the changed program, played
+ *   side_by_side.c   what kernels save by running side by side, and lose of that by measured pairs
  *   advice.c         the changes that would help, the largest gain first
  *   explained.c      all of it
  *
@@ -39,6 +40,7 @@ typedef struct gs_part {
     size_t first, last, period;
     int64_t from_ns, to_ns;
     size_t ranges, range; /* it is the range of this number, from 1, of those of a name; 0: steps, or not by a name */
+    const char *name;     /* of that range */
     bool is_inside;       /* the steps are inside one step of the profiler: parts of it, such as layers */
 } gs_part;
 
@@ -188,6 +190,17 @@ const char *gs_what_if_gpu(const gs_what_if *what_if);
    of memory. */
 int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, gs_error *error);
 
+/* Two kernels that were measured side by side. */
+typedef struct gs_measured_pair {
+    const char *first, *second; /* names of kernels, or patterns of them */
+    double loss; /* of the time that they could save at most, the shorter of their times: what is lost, 0 to 1 */
+} gs_measured_pair;
+
+typedef struct gs_measured_pairs {
+    gs_measured_pair *data;
+    size_t count, capacity;
+} gs_measured_pairs;
+
 /* A program and its GPU, as it was recorded. */
 typedef struct gs_recorded_program {
     const gs_gpu *gpu, *recorded_on;
@@ -198,6 +211,7 @@ typedef struct gs_recorded_program {
     const gs_short_names *names; /* patterns match these too; or NULL */
     const int64_t *alone;        /* by launch: see gs_alone_times; NULL: launches take as long as measured */
     double slower;               /* how many times as long they take without a recorder; 0: as long */
+    gs_measured_pairs pairs;     /* may be empty */
     bool is_host_bound;          /* the GPU waits for the host for more than a fifth of the time */
     int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
 } gs_recorded_program;
@@ -271,6 +285,7 @@ typedef struct gs_explained {
 typedef struct gs_explain_options {
     const char *range; /* NULL: the steps that repeat */
     int64_t step_ns;   /* how long a step takes without a recorder; 0: as recorded */
+    gs_measured_pairs pairs;
     const gs_what_if *what_ifs;
     size_t what_if_count;
     bool has_advice;

@@ -129,6 +129,7 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
                                    .part = &explained->part,
                                    .pace = &explained->pace,
                                    .names = &explained->names,
+                                   .pairs = options->pairs,
                                    .step_ns = options->step_ns};
     gs_code code = choose_part(run, options->range, &explained->order, &explained->part, error);
     if (code == GS_OK)

@@ -7,7 +7,8 @@
  * The engine knows when blocks run, not how they slow each other down. If kernels ran side by side in the recording, it
  * shows how: the step takes longer than it is played with the times of kernels alone, and that is taken as the same
  * part of the time that is saved by running side by side. If not, and a change lets kernels run side by side, the time
- * is an interval. Its lower end is what was played. At its upper end nothing is saved.
+ * is an interval. Its lower end is what was played. At its upper end nothing is saved. Pairs of kernels that were
+ * measured make it narrower.
  *
  * What another order or priority gains depends on which blocks run on which SM side by side: if kernels slow each other
  * down in the recording, nothing may be gained, and the interval goes up to the time without the change.
@@ -26,7 +27,7 @@ enum { MOST_STEPS = 8, FEW_STEPS = 4, MOST_OPERATIONS = 40000, MOST_BLOCKS = 400
 
 struct played {
     int64_t step_ns;
-    int64_t saved_ns; /* in a step, by kernels that run side by side */
+    gs_side_by_side beside; /* in a step */
 };
 
 /* What is played over and over. */
@@ -38,41 +39,6 @@ struct player {
     int64_t *ends_ns;
     struct played played, unscheduled;
 };
-
-struct spans {
-    struct span {
-        int64_t from_ns, to_ns;
-    } * data;
-    size_t count;
-};
-
-static int compare_spans(const void *first, const void *second) {
-    return GS_COMPARE(((const struct span *)first)->from_ns, ((const struct span *)second)->from_ns);
-}
-
-/* The time of all kernels, one after the other, less the time while any of them runs. `played`: by the engine. */
-static gs_code find_saved(const gs_run *run, const gs_timeline *played, const gs_timeline *timeline, int64_t *saved_ns,
-                          gs_error *error) {
-    struct spans spans = {.data = malloc((run->launches.count + 1) * sizeof *spans.data)};
-    int64_t alone_ns = 0, busy_ns = 0, until_ns = INT64_MIN;
-    if (!spans.data)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < run->launches.count; i++) {
-        const gs_course *course = &timeline->operations[i].course;
-        if (course->start_ns == GS_NO_TIME || course->end_ns == GS_NO_TIME)
-            continue;
-        alone_ns += played->operations[i].alone_ns;
-        spans.data[spans.count++] = (struct span){course->start_ns, course->end_ns};
-    }
-    qsort(spans.data, spans.count, sizeof *spans.data, compare_spans);
-    for (size_t i = 0; i < spans.count; i++) {
-        busy_ns += gs_max(0, spans.data[i].to_ns - gs_max(until_ns, spans.data[i].from_ns));
-        until_ns = gs_max(until_ns, spans.data[i].to_ns);
-    }
-    *saved_ns = gs_max(0, alone_ns - busy_ns);
-    free(spans.data);
-    return GS_OK;
-}
 
 /* The time of a step: between the ends of two steps. Steps that run side by side do not end one after the other: then
    at least their share in the time of all. */
@@ -102,8 +68,10 @@ static gs_code note_played(struct player *player, const gs_run *run, const gs_ti
             first_ns = gs_min(first_ns, course->start_ns);
     }
     played->step_ns = step_time(player->plan, player->ends_ns, first_ns);
-    gs_code code = find_saved(run, by_engine, timeline, &played->saved_ns, error);
-    played->saved_ns /= (int64_t)gs_max_u64(1, player->plan->steps);
+    gs_side_by_side all;
+    gs_code code = gs_side_by_side_of(player->program, run, by_engine, timeline, &all, error);
+    int64_t steps = (int64_t)gs_max_u64(1, player->plan->steps);
+    played->beside = (gs_side_by_side){all.saved_ns / steps, all.known_ns / steps, all.lost_ns / steps};
     return code;
 }
 
@@ -196,13 +164,20 @@ static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *w
 /* The time of a step, with what kernels lose that run side by side as they did in `base`. */
 static int64_t time_with_loss(const gs_outcome *base, const struct played *played) {
     bool is_known = base && base->loss >= 0;
-    return played->step_ns + (is_known ? (int64_t)(base->loss * (double)played->saved_ns) : 0);
+    return played->step_ns + (is_known ? (int64_t)(base->loss * (double)played->beside.saved_ns) : 0);
 }
 
-/* What kernels may do to each other that the recording does not show. */
-static void widen_outcome(const gs_outcome *base, const gs_plan *plan, gs_outcome *outcome) {
-    if (base->loss < 0 && plan->is_beside)
-        outcome->most_ns += gs_max(0, outcome->saved_ns - base->saved_ns);
+/* What kernels may do to each other that the recording does not show: nothing, or so much that nothing is saved. Of
+   measured pairs it is known. */
+static void widen_outcome(const gs_outcome *base, const gs_plan *plan, const gs_side_by_side *beside,
+                          gs_outcome *outcome) {
+    if (base->loss < 0 && plan->is_beside) {
+        int64_t saved_ns = gs_max(0, outcome->saved_ns - base->saved_ns), known_ns = gs_min(saved_ns, beside->known_ns);
+        int64_t lost_ns =
+            known_ns ? (int64_t)((double)beside->lost_ns / (double)beside->known_ns * (double)known_ns) : 0;
+        outcome->least_ns += lost_ns;
+        outcome->most_ns += lost_ns + saved_ns - known_ns;
+    }
     if (plan->is_reordered && base->loss > 0)
         outcome->most_ns = gs_max(outcome->most_ns, base->most_ns);
 }
@@ -230,10 +205,10 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
     int64_t step_ns = time_with_loss(base, &player.played);
     *outcome = (gs_outcome){.least_ns = step_ns,
                             .most_ns = step_ns,
-                            .saved_ns = player.played.saved_ns,
+                            .saved_ns = player.played.beside.saved_ns,
                             .loss = -1,
                             .unscheduled_ns = player.unscheduled.step_ns,
-                            .unscheduled_saved_ns = player.unscheduled.saved_ns};
+                            .unscheduled_saved_ns = player.unscheduled.beside.saved_ns};
     if (code == GS_OK && (plan.sms || plan.has_blocks)) {
         plan.sms = 0;
         plan.keeps_times = true;
@@ -244,7 +219,7 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
     }
     outcome->foreign = gs_plan_foreign(program, &plan);
     if (code == GS_OK && base)
-        widen_outcome(base, &plan, outcome);
+        widen_outcome(base, &plan, &player.played.beside, outcome);
     gs_plan_clear(&plan);
     return code;
 }

@@ -76,6 +76,7 @@ static bool is_called(const char *name, const char *pattern) {
 struct stretch {
     size_t first, last;
     int64_t ns; /* of the host */
+    const char *name;
 };
 
 struct stretches {
@@ -103,7 +104,7 @@ static gs_code find_stretches(const gs_run *run, const struct issues *issues, co
         const gs_named_range *range = &run->ranges.data[i];
         if (!is_called(range->name, pattern))
             continue;
-        struct stretch stretch = {SIZE_MAX, 0, range->to_ns - range->from_ns};
+        struct stretch stretch = {SIZE_MAX, 0, range->to_ns - range->from_ns, range->name};
         for (size_t at = issued_before(issues, range->from_ns), to = issued_before(issues, range->to_ns); at < to;
              at++) {
             stretch.first = gs_min_u64(stretch.first, issues->data[at].place);
@@ -178,6 +179,7 @@ static gs_code choose_stretch(const gs_run *run, const gs_sequence *order, const
     free(sorted.data);
     part->first = chosen.first;
     part->last = chosen.last;
+    part->name = chosen.name;
     for (size_t i = 0; i < all->count && !part->range; i++)
         part->range = all->data[i].first == chosen.first ? i + 1 : 0;
     gs_part_set_times(run, order, part);
@@ -254,17 +256,21 @@ static int compare_rows(const void *first, const void *second) {
     return order ? order : strcmp(a->name, b->name);
 }
 
+/* Rows by the names of kinds. */
+struct kinds {
+    gs_strings strings;
+    gs_names rows;
+};
+
 /* Adds a range to the row of its kind. False: out of memory. */
 static bool add_range(const gs_named_range *range, const struct sums *before, const struct sums *after,
-                      gs_names *by_name, gs_range_rows *rows) {
-    gs_text kind = {0};
-    gs_text_put(&kind, range->name, kind_length(range->name));
-    size_t row = kind.failed ? SIZE_MAX : gs_names_add(by_name, kind.data, rows->count);
-    bool done = row != SIZE_MAX;
-    if (done && row == rows->count)
-        done = GS_PUSH(rows, ((gs_range_row){.name = range->name, .length = (int)kind_length(range->name)}));
-    gs_text_free(&kind);
-    if (!done)
+                      struct kinds *kinds, gs_range_rows *rows) {
+    size_t length = kind_length(range->name);
+    const char *kind = gs_strings_add(&kinds->strings, range->name, length);
+    size_t row = kind ? gs_names_add(&kinds->rows, kind, rows->count) : SIZE_MAX;
+    if (row == rows->count && !GS_PUSH(rows, ((gs_range_row){.name = range->name, .length = (int)length})))
+        return false;
+    if (row == SIZE_MAX)
         return false;
     rows->data[row].ranges++;
     rows->data[row].host_ns += range->to_ns - range->from_ns;
@@ -277,7 +283,7 @@ gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_p
                          gs_error *error) {
     struct issues issues = {0};
     struct sums *sums = NULL;
-    gs_names by_name = {0};
+    struct kinds kinds = {0};
     *rows = (gs_range_rows){0};
     if (!run->ranges.count)
         return GS_OK;
@@ -290,11 +296,12 @@ gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_p
         const struct sums *before = &sums[issued_before(&issues, range->from_ns)];
         const struct sums *after = &sums[issued_before(&issues, range->to_ns)];
         if (after->launches > before->launches)
-            done = add_range(range, before, after, &by_name, rows);
+            done = add_range(range, before, after, &kinds, rows);
     }
     if (done && rows->count)
         qsort(rows->data, rows->count, sizeof *rows->data, compare_rows);
-    gs_names_free(&by_name);
+    gs_names_free(&kinds.rows);
+    gs_strings_free(&kinds.strings);
     free(issues.data);
     free(sums);
     return code != GS_OK ? code : done ? GS_OK : gs_fail_memory(error);

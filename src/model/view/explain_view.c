@@ -63,14 +63,16 @@ static void put_part(gs_text *text, const gs_explained *explained) {
         gs_text_add(text, " each; %zu operations before and %zu after them are left out (--range all)\n", part->first,
                     explained->order.count - part->last);
         if (part->is_inside)
-            gs_text_add(text, "several of these steps are in one ProfilerStep: they are parts of it, such as layers\n");
+            gs_text_add(text, "several of these steps are in one ProfilerStep: as parts of it, such as layers, they "
+                              "may depend on each other\n");
     } else {
+        size_t count = part->last - part->first;
         if (part->range)
-            gs_text_add(text, "range %zu of %zu: ", part->range, part->ranges);
-        gs_text_add(text, "%zu operations, ", part->last - part->first);
+            gs_text_add(text, "%.100s (%zu of %zu such ranges): ", part->name, part->range, part->ranges);
+        gs_text_add(text, "%zu operation%s, ", count, count == 1 ? "" : "s");
         gs_put_duration(text, explained->account.span_ns);
-        gs_text_add(text,
-                    part->last - part->first == explained->order.count ? "; no steps that repeat were found\n" : "\n");
+        bool is_all = count == explained->order.count && !part->range;
+        gs_text_add(text, is_all ? "; no steps that repeat were found\n" : "\n");
     }
 }
 
