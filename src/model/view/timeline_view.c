@@ -92,8 +92,8 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
         borrowed += timeline->operations[i].is_borrowed;
         unknown += timeline->operations[i].is_unknown;
     }
-    gs_text_add(text, "%s, %d SMs: %zu launches, %zu copies and memsets, predicted to end at ", gpu->name, gpu->sms,
-                run->launches.count, run->copies.count);
+    gs_text_add(text, "%s, %d SMs: %zu launch%s, %zu copies and memsets, predicted to end at ", gpu->name, gpu->sms,
+                run->launches.count, run->launches.count == 1 ? "" : "es", run->copies.count);
     gs_put_duration(text, timeline->end_ns);
     gs_text_add(
         text,
@@ -103,11 +103,12 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
         (double)pace->gaps.copy_ns / 1000, (double)pace->gaps.after_copy_ns / 1000, (double)pace->gaps.tail_ns / 1000);
     if (shared)
         gs_text_add(text,
-                    "%zu launches were measured beside others (*); %zu of them take the time of their kernel alone\n",
-                    shared, borrowed);
+                    "%zu launch%s measured beside others (*); %zu of them take%s the time of their kernel alone\n",
+                    shared, shared == 1 ? " was" : "es were", borrowed, borrowed == 1 ? "s" : "");
     gs_gpu_put_assumed(gpu, text);
     if (unknown)
-        gs_text_add(text, "%zu launches have no measured time, and are assumed to end at once\n", unknown);
+        gs_text_add(text, "%zu launch%s no measured time, and %s assumed to end at once\n", unknown,
+                    unknown == 1 ? " has" : "es have", unknown == 1 ? "is" : "are");
 }
 
 gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error) {
