@@ -221,6 +221,14 @@ check "the two that waited longest" 0 cmp "$work/wanted" "$work/found"
 mistake "two changes" "give --what-if once: changes made together are separated by commas" \
     "$program" predict --what-if graph --what-if sms=100 "$work/program.jsonl"
 
+# ---- work that is too short for the clock ----
+sed 's/"start_us":106,"end_us":110/"start_us":106,"end_us":106/' "$work/program.jsonl" >"$work/short.jsonl"
+check "a launch that ends when it starts" 0 "$program" predict "$work/short.jsonl"
+says "1 launch has no measured time, and is assumed to end at once"
+sed 's/"start_us":106,"end_us":110/"start_us":106,"end_us":105/' "$work/program.jsonl" >"$work/short.jsonl"
+mistake "a launch that ends before it starts" 'short.jsonl:3:1: it ends before it starts: "end_us" is less than "start_us"' \
+    "$program" predict "$work/short.jsonl"
+
 # ---- a recording of two GPUs: a run for each ----
 launch='"kernel":"barrier","blocks":132,"threads":256,"registers":32,"shared_bytes":200000,"cooperative":true'
 cat >"$work/gpus.jsonl" <<END
@@ -997,6 +1005,16 @@ check "import of compiler output" 0 "$program" import "$work/ptxas.txt"
 says "       12     512       0  sm_90         k"
 check "import of compiler output as JSON" 0 "$program" import --json "$work/ptxas.txt"
 says '"kernel":"k","architecture":"sm_90","registers":12,"shared_bytes":512,"local_bytes":0'
+check "import with an unknown stack" 0 sh -c "sed 's/Used/5 bytes stack frame Used/' '$work/ptxas.txt' | '$program' import --set k:local_bytes=64 -"
+says "       12     512      64  sm_90         k"
+sed 's/sm_90/sm_80/; s/12 registers/14 registers/' "$work/ptxas.txt" >"$work/older.txt"
+mistake "a kernel for two architectures" 'kernel "k" is there for sm_90 and sm_80: choose the GPU with --gpu NAME' \
+    "$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
+check "a kernel for one of two architectures" 0 "$program" import --gpu "NVIDIA A100" --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
+says "1 kernel is left out: a100 is sm_80, and takes other code"
+says '"gpu":"a100","events":[{"op":"launch","id":1,"kernel":"k","blocks":3,"threads":64,"registers":14,'
+mistake "no kernel for a GPU" "no kernel is for t4, which is sm_75" "$program" import --gpu t4 "$work/ptxas.txt"
+mistake "a trace for a GPU" "--gpu is for the kernels of cuobjdump and ptxas" "$program" import --gpu t4 corpus/pytorch-two-streams.json.gz
 "$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" >"$work/kernels.json"
 check "check an import" 0 "$program" check --gpu h200 "$work/kernels.json"
 bad_trace() {
