@@ -221,6 +221,18 @@ check "the two that waited longest" 0 cmp "$work/wanted" "$work/found"
 mistake "two changes" "give --what-if once: changes made together are separated by commas" \
     "$program" predict --what-if graph --what-if sms=100 "$work/program.jsonl"
 
+# ---- one kernel in two streams: both launches change ----
+cat >"$work/twice.jsonl" <<END
+{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}
+{"op":"launch","id":1,"kernel":"mega","blocks":120,"threads":1024,"registers":64,"shared_bytes":204800,"at_us":0,"start_us":5,"end_us":9,"stream":1,"cooperative":true}
+{"op":"launch","id":2,"kernel":"mega","blocks":120,"threads":1024,"registers":64,"shared_bytes":204800,"at_us":1,"start_us":6,"end_us":9,"stream":2,"cooperative":true}
+END
+check "a kernel beside itself" 1 "$program" check --waiting --fix blocks "$work/twice.jsonl"
+says "  blocks     mega with at most 66 blocks, in each launch of it"
+cp "$work/out" "$work/answer"
+check "only one fix" 1 grep -F 'mega#2 with' "$work/answer"
+check "a kernel beside itself, fixed" 0 sh -c "sed 's/\"blocks\":120/\"blocks\":66/' '$work/twice.jsonl' | '$program' check --waiting -"
+
 # ---- work that is too short for the clock ----
 sed 's/"start_us":106,"end_us":110/"start_us":106,"end_us":106/' "$work/program.jsonl" >"$work/short.jsonl"
 check "a launch that ends when it starts" 0 "$program" predict "$work/short.jsonl"
@@ -1043,6 +1055,10 @@ check "a stopped simulation" 130 sh -c "env --default-signal=INT '$program' plan
 says "gridsmith: interrupted while simulating: "
 says " launches in "
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
+printf '%s' '{"schema":"gridsmith.task/1","task":"t","kernels":[{"kernel":"lbm"}]}' >"$work/short.tasks"
+check "a file of tasks without a slash" 0 sh -c "cd '$work' && '$program' plan --simulate '$source_dir/$plan' --tasks short.tasks"
+says "t "
+mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
