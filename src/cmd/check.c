@@ -107,10 +107,10 @@ static gs_code check_picked(const struct options *options, unsigned kinds, const
 
 /* How many kernels wait, and why each of them does. */
 static void say_waiting(const gs_run *run, const gs_waiting *waiting, const gs_waiting_reason *waits, gs_text *text) {
-    gs_text_add(text, "%zu kernel%s of %zu launches wait%s for other blocks; %zu pair%s%s may run at the same time\n",
-                waiting->count, waiting->count == 1 ? "" : "s", run->launches.count, waiting->count == 1 ? "s" : "",
-                waiting->pairs.count, waiting->pairs.count == 1 ? "" : "s",
-                waiting->pairs.is_complete ? "" : " and more");
+    gs_text_add(text, "%zu kernel%s of %zu launch%s wait%s for other blocks; %zu pair%s%s may run at the same time\n",
+                waiting->count, waiting->count == 1 ? "" : "s", run->launches.count,
+                run->launches.count == 1 ? "" : "es", waiting->count == 1 ? "s" : "", waiting->pairs.count,
+                waiting->pairs.count == 1 ? "" : "s", waiting->pairs.is_complete ? "" : " and more");
     for (size_t i = 0; i < waiting->count; i++) {
         gs_text_add(text, "  %s ", run->launches.data[waiting->data[i]].kernel);
         gs_put_waiting_reason(text, &waits[waiting->data[i]]);

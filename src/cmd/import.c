@@ -13,7 +13,7 @@
 struct options {
     int64_t device;
     gs_words settings;
-    const char *with, *output;
+    const char *with, *gpu, *output;
     bool json;
 };
 
@@ -23,6 +23,8 @@ static const gs_option option_table[] = {
             "set numbers of the kernels whose names match, such as '*gemm*:cluster=2'"),
     GS_TEXT(struct options, "with", with, "RECORDING",
             "take clusters, carve-outs and local memory from a recording of the same program"),
+    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
+            "of the kernels of cuobjdump and ptxas: those for this GPU; a run of them names it"),
     GS_FLAG(struct options, "json", json, "write the kernels of cuobjdump and ptxas as gridsmith.kernels/1"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
@@ -56,6 +58,25 @@ static void put_kernel_json(gs_text *text, const gs_kernel_list *kernels) {
     gs_write_finish(&writer);
 }
 
+/* Keeps the kernels that the GPU of the command line would run. */
+static gs_code keep_kernels(const struct options *options, gs_imported *imported, gs_error *error) {
+    gs_gpu *gpu = gs_gpu_open(options->gpu, error);
+    int architecture = gpu ? gs_gpu_architecture(gpu) : 0;
+    size_t removed = 0;
+    gs_code code = gpu ? GS_OK : error->code;
+    if (code == GS_OK && !architecture)
+        code = gs_fail(error, GS_E_USAGE, "the description of %s has no compute capability", gpu->name);
+    if (code == GS_OK)
+        code = gs_kernels_keep(&imported->kernels, architecture, &removed, error);
+    if (code == GS_OK && !imported->kernels.count)
+        code = gs_fail(error, GS_E_USAGE, "no kernel is for %s, which is sm_%d", gpu->name, architecture);
+    if (code == GS_OK && removed)
+        gs_text_add(&imported->notes, "%zu kernel%s left out: %s is sm_%d, and takes other code\n", removed,
+                    removed == 1 ? " is" : "s are", gpu->name, architecture);
+    gs_gpu_free(gpu);
+    return code;
+}
+
 static gs_code put_kernels(const struct options *options, const gs_import_options *request, gs_imported *imported,
                            gs_text *text, gs_error *error) {
     size_t left_out;
@@ -68,9 +89,14 @@ static gs_code put_kernels(const struct options *options, const gs_import_option
         (options->json ? put_kernel_json : put_kernel_table)(text, &imported->kernels);
         return GS_OK;
     }
+    const char *gpu = options->gpu ? gs_gpu_builtin_name(options->gpu) : NULL;
+    if (gpu && !(run->gpu = strdup(gpu))) {
+        gs_run_free(run);
+        return gs_fail_memory(error);
+    }
     if (left_out)
-        gs_text_add(&imported->notes, "%zu of %zu kernels are left out: set their blocks and threads with --set\n",
-                    left_out, imported->kernels.count);
+        gs_text_add(&imported->notes, "%zu of %zu kernels %s left out: set %s blocks and threads with --set\n",
+                    left_out, imported->kernels.count, left_out == 1 ? "is" : "are", left_out == 1 ? "its" : "their");
     gs_run_text(run, text);
     gs_text_put(text, "\n", 1);
     gs_run_free(run);
@@ -103,12 +129,15 @@ static int run_import(const gs_command *command, void *given, const gs_words *fi
     gs_code code = GS_OK;
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
         code = gs_import(files->data[i], &request, &imported, &error);
+    if (code == GS_OK && (options->json || options->gpu) && !imported.kernels.count) {
+        gs_imported_free(&imported);
+        return gs_usage(command, "--%s is for the kernels of cuobjdump and ptxas; a trace becomes a run",
+                        options->json ? "json" : "gpu");
+    }
+    if (code == GS_OK && options->gpu)
+        code = keep_kernels(options, &imported, &error);
     if (code == GS_OK)
         code = gs_import_finish(&request, &imported, &error);
-    if (code == GS_OK && options->json && !imported.kernels.count) {
-        gs_imported_free(&imported);
-        return gs_usage(command, "--json is for the kernels of cuobjdump and ptxas; a trace becomes a run");
-    }
     if (code == GS_OK)
         code = write_all(options, &request, &imported, &error);
     if (code == GS_OK)

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct simulate_options {
     bool simulate, json;
@@ -68,7 +69,8 @@ static bool read_gemm(const char *text, char *name, size_t size, gs_network_opti
                       network->rows > 0 && network->columns > 0 && network->depth > 0);
 }
 
-static bool is_file(const char *name) {
+/* Whether a word can only be a file. */
+static bool is_path(const char *name) {
     const char *dot = strrchr(name, '.');
     return strchr(name, '/') || strcmp(name, "-") == 0 ||
            (dot && (strcmp(dot, ".json") == 0 || strcmp(dot, ".jsonl") == 0 || strcmp(dot, ".gz") == 0));
@@ -93,10 +95,16 @@ static gs_code fail_unknown(const struct study *study, const char *name, gs_erro
                    gs_similar_words(&similar));
 }
 
+/* Networks and kernels of the plan go before files of the same name. */
+static bool is_file(const struct study *study, const char *word) {
+    return is_path(word) ||
+           (!gs_network_exists(word) && gs_plan_table_find(&study->table, word) < 0 && access(word, F_OK) == 0);
+}
+
 /* NAME[:N] */
 static gs_code add_word(struct study *study, char *word, gs_error *error) {
     int64_t repeat = 1;
-    if (is_file(word))
+    if (is_file(study, word))
         return add_file(study, word, error);
     char *colon = strrchr(word, ':');
     if (colon) {
@@ -121,6 +129,13 @@ static gs_code add_tasks(struct study *study, gs_error *error) {
         code = add_word(study, word, error);
     free(list);
     return code == GS_OK && study->tasks.count == 0 ? gs_fail(error, GS_E_USAGE, "--tasks names no task") : code;
+}
+
+static bool has_network(const struct study *study) {
+    bool found = false;
+    for (size_t i = 0; i < study->tasks.count && !found; i++)
+        found = study->tasks.data[i].is_network;
+    return found;
 }
 
 static gs_code read_plan(struct study *study, const char *path, gs_error *error) {
@@ -246,16 +261,13 @@ static gs_code write_json(const struct study *study, gs_error *error) {
 /* Warns if durations of launches are extrapolated. */
 static void note_doubts(const struct study *study) {
     size_t all = 0;
-    bool has_network = false;
-    for (size_t i = 0; i < study->tasks.count; i++) {
+    for (size_t i = 0; i < study->tasks.count; i++)
         all += study->tasks.data[i].launches.count;
-        has_network |= study->tasks.data[i].is_network;
-    }
     if (study->results[0].doubtful > 0)
         fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are extrapolated: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
     const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
-    if (has_network && gs_plan_table_find(&study->table, "im2col") < 0)
+    if (has_network(study) && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
     if (study->other)
         fprintf(stderr,
@@ -284,6 +296,8 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
         code = open_gpus(&study, &error);
     if (code == GS_OK)
         code = add_tasks(&study, &error);
+    if (code == GS_OK && study.options->gemm && !has_network(&study))
+        code = gs_fail(&error, GS_E_USAGE, "--gemm is for networks, and no task is one");
     if (code == GS_OK)
         code = play_all(&study, &error);
     if (code == GS_OK)

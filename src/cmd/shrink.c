@@ -135,9 +135,9 @@ static gs_code put_words(gs_text *text, const gs_device *device, const gs_gpu *m
     *text = view.text;
     gs_text_add(text, "\n%s\n", shrunk->state.data);
     gs_text_add(text,
-                "run %zu of the file shrank from %zu launches to %zu: %lld tried on the device, %lld steps kept\n",
-                result->number, result->before, shrunk->seen->launches.count, (long long)shrunk->played,
-                (long long)shrunk->kept);
+                "run %zu of the file shrank from %zu launch%s to %zu: %lld tried on the device, %lld step%s kept\n",
+                result->number, result->before, result->before == 1 ? "" : "es", shrunk->seen->launches.count,
+                (long long)shrunk->played, (long long)shrunk->kept, shrunk->kept == 1 ? "" : "s");
     return code;
 }
 

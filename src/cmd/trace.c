@@ -39,21 +39,22 @@ static bool read_through(const char *text, gs_trace_through *through) {
 /* Reports missing or incomplete launches. */
 static void say_missing(const gs_trace_process *process) {
     if (process->dropped)
-        fprintf(stderr, "gridsmith: CUPTI lost %" PRId64 " records of process %" PRId64 "\n", process->dropped,
-                process->process);
+        fprintf(stderr, "gridsmith: CUPTI lost %" PRId64 " record%s of process %" PRId64 "\n", process->dropped,
+                process->dropped == 1 ? "" : "s", process->process);
     if (process->skipped)
-        fprintf(stderr, "gridsmith: the limit was reached: %" PRId64 " launches of process %" PRId64 " were not kept\n",
-                process->skipped, process->process);
+        fprintf(stderr, "gridsmith: the limit was reached: %" PRId64 " launch%s of process %" PRId64 " %s not kept\n",
+                process->skipped, process->skipped == 1 ? "" : "es", process->process,
+                process->skipped == 1 ? "was" : "were");
     if (process->failed)
         fprintf(stderr, "gridsmith: %s could not be written completely\n", process->path);
     if (process->silent)
-        fprintf(stderr, "gridsmith: %" PRId64 " calls of process %" PRId64 " left no record\n", process->silent,
-                process->process);
+        fprintf(stderr, "gridsmith: %" PRId64 " call%s of process %" PRId64 " left no record\n", process->silent,
+                process->silent == 1 ? "" : "s", process->process);
     if (process->unknown)
-        fprintf(stderr, "gridsmith: the host time of %" PRId64 " launches is not known\n", process->unknown);
+        fprintf(stderr, "gridsmith: the host time of %" PRId64 " launch%s is not known\n", process->unknown,
+                process->unknown == 1 ? "" : "es");
     if (process->gpus > 1)
-        fprintf(stderr,
-                "gridsmith: %s has launches on %" PRId64 " GPUs: each is a run, of which --run N chooses one\n",
+        fprintf(stderr, "gridsmith: %s has launches on %" PRId64 " GPUs: each is a run, of which --run N chooses one\n",
                 process->path, process->gpus);
     if (!process->has_ended)
         fprintf(stderr, "gridsmith: process %" PRId64 " did not end normally: its last second may be missing\n",

@@ -215,7 +215,7 @@ done
 printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}' \
     '{"op":"copy","id":1,"bytes":4096,"stream":7,"at_us":25,"start_us":30,"end_us":35}' '{"op":"end"}' >"$work/copies.jsonl"
 check "a program of copies" 0 "$program" predict "$work/copies.jsonl"
-says "predicted to end at 35.0 us"
+says "h200, 132 SMs: 0 launches, 1 copy or memset, predicted to end at 35.0 us"
 check "a program of copies, compared" 0 "$program" predict --compare "$work/copies.jsonl"
 says "no launches overlap: nothing to compare"
 
@@ -241,6 +241,26 @@ check "the two that waited longest" 0 cmp "$work/wanted" "$work/found"
 mistake "two changes" "give --what-if once: changes made together are separated by commas" \
     "$program" predict --what-if graph --what-if sms=100 "$work/program.jsonl"
 
+# ---- one kernel in two streams: both launches change ----
+cat >"$work/twice.jsonl" <<END
+{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}
+{"op":"launch","id":1,"kernel":"mega","blocks":120,"threads":1024,"registers":64,"shared_bytes":204800,"at_us":0,"start_us":5,"end_us":9,"stream":1,"cooperative":true}
+{"op":"launch","id":2,"kernel":"mega","blocks":120,"threads":1024,"registers":64,"shared_bytes":204800,"at_us":1,"start_us":6,"end_us":9,"stream":2,"cooperative":true}
+END
+check "a kernel beside itself" 1 "$program" check --waiting --fix blocks "$work/twice.jsonl"
+says "  blocks     mega with at most 66 blocks, in each launch of it"
+cp "$work/out" "$work/answer"
+check "only one fix" 1 grep -F 'mega#2 with' "$work/answer"
+check "a kernel beside itself, fixed" 0 sh -c "sed 's/\"blocks\":120/\"blocks\":66/' '$work/twice.jsonl' | '$program' check --waiting -"
+
+# ---- work that is too short for the clock ----
+sed 's/"start_us":106,"end_us":110/"start_us":106,"end_us":106/' "$work/program.jsonl" >"$work/short.jsonl"
+check "a launch that ends when it starts" 0 "$program" predict "$work/short.jsonl"
+says "1 launch has no measured time, and is assumed to end at once"
+sed 's/"start_us":106,"end_us":110/"start_us":106,"end_us":105/' "$work/program.jsonl" >"$work/short.jsonl"
+mistake "a launch that ends before it starts" 'short.jsonl:3:1: it ends before it starts: "end_us" is less than "start_us"' \
+    "$program" predict "$work/short.jsonl"
+
 # ---- a recording of two GPUs: a run for each ----
 launch='"kernel":"barrier","blocks":132,"threads":256,"registers":32,"shared_bytes":200000,"cooperative":true'
 cat >"$work/gpus.jsonl" <<END
@@ -252,9 +272,11 @@ check "a prediction of two GPUs" 0 "$program" predict "$work/gpus.jsonl"
 says "gridsmith predict: the recording has several GPUs, each a run; this is GPU 0"
 says "this is GPU 1, without 1 wait for work of others"
 check "one of two GPUs" 0 "$program" predict --run 2 "$work/gpus.jsonl"
+says "h200, 132 SMs: 1 launch, 0 copies and memsets, "
 says "predicted to end at 106.0 us"
 mistake "a picture of two GPUs" "choose it with --run N" "$program" predict --svg "$work/gpus.jsonl"
 check "kernels that wait on two GPUs" 0 "$program" check --waiting "$work/gpus.jsonl"
+says "1 kernel of 1 launch waits for other blocks; 0 pairs may run at the same time"
 says "this is GPU 1, without 1 wait for work of others"
 mistake "explain two GPUs" "has several runs: choose one with --run N" "$program" explain "$work/gpus.jsonl"
 sed '3s/,"device":1//; 2p; 2s/"id":1/"id":3/; 2s/"device":0/"device":2/' "$work/gpus.jsonl" >"$work/nameless.jsonl"
@@ -1055,6 +1077,16 @@ check "import of compiler output" 0 "$program" import "$work/ptxas.txt"
 says "       12     512       0  sm_90         k"
 check "import of compiler output as JSON" 0 "$program" import --json "$work/ptxas.txt"
 says '"kernel":"k","architecture":"sm_90","registers":12,"shared_bytes":512,"local_bytes":0'
+check "import with an unknown stack" 0 sh -c "sed 's/Used/5 bytes stack frame Used/' '$work/ptxas.txt' | '$program' import --set k:local_bytes=64 -"
+says "       12     512      64  sm_90         k"
+sed 's/sm_90/sm_80/; s/12 registers/14 registers/' "$work/ptxas.txt" >"$work/older.txt"
+mistake "a kernel for two architectures" 'kernel "k" is there for sm_90 and sm_80: choose the GPU with --gpu NAME' \
+    "$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
+check "a kernel for one of two architectures" 0 "$program" import --gpu "NVIDIA A100" --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
+says "1 kernel is left out: a100 is sm_80, and takes other code"
+says '"gpu":"a100","events":[{"op":"launch","id":1,"kernel":"k","blocks":3,"threads":64,"registers":14,'
+mistake "no kernel for a GPU" "no kernel is for t4, which is sm_75" "$program" import --gpu t4 "$work/ptxas.txt"
+mistake "a trace for a GPU" "--gpu is for the kernels of cuobjdump and ptxas" "$program" import --gpu t4 corpus/pytorch-two-streams.json.gz
 "$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" >"$work/kernels.json"
 check "check an import" 0 "$program" check --gpu h200 "$work/kernels.json"
 bad_trace() {
@@ -1083,6 +1115,10 @@ check "a stopped simulation" 130 sh -c "env --default-signal=INT '$program' plan
 says "gridsmith: interrupted while simulating: "
 says " launches in "
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
+printf '%s' '{"schema":"gridsmith.task/1","task":"t","kernels":[{"kernel":"lbm"}]}' >"$work/short.tasks"
+check "a file of tasks without a slash" 0 sh -c "cd '$work' && '$program' plan --simulate '$source_dir/$plan' --tasks short.tasks"
+says "t "
+mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x

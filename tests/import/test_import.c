@@ -654,7 +654,7 @@ static void real_output_of_cuobjdump_is_read(void **state) {
     assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-library.txt"), &all, &imported, &error), GS_OK);
     assert_int_equal(imported.notes.count, 0);
     assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-cubin.txt"), &all, &imported, &error), GS_OK);
-    assert_non_null(strstr(imported.notes.data, "the architecture of 1 kernels is not in the file"));
+    assert_non_null(strstr(imported.notes.data, "the architecture of 1 kernel is not in the file"));
     assert_int_equal(imported.kernels.count, GS_COUNT(wanted));
     for (size_t i = 0; i < GS_COUNT(wanted); i++) {
         const gs_kernel_entry *found = &imported.kernels.data[i];
@@ -1037,6 +1037,107 @@ static void an_unknown_stack_is_said(void **state) {
     gs_imported_free(&imported);
 }
 
+/* A setting changes the list of kernels, and says what the compiler does not know. */
+static void a_stack_that_is_supplied_is_known(void **state) {
+    (void)state;
+    static const char *const settings[] = {"a:local_bytes=64,registers=9"};
+    const gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
+    gs_imported imported = import_text("arch = sm_80\n Function a:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n"
+                                       " Function b:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n",
+                                       &options);
+    assert_int_equal(imported.kernels.data[0].local_bytes, 64);
+    assert_int_equal(imported.kernels.data[0].registers, 9);
+    assert_int_equal(imported.kernels.data[0].shared_bytes, 5);
+    assert_int_equal(imported.kernels.data[1].local_bytes, 0);
+    assert_non_null(strstr(imported.notes.data, "1 kernel with an unknown stack: no local memory is assumed for it"));
+    gs_imported_free(&imported);
+}
+
+#define CODE(arch, name, registers)                                                                                    \
+    "arch = " arch "\n Function " name ":\n  REG:" registers " STACK:0 SHARED:0 LOCAL:0\n"
+
+/* The registers of the kernels that a GPU takes, as text. */
+static void put_kept(gs_text *kept, const char *text, int architecture) {
+    gs_imported imported = import_text(text, &all);
+    size_t removed, before = imported.kernels.count;
+    assert_int_equal(gs_kernels_keep(&imported.kernels, architecture, &removed, NULL), GS_OK);
+    assert_int_equal(removed, before - imported.kernels.count);
+    gs_text_clear(kept);
+    for (size_t i = 0; i < imported.kernels.count; i++)
+        gs_text_add(kept, "%s%d", i ? " " : "", imported.kernels.data[i].registers);
+    gs_imported_free(&imported);
+}
+
+static void a_gpu_takes_the_newest_code_that_it_can_run(void **state) {
+    (void)state;
+    static const char text[] = CODE("sm_80", "a", "1") CODE("sm_90", "a", "2") CODE("sm_86", "a", "3")
+        CODE("sm_90a", "b", "4") CODE("sm_90", "b", "5") CODE("sm_80", "c", "6") CODE("compute_80", "d", "7");
+    static const struct {
+        int architecture;
+        const char *kept;
+    } cases[] = {{90, "2 4 7"}, {80, "1 6 7"}, {86, "3 6 7"}, {89, "3 6 7"}, {75, "7"}, {100, "7"}};
+    gs_text kept = {0};
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        put_kept(&kept, text, cases[i].architecture);
+        assert_string_equal(kept.data, cases[i].kept);
+    }
+    gs_text_free(&kept);
+    gs_imported imported = import_text(text, &all);
+    static const char *const settings[] = {"a:blocks=1,threads=32"};
+    const gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
+    gs_error error;
+    size_t left_out;
+    assert_null(gs_kernels_run(&imported.kernels, &options, &left_out, &error));
+    assert_string_equal(error.message, "kernel \"a\" is there for sm_80 and sm_90: choose the GPU with --gpu NAME");
+    gs_imported_free(&imported);
+}
+
+/* The same kernel with a priority. */
+#define URGENT                                                                                                         \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"b\",\"ts\":5,\"dur\":1,\"args\":{\"device\":0,\"context\":1,"         \
+    "\"stream\":7,"                                                                                                    \
+    "\"correlation\":2,\"registers per thread\":32,\"shared "                                                          \
+    "memory\":0,\"grid\":[2,3,1],\"block\":[64,1,1],\"priority\":-1}}"
+
+static void priorities_of_some_launches_are_lacking(void **state) {
+    (void)state;
+    static const char some[] = "[" KERNEL("a", "0", "7", "1", "1", "1") "," URGENT "," CALL("l", "2", "0") "]";
+    static const char every[] = "[" URGENT "," CALL("l", "2", "0") "]";
+    static const char *const settings[] = {"*:priority=2"};
+    const gs_import_options supplied = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
+    gs_imported imported = import_text(some, &all);
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority");
+    assert_non_null(strstr(imported.notes.data, "1 launch without \"priority\": priority 0 is assumed"));
+    gs_imported_free(&imported);
+    imported = import_text(some, &supplied);
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes");
+    assert_null(strstr(imported.notes.data, "without \"priority\""));
+    gs_imported_free(&imported);
+    imported = import_text(every, &all);
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes");
+    assert_null(strstr(imported.notes.data, "priority"));
+    gs_imported_free(&imported);
+}
+
+static void streams_of_different_gpus_need_no_waits(void **state) {
+    (void)state;
+    static const char one_each[] =
+        "[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL("b", "1", "8", "2", "1", "1") "]";
+    static const char two[] = "[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL(
+        "b", "1", "7", "2", "1", "1") "," KERNEL("b", "1", "8", "3", "1", "1") "]";
+    const gs_import_options first = {.device = 0}, second = {.device = 1};
+    const struct {
+        const char *text;
+        const gs_import_options *options;
+        bool is_said;
+    } cases[] = {{one_each, &all, false}, {two, &all, true}, {two, &first, false}, {two, &second, true}};
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_imported imported = import_text(cases[i].text, cases[i].options);
+        assert_int_equal(strstr(imported.notes.data, "no waits between streams") != NULL, cases[i].is_said);
+        gs_imported_free(&imported);
+    }
+}
+
 /* What is lacking is said, except what --set or --with supplies for all launches. */
 static void what_a_trace_lacks_is_said_until_it_is_supplied(void **state) {
     (void)state;
@@ -1073,6 +1174,10 @@ int main(void) {
         cmocka_unit_test(what_databases_lack_is_said),
         cmocka_unit_test(a_database_that_is_cut_is_refused),
         cmocka_unit_test(an_unknown_stack_is_said),
+        cmocka_unit_test(a_stack_that_is_supplied_is_known),
+        cmocka_unit_test(a_gpu_takes_the_newest_code_that_it_can_run),
+        cmocka_unit_test(priorities_of_some_launches_are_lacking),
+        cmocka_unit_test(streams_of_different_gpus_need_no_waits),
         cmocka_unit_test(what_a_trace_lacks_is_said_until_it_is_supplied),
         cmocka_unit_test(what_is_wrong_with_a_trace_is_said),
         cmocka_unit_test(every_cut_is_found),

@@ -170,6 +170,9 @@ static const struct {
     {HEAD WITH_ID("7", "") "\n" WITH_ID("7", "") "\n", 3, 21, "id \"7\" is used twice"},
     {HEAD WITH_ID("7", "") "\n" WITH_ID("8", ",\"Grid\":1") "\n", 3, 92, "unknown key \"Grid\""},
     {HEAD WITH_ID("7", "") "\n" WITH_ID("8", ",\"after\":[9]") "\n{\"op\":\"end\"}\n", 3, 1, "names \"9\""},
+    {HEAD WITH_ID("7", ",\"start_us\":2,\"end_us\":2") "\n" WITH_ID("8", ",\"start_us\":2,\"end_us\":1.999"), 3, 1,
+     "it ends before it starts: \"end_us\" is less than \"start_us\""},
+    {RUN("{\"op\":\"memset\",\"bytes\":1,\"start_us\":2,\"end_us\":0}"), 1, 0, "it ends before it starts"},
     {HEAD "{\"op\":\"launch\"\n" WITH_ID("8", "") "\n", 2, 15, "the text ends in the middle of a JSON value"},
     {HEAD WITH_ID("7", "") " " WITH_ID("8", ""), 2, 93, "each event must be on a line of its own"},
     {"{\"schema\":", 1, 11, "the text ends in the middle of a JSON value"},
@@ -299,7 +302,7 @@ static void usual_lines_are_read_fast(void **state) {
         " {\t\"op\" :\"launch\",\"shared_bytes\":0,\"registers\":16, \"threads\":32,\"blocks\":2,\"kernel\":\"k\"} \r",
         LAUNCH(",\"local_bytes\":1099511627776,\"cluster\":2,\"priority\":-1000,\"carveout_percent\":0"),
         LAUNCH(",\"cluster\":1,\"priority\":1000,\"carveout_percent\":100,\"node\":0"),
-        LAUNCH(",\"at_us\":0,\"duration_us\":0.001,\"spread_us\":1.5,\"start_us\":1000000000000,\"end_us\":12.25"),
+        LAUNCH(",\"at_us\":0,\"duration_us\":0.001,\"spread_us\":1.5,\"start_us\":12.25,\"end_us\":1000000000000"),
         LAUNCH(",\"grid\":[1,1,2147483647],\"block\":[ 32 , 1,1 "
                "],\"cluster_shape\":[1,1,1],\"device\":999999999999999999"),
         LAUNCH(",\"stream\":-123456789012345678"),
@@ -459,16 +462,19 @@ static void a_recording_of_several_gpus_is_a_run_for_each(void **state) {
     /* The launches of GPU 1 come first, and 4 waits for 1 of the same GPU, for 2 of the other, and for a copy. */
     static const char text[] = PART(
         "1",
-        WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," WITH_ID("2", ",\"device\":0") "," SMALL_COPY("3", ",\"after\":[1,"
-                                                                                                       "2],\"device\":"
-                                                                                                       "1") "," WITH_ID(
-            "4", ",\"after\":[1,2,3],\"device\":1") ","
-                                                    "{\"op\":\"exit\",\"id\":2},{\"op\":\"observe\",\"id\":4,"
-                                                    "\"placed\":[1,null]},{\"op\":\"exit\",\"id\":4}");
+        WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," WITH_ID("2", ",\"device\":0") "," SMALL_COPY(
+            "3",
+            ",\"after\":[1,"
+            "2],\"device\":"
+            "1") "," WITH_ID("4", ",\"after\":[1,2,3],\"device\":1") ","
+                                                                     "{\"op\":\"exit\",\"id\":2},{\"op\":\"observe\","
+                                                                     "\"id\":4,"
+                                                                     "\"placed\":[1,null]},{\"op\":\"exit\",\"id\":4}");
     static const char parts[] = PART("0", WITH_ID("2", ",\"device\":0") ",{\"op\":\"exit\",\"id\":2}") " 1 0\n" PART(
-        "1", WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," SMALL_COPY("3", ",\"after\":[1],\"device\":1") "," WITH_ID(
-                 "4", ",\"after\":[1,3],\"device\":1") ",{\"op\":\"observe\",\"id\":4,\"placed\":[1,null]},"
-                                                       "{\"op\":\"exit\",\"id\":4}") " 1 2\n";
+        "1",
+        WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," SMALL_COPY("3", ",\"after\":[1],\"device\":1") "," WITH_ID(
+            "4", ",\"after\":[1,3],\"device\":1") ",{\"op\":\"observe\",\"id\":4,\"placed\":[1,null]},"
+                                                  "{\"op\":\"exit\",\"id\":4}") " 1 2\n";
     gs_error error = {.code = GS_OK};
     char *read = read_all(text, &error);
     assert_int_equal(error.code, GS_OK);

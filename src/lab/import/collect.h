@@ -20,6 +20,7 @@ typedef enum gs_trace_field {
     GS_TRACE_REGISTERS,
     GS_TRACE_SHARED,
     GS_TRACE_LOCAL,
+    GS_TRACE_PRIORITY,
     GS_TRACE_CORRELATION,
     GS_TRACE_DEVICE,
     GS_TRACE_NAME,
@@ -122,10 +123,9 @@ typedef struct gs_collection {
     size_t missing[GS_TRACE_FIELDS]; /* launches and copies without a field */
     size_t calls_without_id;         /* calls of the host without a correlation number */
     bool has_waits;                  /* the trace has waits between streams */
-    bool has_priorities;
-    size_t without_call;  /* launches and copies without a call, counted when runs are made */
-    size_t unnamed_waits; /* waits that do not say which stream waits for what */
-    size_t lost_waits;    /* waits whose calls, or whose record of an event, are not in the trace */
+    size_t without_call;             /* launches and copies without a call, counted when runs are made */
+    size_t unnamed_waits;            /* waits that do not say which stream waits for what */
+    size_t lost_waits;               /* waits whose calls, or whose record of an event, are not in the trace */
     size_t waits_between_gpus;
     size_t whole_graphs; /* launches of graphs whose kernels are not in the trace */
 } gs_collection;
@@ -196,6 +196,9 @@ gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *
 
 /* Refuses settings whose pattern matches no kernel of the runs and of the list. */
 gs_code gs_check_patterns(const gs_import_options *options, const gs_imported *imported, gs_error *error);
+
+/* Changes the resources of a kernel as the settings say; a stack that they supply is known. */
+gs_code gs_supply_kernel(const gs_import_options *options, gs_kernel_entry *kernel, gs_error *error);
 
 /* Changes one launch as the settings say. Its strings are not changed. */
 gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs_error *error);

@@ -174,12 +174,85 @@ gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *
     return code;
 }
 
+/* ---- architectures ---- */
+
+/* Which code a GPU takes if it can run several: the greatest. 180 for sm_90, 181 for sm_90a; 0: not known. */
+static int rank_of(const gs_kernel_entry *kernel) {
+    char *end;
+    if (strncmp(kernel->architecture, "sm_", 3) != 0)
+        return 0;
+    int number = (int)gs_max(0, gs_min(strtol(kernel->architecture + 3, &end, 10), 10000));
+    return 2 * number + (*end != '\0');
+}
+
+/* A GPU runs code for its major version, up to its minor one; code with a letter only if it is for this GPU. What does
+   not name its architecture counts as code for it. */
+static bool can_run(int architecture, const gs_kernel_entry *kernel) {
+    int number = rank_of(kernel) / 2;
+    bool is_older = number / 10 == architecture / 10 && number < architecture && rank_of(kernel) % 2 == 0;
+    return !number || number == architecture || is_older;
+}
+
+/* For each kernel that the GPU can run, the first of its name in `first`, and for those in `best` the greatest rank. */
+static gs_code find_best(const gs_kernel_list *kernels, int architecture, size_t *first, int *best, gs_error *error) {
+    gs_names names = {0};
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < kernels->count && code == GS_OK; i++) {
+        if (!can_run(architecture, &kernels->data[i]))
+            continue;
+        first[i] = gs_names_add(&names, kernels->data[i].name, i);
+        if (first[i] == SIZE_MAX)
+            code = gs_fail_memory(error);
+        else
+            best[first[i]] = (int)gs_max(best[first[i]], rank_of(&kernels->data[i]));
+    }
+    gs_names_free(&names);
+    return code;
+}
+
+gs_code gs_kernels_keep(gs_kernel_list *kernels, int architecture, size_t *removed, gs_error *error) {
+    size_t *first = malloc((kernels->count + 1) * sizeof *first), kept = 0;
+    int *best = calloc(kernels->count + 1, sizeof *best);
+    gs_code code = first && best ? find_best(kernels, architecture, first, best, error) : gs_fail_memory(error);
+    for (size_t i = 0; i < kernels->count && code == GS_OK; i++) {
+        gs_kernel_entry kernel = kernels->data[i];
+        if (can_run(architecture, &kernel) && rank_of(&kernel) == best[first[i]]) {
+            kernels->data[kept++] = kernel;
+            continue;
+        }
+        free(kernel.name);
+        free(kernel.architecture);
+    }
+    free(first);
+    free(best);
+    if (code != GS_OK)
+        return code;
+    *removed = kernels->count - kept;
+    kernels->count = kept;
+    return GS_OK;
+}
+
 /* ---- as a run ---- */
+
+/* A run is for one GPU: a kernel is in it for one architecture. */
+static gs_code check_architecture(const gs_kernel_list *kernels, size_t kernel, gs_names *names, gs_error *error) {
+    const gs_kernel_entry *one = &kernels->data[kernel];
+    size_t first = gs_names_add(names, one->name, kernel);
+    if (first == SIZE_MAX)
+        return gs_fail_memory(error);
+    if (strcmp(kernels->data[first].architecture, one->architecture) == 0)
+        return GS_OK;
+    return gs_fail(error, GS_E_USAGE, "kernel \"%.60s\" is there for %.20s and %.20s: choose the GPU with --gpu NAME",
+                   one->name,
+                   *kernels->data[first].architecture ? kernels->data[first].architecture : "no architecture",
+                   *one->architecture ? one->architecture : "no architecture");
+}
 
 gs_run *gs_kernels_run(const gs_kernel_list *kernels, const gs_import_options *options, size_t *left_out,
                        gs_error *error) {
     gs_run *run = gs_run_new(error);
     gs_code code = run ? GS_OK : GS_E_MEMORY;
+    gs_names names = {0};
     *left_out = 0;
     for (size_t i = 0; i < kernels->count && code == GS_OK; i++) {
         const gs_kernel_entry *kernel = &kernels->data[i];
@@ -196,8 +269,11 @@ gs_run *gs_kernels_run(const gs_kernel_list *kernels, const gs_import_options *o
         bool is_known = launch.blocks && launch.shape.threads;
         *left_out += !is_known;
         if (code == GS_OK && is_known)
+            code = check_architecture(kernels, i, &names, error);
+        if (code == GS_OK && is_known)
             code = gs_run_copy_launch(run, &launch, error);
     }
+    gs_names_free(&names);
     if (code == GS_OK && run->launches.count)
         return run;
     if (code == GS_OK && error)

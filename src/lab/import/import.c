@@ -76,9 +76,19 @@ static void put_left_out(gs_text *notes, const char *file, size_t count, const c
                     count == 1 ? "is" : "are", why);
 }
 
-static void add_notes(const gs_collection *collection, const char *path, gs_text *notes) {
+/* Whether a GPU of the runs has several streams. */
+static bool has_several_streams(const gs_collection *collection, int64_t device) {
+    for (size_t i = 0; i < collection->streams.count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (collection->streams.data[k].device == collection->streams.data[i].device &&
+                (device == GS_NOT_GIVEN || device == collection->streams.data[i].device))
+                return true;
+    return false;
+}
+
+static void add_notes(const gs_collection *collection, int64_t device, const char *path, gs_text *notes) {
     const char *file = gs_input_name(path);
-    if (!collection->has_waits && collection->streams.count > 1)
+    if (!collection->has_waits && has_several_streams(collection, device))
         gs_text_add(notes, "%s: the trace has no waits between streams%s\n", file,
                     strncmp(collection->recorder, "Nsight", 6) == 0
                         ? ""
@@ -112,7 +122,7 @@ static gs_code finish_runs(gs_collection *collection, const gs_import_options *o
     for (size_t i = first; i < imported->count && code == GS_OK; i++)
         code = gs_supply(options, imported->data[i], &imported->notes, error);
     gs_put_lacking(collection, imported->data + first, imported->count - first, gs_input_name(path), &imported->notes);
-    add_notes(collection, path, &imported->notes);
+    add_notes(collection, options->device, path, &imported->notes);
     for (size_t i = first; i < imported->count; i++) {
         put_unknown_gpu(collection, imported->data[i], gs_input_name(path), &imported->notes);
         put_nameless_gpu(imported->data[i], gs_input_name(path), &imported->notes);
@@ -122,12 +132,22 @@ static gs_code finish_runs(gs_collection *collection, const gs_import_options *o
     return code;
 }
 
+static size_t count_launches(const gs_collection *collection) {
+    size_t launches = 0;
+    for (size_t i = 0; i < collection->traced.count; i++)
+        launches += collection->traced.data[i].what->op == GS_TRACED_LAUNCH;
+    return launches;
+}
+
+/* Older versions of the profiler know no priority: then no launch has one. */
 static gs_code import_json(gs_input *input, const gs_import_options *options, const char *path, gs_imported *imported,
                            gs_error *error) {
     gs_collection collection = {.lacks = "cluster carveout_percent local_bytes"};
     gs_code code = gs_import_kineto(input, &collection, error);
-    if (!collection.has_priorities)
+    if (code == GS_OK && collection.missing[GS_TRACE_PRIORITY] == count_launches(&collection)) {
         collection.lacks = "cluster carveout_percent local_bytes priority";
+        collection.missing[GS_TRACE_PRIORITY] = 0;
+    }
     if (code == GS_OK)
         code = finish_runs(&collection, options, path, imported, error);
     gs_collection_free(&collection);
@@ -155,9 +175,9 @@ static void note_stacks(const gs_kernel_list *kernels, size_t first, const char 
         unknown += kernels->data[i].stack_is_unknown;
     if (unknown)
         gs_text_add(notes,
-                    "%s: %zu kernel%s with an unknown stack: no local memory is assumed for it; supply local_bytes "
+                    "%s: %zu kernel%s with an unknown stack: no local memory is assumed for %s; supply local_bytes "
                     "with --set\n",
-                    gs_input_name(path), unknown, unknown == 1 ? "" : "s");
+                    gs_input_name(path), unknown, unknown == 1 ? "" : "s", unknown == 1 ? "it" : "them");
 }
 
 /* For a cubin, cuobjdump does not print the architecture. */
@@ -169,12 +189,13 @@ static void note_reserved(const gs_kernel_list *kernels, size_t first, const cha
     if (unsure)
         gs_text_add(
             notes,
-            "%s: the architecture of %zu kernels is not in the file; if it is sm_90 or later, their shared memory "
+            "%s: the architecture of %zu kernel%s is not in the file; if it is sm_90 or later, %s shared memory "
             "contains 1,024 bytes that the runtime reserves\n",
-            gs_input_name(path), unsure);
+            gs_input_name(path), unsure, unsure == 1 ? "" : "s", unsure == 1 ? "its" : "their");
 }
 
-static gs_code import_text(gs_input *input, const char *path, gs_imported *imported, gs_error *error) {
+static gs_code import_text(gs_input *input, const gs_import_options *options, const char *path, gs_imported *imported,
+                           gs_error *error) {
     size_t before = imported->kernels.count;
     gs_code code = gs_import_resources(input, &imported->kernels, error);
     if (code == GS_OK && imported->kernels.count == before)
@@ -182,6 +203,8 @@ static gs_code import_text(gs_input *input, const char *path, gs_imported *impor
                        "%s: not a trace: expected one of the PyTorch profiler (JSON), a database of Nsight Systems "
                        "(SQLite), or the output of cuobjdump --dump-resource-usage or ptxas -v",
                        gs_input_name(path));
+    for (size_t i = before; i < imported->kernels.count && code == GS_OK; i++)
+        code = gs_supply_kernel(options, &imported->kernels.data[i], error);
     if (code == GS_OK) {
         note_reserved(&imported->kernels, before, path, &imported->notes);
         note_stacks(&imported->kernels, before, path, &imported->notes);
@@ -199,7 +222,7 @@ static gs_code import_input(gs_input *input, const gs_import_options *options, c
     else if (code == GS_OK && kind == KIND_SQLITE)
         code = import_sqlite(options, path, imported, error);
     else if (code == GS_OK)
-        code = import_text(input, path, imported, error);
+        code = import_text(input, options, path, imported, error);
     gs_input_close(input);
     if (code == GS_OK && imported->notes.failed)
         code = gs_fail_memory(error);

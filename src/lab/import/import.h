@@ -50,8 +50,12 @@ gs_code gs_import_bytes(const char *name, const char *bytes, size_t count, const
 gs_code gs_import_finish(const gs_import_options *options, const gs_imported *imported, gs_error *error);
 void gs_imported_free(gs_imported *imported);
 
+/* Keeps the kernels that a GPU of this compute capability (90 for 9.0) would run: of each name the newest that it can.
+   Sets `*removed` to the number of the others. */
+gs_code gs_kernels_keep(gs_kernel_list *kernels, int architecture, size_t *removed, gs_error *error);
+
 /* A run with a launch of each kernel whose blocks and threads are in the settings; NULL: none, or an error. Sets
-   `*left_out` to the number of other kernels. */
+   `*left_out` to the number of other kernels. A kernel that is there for several architectures is an error. */
 gs_run *gs_kernels_run(const gs_kernel_list *kernels, const gs_import_options *options, size_t *left_out,
                        gs_error *error);
 

@@ -93,7 +93,7 @@ static const struct argument {
     {"shared memory", INT64, WHAT(shared_bytes), FIELD(SHARED)},
     {"grid", SIZES, WHAT(grid), FIELD(GRID)},
     {"block", SIZES, WHAT(block), FIELD(BLOCK)},
-    {"priority", INT32, WHAT(priority), 0},
+    {"priority", INT32, WHAT(priority), FIELD(PRIORITY)},
     {"graph id", INT64, WHAT(graph), 0},
     {"graph node id", INT64, offsetof(struct event, node), 0},
     {"bytes", INT64, WHAT(bytes), FIELD(BYTES)},
@@ -107,7 +107,7 @@ static const char *const field_names[GS_TRACE_FIELDS] = {
     [GS_TRACE_BLOCK] = "block",   [GS_TRACE_REGISTERS] = "registers per thread",
     [GS_TRACE_DEVICE] = "device", [GS_TRACE_SHARED] = "shared memory",
     [GS_TRACE_NAME] = "name",     [GS_TRACE_CORRELATION] = "correlation",
-    [GS_TRACE_BYTES] = "bytes",
+    [GS_TRACE_BYTES] = "bytes",   [GS_TRACE_PRIORITY] = "priority",
 };
 
 static const struct argument *find_argument(const char *key) {
@@ -131,8 +131,6 @@ static bool read_argument(struct reading *reading, const struct argument *argume
     reading->event.given |= has ? argument->field : 0;
     if (argument->type == SIZES)
         return true;
-    if (argument->offset == WHAT(priority))
-        reading->collection->has_priorities = true;
     return argument->type == INT32 ? read_int32(scan, into) : gs_scan_int(scan, into);
 }
 

@@ -362,6 +362,7 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
     given |= field_at(row, GS_TRACE_REGISTERS, 9, 1) | field_at(row, GS_TRACE_GRID, 10, 3) |
              field_at(row, GS_TRACE_BLOCK, 13, 3) | field_at(row, GS_TRACE_SHARED, 16, 2) |
              field_at(row, GS_TRACE_LOCAL, 18, 1);
+    given |= 1u << GS_TRACE_PRIORITY; /* no database has it, as `lacks` says */
     what.op = GS_TRACED_LAUNCH;
     what.registers = small_number_at(row, 9);
     for (int i = 0; i < 3; i++) {

@@ -144,6 +144,21 @@ gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs
     return supply_settings(options, launch, &ignored, error);
 }
 
+gs_code gs_supply_kernel(const gs_import_options *options, gs_kernel_entry *kernel, gs_error *error) {
+    struct supplied given = {.lacks = "local_bytes"};
+    gs_launch launch = gs_launch_default();
+    launch.kernel = kernel->name;
+    launch.shape.registers = kernel->registers;
+    launch.shape.shared_bytes = kernel->shared_bytes;
+    launch.shape.local_bytes = kernel->local_bytes;
+    gs_code code = supply_settings(options, &launch, &given, error);
+    kernel->registers = launch.shape.registers;
+    kernel->shared_bytes = launch.shape.shared_bytes;
+    kernel->local_bytes = launch.shape.local_bytes;
+    kernel->stack_is_unknown = kernel->stack_is_unknown && !given.keys;
+    return code;
+}
+
 /* ---- recordings ---- */
 
 /* The identifier before the template arguments or the parameters of a readable name. */

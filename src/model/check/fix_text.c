@@ -55,11 +55,11 @@ static void put_amount(const char *kernel, const gs_fix *fix, const gs_change *c
 }
 
 static void put_blocks(const gs_gpu *gpu, const gs_launch *launch, const gs_fix *fix, const gs_change *change,
-                       gs_text *text) {
+                       bool is_of_several, gs_text *text) {
     gs_occupancy occupancy;
     gs_occupancy_of(gpu, &launch->shape, &occupancy, NULL);
     put_amount(launch->kernel, fix, change, "block", text);
-    if (occupancy.blocks == 1 && change->to < gpu->sms)
+    if (occupancy.blocks == 1 && change->to < gpu->sms && !is_of_several)
         gs_text_add(text, " (leaves %lld SM%s free)", (long long)(gpu->sms - change->to),
                     gpu->sms - change->to == 1 ? "" : "s");
 }
@@ -67,6 +67,7 @@ static void put_blocks(const gs_gpu *gpu, const gs_launch *launch, const gs_fix 
 void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, size_t number, gs_text *text) {
     const gs_change *change = &fix->changes[number];
     const gs_launch *launch = change->launch == SIZE_MAX ? NULL : &run->launches.data[change->launch];
+    bool is_of_several = launch && change->launch + 1 < run->launches.count && launch[1].is_again;
     switch (change->kind) {
     case GS_FIX_ORDER:
         put_order(run, fix, change, text);
@@ -86,7 +87,7 @@ void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, siz
         put_green(gpu, launch->kernel, change, text);
         break;
     case GS_FIX_BLOCKS:
-        put_blocks(gpu, launch, fix, change, text);
+        put_blocks(gpu, launch, fix, change, is_of_several, text);
         break;
     case GS_FIX_CLUSTER:
         if (change->to == 1)
@@ -107,4 +108,7 @@ void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, siz
     case GS_FIX_KINDS:
         break;
     }
+    bool is_need = change->kind == GS_FIX_CARVEOUT || change->kind >= GS_FIX_BLOCKS;
+    if (is_of_several && is_need)
+        gs_text_add(text, ", in each launch of it");
 }

@@ -314,15 +314,22 @@ static void drop_empty(gs_knobs *knobs) {
     knobs->count = kept;
 }
 
+/* Whether the knobs of the launch before it turn this one, too. */
+static bool is_turned_before(const gs_knobs *knobs, size_t launch, int kind) {
+    return kind != GS_FIX_GREEN && knobs->run->launches.data[launch].is_again && is_among(knobs, launch - 1);
+}
+
 gs_code gs_knobs_list(gs_knobs *knobs, unsigned kinds, int64_t most_orders, gs_error *error) {
     gs_code code = kinds >> GS_FIX_ORDER & 1 ? list_orders(knobs, most_orders, error) : GS_OK;
     if (code == GS_OK && kinds >> GS_FIX_STREAM & 1)
         code = list_streams(knobs, error);
     size_t count = knobs->among ? knobs->among->count : knobs->run->launches.count;
     for (int kind = 0; kind < GS_FIX_KINDS; kind++)
-        for (size_t i = 0; i < count && code == GS_OK; i++)
-            if (kinds >> kind & 1 && of_launch[kind])
-                code = of_launch[kind](knobs, knobs->among ? knobs->among->data[i] : i, error);
+        for (size_t i = 0; i < count && code == GS_OK; i++) {
+            size_t launch = knobs->among ? knobs->among->data[i] : i;
+            if (kinds >> kind & 1 && of_launch[kind] && !is_turned_before(knobs, launch, kind))
+                code = of_launch[kind](knobs, launch, error);
+        }
     drop_empty(knobs);
     return code;
 }

@@ -1,10 +1,10 @@
 /*
  * trial.c: plays a run with changes, to see whether all blocks are resident together.
  *
- * The launches of a copy of the run are changed before, and restored after. The engine plays the copy up to the first
- * launch that waits. With a green context for one kernel, the copy has two contexts: one for that kernel, and one with
- * the other SMs for all others. Both are played by one engine, because kernels of different contexts can still wait for
- * each other: local memory grows only while the whole GPU is idle.
+ * The launches of a copy of the run are changed before, and restored after; launches of the same kernel together. The
+ * engine plays the copy up to the first launch that waits. With a green context for one kernel, the copy has two
+ * contexts: one for that kernel, and one with the other SMs for all others. Both are played by one engine, because
+ * kernels of different contexts can still wait for each other: local memory grows only while the whole GPU is idle.
  */
 #include "trial.h"
 
@@ -78,20 +78,11 @@ static void restore_contexts(gs_trial *trial) {
     trial->ends[0] = 0;
 }
 
-static void apply_change(gs_trial *trial, const gs_change *change) {
-    gs_launch *launch = change->launch == NONE ? NULL : &trial->run->launches.data[change->launch];
+/* A change of what a launch needs. */
+static void apply_need(gs_launch *launch, const gs_change *change) {
     switch (change->kind) {
-    case GS_FIX_STREAM:
-        launch->stream = NULL;
-        break;
-    case GS_FIX_LOCAL:
-        trial->before = change->launch;
-        break;
     case GS_FIX_CARVEOUT:
         launch->shape.carveout_percent = (int32_t)change->to;
-        break;
-    case GS_FIX_GREEN:
-        set_contexts(trial, change->launch, (int32_t)change->to);
         break;
     case GS_FIX_BLOCKS:
         launch->blocks = change->to;
@@ -105,22 +96,49 @@ static void apply_change(gs_trial *trial, const gs_change *change) {
     case GS_FIX_SHARED:
         launch->shape.shared_bytes = change->to;
         break;
+    case GS_FIX_STREAM:
+    case GS_FIX_LOCAL:
+    case GS_FIX_GREEN:
     case GS_FIX_ORDER:
     case GS_FIX_KINDS:
         break;
     }
 }
 
+/* The end of the launches of the same kernel, which are changed together. The first of them is `launch`. */
+static size_t end_of_same(const gs_trial *trial, size_t launch) {
+    const gs_launches *launches = &trial->given->launches;
+    for (launch++; launch < launches->count && launches->data[launch].is_again;)
+        launch++;
+    return launch;
+}
+
+static void apply_change(gs_trial *trial, const gs_change *change) {
+    if (change->launch == NONE)
+        return;
+    if (change->kind == GS_FIX_STREAM)
+        trial->run->launches.data[change->launch].stream = NULL;
+    else if (change->kind == GS_FIX_LOCAL)
+        trial->before = change->launch;
+    else if (change->kind == GS_FIX_GREEN)
+        set_contexts(trial, change->launch, (int32_t)change->to);
+    else
+        for (size_t i = change->launch; i < end_of_same(trial, change->launch); i++)
+            apply_need(&trial->run->launches.data[i], change);
+}
+
 /* The launch as it was given, with the names that the copy owns. */
 static void restore_launch(gs_trial *trial, const gs_change *change, char *stream) {
     if (change->launch == NONE)
         return;
-    gs_launch *launch = &trial->run->launches.data[change->launch];
-    const gs_launch *given = &trial->given->launches.data[change->launch];
-    launch->blocks = given->blocks;
-    launch->cluster = given->cluster;
-    launch->shape = given->shape;
-    launch->stream = stream;
+    for (size_t i = change->launch; i < end_of_same(trial, change->launch); i++) {
+        gs_launch *launch = &trial->run->launches.data[i];
+        const gs_launch *given = &trial->given->launches.data[i];
+        launch->blocks = given->blocks;
+        launch->cluster = given->cluster;
+        launch->shape = given->shape;
+    }
+    trial->run->launches.data[change->launch].stream = stream;
 }
 
 /* ---- playing ---- */

@@ -600,6 +600,20 @@ static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *er
     return read_list(json, &events, reader, error);
 }
 
+/* Work may be shorter than the clock of a recorder can tell, but it does not end before it starts. */
+static gs_code check_times(const gs_run *run, gs_error *error) {
+    for (size_t i = 0; i < run->launches.count + run->copies.count; i++) {
+        const gs_issue *issue = gs_run_issue(run, i);
+        if (issue->start_ns == GS_NO_TIME || issue->end_ns == GS_NO_TIME || issue->end_ns >= issue->start_ns)
+            continue;
+        uint32_t place = i < run->launches.count ? run->events.data[run->launches.data[i].event].place
+                                                 : run->copies.data[i - run->launches.count].place;
+        return gs_run_fail_at(run, place, error, GS_E_FORMAT,
+                              "it ends before it starts: \"end_us\" is less than \"start_us\"");
+    }
+    return GS_OK;
+}
+
 /* Called when all events are read: puts them in order, and finds what they wait for. The text of the run, or its file
    name, is kept for later errors. Frees the run on errors. */
 static gs_run *finish_run(struct reader *reader, gs_json *json, gs_code code, gs_error *error) {
@@ -616,6 +630,8 @@ static gs_run *finish_run(struct reader *reader, gs_json *json, gs_code code, gs
         code = gs_run_sort(run, error);
     if (code == GS_OK)
         code = gs_run_resolve(run, &reader->wanted, error);
+    if (code == GS_OK)
+        code = check_times(run, error);
     free(reader->wanted.data);
     if (code == GS_OK)
         return run;

@@ -131,6 +131,7 @@ typedef struct gs_launch {
     int32_t priority;
     char *stream; /* NULL: a stream of its own */
     bool stream_is_number;
+    bool is_again;       /* another launch of the kernel before it, with the same shape: see gs_run_pick */
     uint8_t assumed;     /* a bit for each gs_assumed_kind that was not given */
     int64_t duration_ns; /* 0: until its exit */
     int64_t spread_ns;   /* blocks run up to this much longer, see gs_block_duration */
@@ -366,7 +367,8 @@ bool gs_is_launch_word(const char *word);
    caller frees it. */
 gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
 bool gs_run_matches(const char *kernel, const char *patterns); /* one of them */
-/* These launches in a run of their own, without streams, times and exits. The caller frees it. */
+/* These launches in a run of their own, without streams, times and exits. One that has the kernel and the shape of the
+   one before it is marked (is_again): what is changed in the one changes in the other. The caller frees it. */
 gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error);
 
 /* The smallest number of a GPU above this one that launches or copies name; GS_NOT_GIVEN: there is none (devices.c). */

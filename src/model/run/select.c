@@ -135,13 +135,22 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
     return NULL;
 }
 
+static bool is_same_kernel(const gs_launch *one, const gs_launch *other) {
+    return strcmp(one->kernel, other->kernel) == 0 && one->blocks == other->blocks && one->cluster == other->cluster &&
+           memcmp(&one->shape, &other->shape, sizeof one->shape) == 0;
+}
+
 gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error) {
     gs_run *picked = gs_run_new(error);
     gs_code code = picked ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && run->gpu && !(picked->gpu = strdup(run->gpu)))
         code = gs_fail_memory(error);
-    for (size_t i = 0; i < count && code == GS_OK; i++)
-        code = add_kept(picked, &run->launches.data[launches[i]], error);
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        const gs_launch *launch = &run->launches.data[launches[i]];
+        code = add_kept(picked, launch, error);
+        if (code == GS_OK && i)
+            picked->launches.data[i].is_again = is_same_kernel(launch, &run->launches.data[launches[i - 1]]);
+    }
     if (code == GS_OK)
         return picked;
     gs_run_free(picked);

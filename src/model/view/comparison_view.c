@@ -109,8 +109,9 @@ static void put_numbers(gs_text *text, const gs_program_compared *compared) {
     put_overlaps(text, &predicted->pairs, &unscheduled->pairs);
     put_starts(text, compared);
     if (compared->configs)
-        gs_text_add(text, "shared-memory configuration         %lld of %lld launches as recorded\n",
-                    (long long)compared->configs_same, (long long)compared->configs);
+        gs_text_add(text, "shared-memory configuration         %lld of %lld launch%s as recorded\n",
+                    (long long)compared->configs_same, (long long)compared->configs,
+                    compared->configs == 1 ? "" : "es");
     gs_text_add(text, "no scheduler: each launch starts as soon as its stream, events and host allow, and runs as "
                       "alone\n");
 }

@@ -269,8 +269,8 @@ static gs_code put_waits(struct picture *picture, gs_error *error) {
     picture->y += LANE * count + 2;
     if (left_out) {
         gs_text_add(picture->text,
-                    "<text x=\"%d\" y=\"%.1f\" fill=\"#555\" font-size=\"9\">and %zu more waits</text>\n", LEFT,
-                    picture->y + 8, left_out);
+                    "<text x=\"%d\" y=\"%.1f\" fill=\"#555\" font-size=\"9\">and %zu more wait%s</text>\n", LEFT,
+                    picture->y + 8, left_out, left_out == 1 ? "" : "s");
         picture->y += 12;
     }
     free(lanes);
