@@ -10,16 +10,20 @@
 
 #include <stdlib.h>
 
-enum { MOST_DEPTH = 3, MOST_COUNTERS = 16, MOST_STEPS = 200000 };
+enum { MOST_DEPTH = 3, MOST_COUNTERS = 16, MOST_STEPS = 3000, LANES = 32 };
 
 typedef enum kind { MARK, LOOP, IF } kind;
 typedef enum source { NUMBER, PARAMETER, THREAD, BLOCK, COUNTER } source;
 
-/* (source & mask) + more */
+typedef enum operation { NOTHING, ADD, SUBTRACT, SMALLER, LARGER, MULTIPLY, OPERATIONS } operation;
+
+/* ((source & mask) >> shift) + more, and an operation with the number of the thread or a parameter */
 typedef struct value {
     source source;
     int which, shift;
     int32_t number, mask, more;
+    operation operation;
+    int other; /* a parameter; -1: the number of the thread */
 } value;
 
 typedef struct node {
@@ -73,6 +77,9 @@ static value draw_value(struct writing *writing, int32_t most) {
         drawn.shift = (int)draw(writing, 1, 3);
     if (draw(writing, 0, 2) == 0)
         drawn.more = (int32_t)draw(writing, 0, 5);
+    if (draw(writing, 0, 2) == 0)
+        drawn.operation = (operation)draw(writing, ADD, OPERATIONS - 1);
+    drawn.other = (int)draw(writing, -1, LOOPS_PARAMETERS - 1);
     return drawn;
 }
 
@@ -149,6 +156,14 @@ static void put_value(struct writing *writing, const value *put, const char *int
         put_line(writing, "shr.u32 %s, %s, %d;", into, into, put->shift);
     if (put->more)
         put_line(writing, "add.s32 %s, %s, %d;", into, into, put->more);
+    static const char *const operations[] = {[ADD] = "add.s32",
+                                             [SUBTRACT] = "sub.s32",
+                                             [SMALLER] = "min.s32",
+                                             [LARGER] = "max.s32",
+                                             [MULTIPLY] = "mul.lo.s32"};
+    if (put->operation)
+        put_line(writing, "%s %s, %s, %%r%d;", operations[put->operation], into, into,
+                 put->other < 0 ? 90 : 92 + put->other);
 }
 
 static void put_nodes(struct writing *writing, const node *first);
@@ -240,6 +255,15 @@ struct thread {
     const loops_kernel *kernel;
     int32_t number, block, counters[MOST_COUNTERS];
     int64_t executed[LOOPS_MARKS], steps;
+    uint64_t place;    /* the rounds of all loops that it is in, as a number */
+    struct seen *seen; /* by threads of its warp */
+};
+
+/* The marks that threads of a warp have executed, each once for each place. Threads in the same rounds may execute a
+   mark together; those in others cannot. */
+struct seen {
+    uint64_t *data;
+    size_t count, capacity;
 };
 
 static int32_t value_in(const struct thread *thread, const value *of) {
@@ -248,7 +272,22 @@ static int32_t value_in(const struct thread *thread, const value *of) {
                      : of->source == THREAD    ? thread->number
                      : of->source == BLOCK     ? thread->block
                                                : thread->counters[of->which];
-    return (int32_t)((uint32_t)(result & of->mask) >> of->shift) + of->more;
+    result = (int32_t)((uint32_t)(result & of->mask) >> of->shift) + of->more;
+    int32_t other = of->other < 0 ? thread->number : thread->kernel->parameters[of->other];
+    switch (of->operation) {
+    case ADD:
+        return result + other;
+    case SUBTRACT:
+        return result - other;
+    case SMALLER:
+        return result < other ? result : other;
+    case LARGER:
+        return result > other ? result : other;
+    case MULTIPLY:
+        return result * other;
+    default:
+        return result;
+    }
 }
 
 static bool goes_on(const node *loop, int32_t counter, int32_t limit) {
@@ -265,9 +304,13 @@ static void execute_nodes(struct thread *thread, const node *first);
 static void execute_loop(struct thread *thread, const node *loop) {
     int32_t *counter = &thread->counters[loop->counter], step = loop->is_down ? -loop->step : loop->step;
     *counter = value_in(thread, &loop->start);
+    int64_t round = 0;
     int32_t limit = loop->counts_exactly ? *counter + step * loop->rounds : value_in(thread, &loop->limit);
     while (goes_on(loop, *counter, limit) && thread->steps++ < MOST_STEPS) {
+        uint64_t place = thread->place;
+        thread->place = (place * 1000003 + (uint64_t)round++ + 1) * 0x9e3779b97f4a7c15u + (uint64_t)loop->counter;
         execute_nodes(thread, loop->inside);
+        thread->place = place;
         if (loop->may_leave && thread->number > *counter)
             break;
         *counter += step;
@@ -276,13 +319,29 @@ static void execute_loop(struct thread *thread, const node *loop) {
 
 static void execute_nodes(struct thread *thread, const node *first) {
     for (; first; first = first->next)
-        if (first->kind == MARK)
+        if (first->kind == MARK) {
             thread->executed[first->mark]++;
-        else if (first->kind == LOOP)
+            if (!GS_PUSH(thread->seen, thread->place * LOOPS_MARKS + (uint64_t)first->mark))
+                abort();
+        } else if (first->kind == LOOP)
             execute_loop(thread, first);
         else
             execute_nodes(thread, value_in(thread, &first->start) < value_in(thread, &first->limit) ? first->inside
                                                                                                     : first->otherwise);
+}
+
+static int compare_places(const void *a, const void *b) {
+    return GS_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+static int64_t count_different(struct seen *seen) {
+    int64_t count = 0;
+    if (seen->count)
+        qsort(seen->data, seen->count, sizeof *seen->data, compare_places);
+    for (size_t i = 0; i < seen->count; i++)
+        count += i == 0 || seen->data[i] != seen->data[i - 1];
+    seen->count = 0;
+    return count;
 }
 
 void loops_random(loops_kernel *kernel, gs_random *random, const char *name) {
@@ -293,12 +352,19 @@ void loops_random(loops_kernel *kernel, gs_random *random, const char *name) {
         kernel->parameters[i] = (int32_t)draw(&writing, 0, 30);
     node *nodes = draw_nodes(&writing, 0);
     put_kernel(&writing, name, nodes);
+    struct seen seen = {0};
+    kernel->most_together = 0;
     for (int32_t i = 0; i < LOOPS_BLOCKS * LOOPS_THREADS; i++) {
-        struct thread thread = {.kernel = kernel, .number = i % LOOPS_THREADS, .block = i / LOOPS_THREADS};
+        struct thread thread = {
+            .kernel = kernel, .number = i % LOOPS_THREADS, .block = i / LOOPS_THREADS, .seen = &seen};
         execute_nodes(&thread, nodes);
         for (int mark = 0; mark < kernel->marks; mark++)
             if (thread.executed[mark] > kernel->executed[mark])
                 kernel->executed[mark] = thread.executed[mark];
+        int64_t together = i % LANES == LANES - 1 ? count_different(&seen) : 0;
+        if (together > kernel->most_together)
+            kernel->most_together = together;
     }
+    free(seen.data);
     free_nodes(nodes);
 }

@@ -12,6 +12,8 @@ typedef struct loops_kernel {
     int marks;
     uint32_t mark_line[LOOPS_MARKS]; /* of the store of each mark */
     int64_t executed[LOOPS_MARKS];   /* the most by a thread, of all threads of the launch */
+    int64_t most_together;           /* marks that a warp executes at least, of all warps: those of its threads in the
+                                        same rounds once */
     int32_t parameters[LOOPS_PARAMETERS];
 } loops_kernel;
 

@@ -18,6 +18,11 @@ enum { PARAMETER_BYTES = 24, MOST_LINES = 100000, MOST_NESTED = 400 };
 struct counted {
     int64_t times[MOST_NESTED];
     int depth, barriers;
+    struct {
+        int64_t most; /* stores of its children: of a uniform branch those of one side, else of all */
+        int64_t times;
+        bool takes_largest;
+    } open[MOST_NESTED];
     int64_t *stores; /* by line */
     int64_t instructions, loops, groups, uniform;
     int64_t rounds[16];
@@ -31,6 +36,9 @@ static bool open_counted(void *user, gs_flow_kind kind, uint32_t offset, uint32_
     assert_true(counted->depth + 1 < MOST_NESTED);
     counted->times[counted->depth + 1] = counted->times[counted->depth] * (repeats ? times : 1);
     counted->depth++;
+    counted->open[counted->depth].most = 0;
+    counted->open[counted->depth].times = repeats ? times : 1;
+    counted->open[counted->depth].takes_largest = kind == GS_FLOW_BRANCH && is_uniform;
     if (kind == GS_FLOW_LOOP && counted->loops < 16)
         counted->rounds[counted->loops] = times;
     counted->loops += kind == GS_FLOW_LOOP;
@@ -40,7 +48,10 @@ static bool open_counted(void *user, gs_flow_kind kind, uint32_t offset, uint32_
 }
 
 static bool close_counted(void *user) {
-    ((struct counted *)user)->depth--;
+    struct counted *counted = user;
+    int64_t most = counted->open[counted->depth].most * counted->open[counted->depth].times;
+    int64_t *into = &counted->open[--counted->depth].most;
+    *into = !counted->open[counted->depth].takes_largest ? *into + most : most > *into ? most : *into;
     return true;
 }
 
@@ -49,6 +60,7 @@ static bool count_step(void *user, const gs_flow_step *step) {
     int64_t times = counted->times[counted->depth];
     counted->instructions += times;
     counted->barriers += step->is_barrier;
+    counted->open[counted->depth].most += strcmp(step->class_name, "global_store") == 0;
     if (counted->stores && strcmp(step->class_name, "global_store") == 0 && step->line < MOST_LINES)
         counted->stores[step->line] += times;
     return true;
@@ -94,6 +106,10 @@ static void check_kernel(gs_sass_image *image, const char *name, const loops_ker
                      (unsigned long long)seed, (unsigned long long)index, name, kernel->mark_line[mark],
                      (long long)kernel->executed[mark], (long long)most);
     }
+    if (code == GS_OK && counted.open[0].most < kernel->most_together)
+        fail_msg("seed %llu, module %llu, %s: a warp executes %lld stores, the tree says %lld",
+                 (unsigned long long)seed, (unsigned long long)index, name, (long long)kernel->most_together,
+                 (long long)counted.open[0].most);
     free(counted.stores);
 }
 
