@@ -2,9 +2,10 @@
  * random_loops.c: random kernels of nested loops and branches.
  *
  * A kernel is drawn as a tree, written as PTX, and executed as the tree, thread by thread: the oracle for how often
- * code is executed. A mark is a store that the assembler must keep. Loops count up and down, signed and unsigned, are
- * tested at their begin or at their end, and compare with <, <=, >, >=, and !=. Their limits are numbers, parameters,
- * numbers of threads and blocks, and counters of loops around them.
+ * code is executed. A mark is some stores that the assembler must keep, so many that it does not do without a branch
+ * around them. Loops count up and down, signed and unsigned, are tested at their begin or at their end, and compare
+ * with <, <=, >, >=, and !=. Their limits are numbers, parameters, numbers of threads and blocks, and counters of loops
+ * around them.
  */
 #include "random_loops.h"
 
@@ -214,8 +215,9 @@ static void put_loop(struct writing *writing, const node *loop) {
 static void put_nodes(struct writing *writing, const node *first) {
     for (; first; first = first->next) {
         if (first->kind == MARK) {
-            put_line(writing, "st.volatile.global.u32 [%%rd1+%d], %%r90;", first->mark * 4);
-            writing->kernel->mark_line[first->mark] = *writing->kernel->line - 1;
+            writing->kernel->mark_line[first->mark] = *writing->kernel->line;
+            for (int i = 0; i < LOOPS_STORES; i++)
+                put_line(writing, "st.volatile.global.u32 [%%rd1+%d], %%r90;", (first->mark * LOOPS_STORES + i) * 4);
         } else if (first->kind == LOOP) {
             put_loop(writing, first);
         } else {

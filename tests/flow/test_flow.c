@@ -106,10 +106,10 @@ static void check_kernel(gs_sass_image *image, const char *name, const loops_ker
                      (unsigned long long)seed, (unsigned long long)index, name, kernel->mark_line[mark],
                      (long long)kernel->executed[mark], (long long)most);
     }
-    if (code == GS_OK && counted.open[0].most < kernel->most_together)
+    if (code == GS_OK && counted.open[0].most < kernel->most_together * LOOPS_STORES)
         fail_msg("seed %llu, module %llu, %s: a warp executes %lld stores, the tree says %lld",
-                 (unsigned long long)seed, (unsigned long long)index, name, (long long)kernel->most_together,
-                 (long long)counted.open[0].most);
+                 (unsigned long long)seed, (unsigned long long)index, name,
+                 (long long)kernel->most_together * LOOPS_STORES, (long long)counted.open[0].most);
     free(counted.stores);
 }
 
