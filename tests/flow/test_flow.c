@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { PARAMETER_BYTES = 24, MOST_LINES = 100000, MOST_NESTED = 400 };
+enum { PARAMETER_BYTES = 24, MOST_LINES = 100000, MOST_NESTED = 400, OPCODES = 124 };
 
 /* How often the tree executes the stores of each line, and what is in it. */
 struct counted {
@@ -158,7 +158,114 @@ static void never_counts_less_than_is_executed(void **state) {
     assert_true(totals.exact * 4 > totals.marks);
 }
 
+/* ---- kernels of cases.ptx ---- */
+
+static void read_cases(gs_sass_image *image) {
+    gs_error error = {.code = GS_OK};
+    char *bytes = NULL;
+    size_t count = 0;
+    assert_int_equal(gs_input_all(test_path("tests/cases/flow90.cubin"), 1 << 20, &bytes, &count, &error), GS_OK);
+    assert_int_equal(gs_sass_read(image, bytes, count, &error), GS_OK);
+    free(bytes);
+}
+
+/* Walks a kernel with this second parameter (-1: not known) and this grid. The stores are in counted->open[0].most. */
+static gs_code walk_case(const char *kernel, int32_t parameter, int64_t blocks, gs_flow_rounds *rounds,
+                         struct counted *counted, gs_error *error) {
+    unsigned char parameters[12] = {0};
+    bool is_known[12] = {0};
+    gs_sass_image image;
+    *counted = (struct counted){0};
+    *error = (gs_error){.code = GS_OK};
+    memcpy(parameters + 8, &parameter, sizeof parameter);
+    memset(is_known + 8, parameter >= 0, sizeof parameter);
+    gs_flow_launch launch = {{blocks, 1, 1}, {64, 1, 1}, parameters, is_known, sizeof parameters};
+    read_cases(&image);
+    gs_code code = walk(&image, kernel, &launch, rounds, rounds != NULL, counted, error);
+    gs_sass_free(&image);
+    return code;
+}
+
+static void counts_rounds_of_the_launch(void **state) {
+    static const int32_t rounds[] = {0, 1, 7, 1000, 2000000};
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(rounds); i++) {
+        assert_int_equal(walk_case("counts", rounds[i], 4, NULL, &counted, &error), GS_OK);
+        assert_int_equal(counted.open[0].most, rounds[i]);
+    }
+}
+
+static void takes_rounds_of_the_user(void **state) {
+    gs_flow_rounds by_line = {.at = 17, .rounds = 12}, elsewhere = {.at = 3, .rounds = 12};
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("counts", -1, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_non_null(strstr(error.message, "the rounds of the loop in line 17 are not known; --loop 17=ROUNDS"));
+    assert_int_equal(walk_case("counts", -1, 4, &by_line, &counted, &error), GS_OK);
+    assert_true(by_line.is_used);
+    assert_int_equal(counted.open[0].most, 12);
+    assert_int_equal(walk_case("counts", -1, 4, &elsewhere, &counted, &error), GS_E_REFUSED);
+    assert_int_equal(walk_case("counts", 5, 4, &by_line, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 5);
+}
+
+static void refuses_what_has_no_bound(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("spins", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_non_null(strstr(error.message, "the rounds of the loop in line 31 are not known"));
+    assert_int_equal(walk_case("half_waits", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_string_equal(error.message, "at 0x40: a barrier of some of the block's threads");
+    assert_int_equal(walk_case("nobody", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_string_equal(error.message, "there is no code of nobody");
+}
+
+/* Of the first branch all threads take one side, of the second both sides count. */
+static void counts_one_side_where_threads_stay_together(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("branches", 0, 4, NULL, &counted, &error), GS_OK);
+    assert_int_equal(counted.uniform, 1);
+    assert_int_equal(counted.barriers, 1);
+    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
+    int64_t instructions = counted.instructions;
+    assert_int_equal(walk_case("branches", 0, 2, NULL, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
+    assert_true(counted.instructions <= instructions - 8); /* no block takes the other side */
+}
+
+static void walks_calls_in_their_place(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
+    assert_true(counted.groups > 0 && counted.instructions > 60);
+    assert_int_equal(counted.open[0].most, 2); /* by those threads that called, and by the others: there is no BSYNC */
+}
+
+static void finds_every_opcode(void **state) {
+    int found = 0;
+    (void)state;
+    for (unsigned number = 0; number < 512; number++) {
+        const gs_opcode *opcode = gs_opcode_find(number);
+        found += opcode != NULL;
+        assert_true(!opcode || (opcode->number == number && opcode->name[0] && opcode->class_name[0]));
+    }
+    assert_int_equal(found, OPCODES);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(never_counts_less_than_is_executed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(never_counts_less_than_is_executed),
+                                       cmocka_unit_test(counts_rounds_of_the_launch),
+                                       cmocka_unit_test(takes_rounds_of_the_user),
+                                       cmocka_unit_test(refuses_what_has_no_bound),
+                                       cmocka_unit_test(counts_one_side_where_threads_stay_together),
+                                       cmocka_unit_test(walks_calls_in_their_place),
+                                       cmocka_unit_test(finds_every_opcode)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static bool pass_way(struct pass *pass, const gs_flow_state *state, int32_t to) 
 }
 
 static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin);
-static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state);
+static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state, bool *goes_on);
 static void clear_pass(struct pass *pass);
 static void begin_symbolic(gs_flow_state *state);
 
@@ -149,7 +149,8 @@ static gs_code check_return(struct pass *pass, const gs_flow_state *state, gs_fl
         const gs_flow_instruction *last = &called->code->data[called->blocks.data[i].end - 1];
         if (!inside.at[i] || gs_operation(last) != GS_OP_RET)
             continue;
-        result = execute_block(&inside, (int32_t)i, end);
+        bool goes_on;
+        result = execute_block(&inside, (int32_t)i, end, &goes_on);
         gs_flow_value value = end->values[gs_bits(last->low, 24, 8)];
         if (value.is_known && value.base != GS_NO_BASE && value.low == 0 && value.high == 0)
             value = state->values[value.base];
@@ -179,12 +180,13 @@ static gs_code pass_call(struct pass *pass, gs_flow_state *state, size_t at) {
     return result;
 }
 
-/* The state at the end of a block. */
-static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state) {
+/* The state at the end of a block, and whether a thread may come to it. */
+static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state, bool *goes_on) {
     const gs_flow_graph *graph = pass->counting->graph;
     const gs_flow_block *block = &graph->blocks.data[number];
     gs_code result = GS_OK;
     *state = *pass->at[number];
+    *goes_on = true;
     for (size_t at = block->first; at < block->end && result == GS_OK; at++) {
         const gs_flow_instruction *instruction = &graph->code->data[at];
         gs_flow_fact fact;
@@ -193,7 +195,7 @@ static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *s
         else
             gs_flow_execute(state, instruction, pass->counting->launch);
         if (gs_operation(instruction) == GS_OP_EXIT && gs_flow_says(state, instruction, false, &fact))
-            gs_flow_narrow(state, &fact); /* for those threads that do not exit */
+            *goes_on = gs_flow_narrow(state, &fact) && *goes_on; /* for those threads that do not exit */
     }
     return result;
 }
@@ -205,8 +207,9 @@ static gs_code pass_block(struct pass *pass, int32_t number) {
     const gs_flow_instruction *last = &graph->code->data[block->end - 1];
     gs_flow_state state;
     block->is_reached = block->is_reached || !pass->is_symbolic;
-    gs_code result = execute_block(pass, number, &state);
-    for (int side = 0; side < 2 && result == GS_OK; side++) {
+    bool goes_on;
+    gs_code result = execute_block(pass, number, &state, &goes_on);
+    for (int side = 0; side < 2 && result == GS_OK && goes_on; side++) {
         int32_t next = block->next[side];
         gs_flow_fact fact;
         if (next == GS_NO_BLOCK)
@@ -305,14 +308,15 @@ static void keep_unwritten(gs_flow_state *state, const gs_flow_state *entry, con
 /* The branches that leave the loop and that every round passes. */
 static void find_rounds(struct pass *pass) {
     const gs_flow_graph *graph = pass->counting->graph;
-    pass->rounds = -1;
-    for (size_t i = 0; i < graph->blocks.count; i++) {
+    pass->rounds = pass->back ? -1 : 1;
+    for (size_t i = 0; i < graph->blocks.count && pass->back; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
         if (!pass->at[i] || block->loop != pass->loop || block->next[0] == GS_NO_BLOCK ||
             block->next[1] == GS_NO_BLOCK || !leads_back_always(graph, (int32_t)i, pass->loop))
             continue;
         gs_flow_state state;
-        if (execute_block(pass, (int32_t)i, &state) != GS_OK)
+        bool goes_on;
+        if (execute_block(pass, (int32_t)i, &state, &goes_on) != GS_OK)
             continue;
         for (int side = 0; side < 2; side++) {
             gs_flow_fact fact;
@@ -332,7 +336,8 @@ static void find_rounds(struct pass *pass) {
 static void spread_over_rounds(const struct pass *pass, const gs_flow_written_set *set, gs_flow_state *state) {
     int64_t rounds = pass->counting->graph->loops.data[pass->loop].times;
     for (int i = 0; i < GS_VALUES; i++) {
-        gs_flow_value first = pass->entry->values[i], back = pass->back->values[i], *value = &state->values[i];
+        gs_flow_value first = pass->entry->values[i], *value = &state->values[i];
+        gs_flow_value back = pass->back ? pass->back->values[i] : (gs_flow_value){.is_known = true, .base = (int16_t)i};
         *value = (gs_flow_value){.base = GS_NO_BASE};
         bool is_written = i < GS_UNIFORM_BASE ? set->registers[i] : set->uniform[i - GS_UNIFORM_BASE];
         bool is_same = !is_written || (back.is_known && back.base == i && back.low == 0 && back.high == 0);
@@ -361,7 +366,7 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
         keep_unwritten(begin, entry, &set);
         result = pass_loop(&first, begin);
     }
-    if (result == GS_OK && first.back) {
+    if (result == GS_OK) {
         find_rounds(&first);
         if (first.rounds >= 0 && (counted->times < 0 || first.rounds < counted->times)) {
             counted->times = first.rounds;
@@ -370,7 +375,7 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
         spread_over_rounds(&first, &set, begin);
     }
     struct pass second = {.counting = counting, .loop = loop, .entry = entry};
-    if (result == GS_OK && first.back)
+    if (result == GS_OK)
         result = pass_loop(&second, begin);
     clear_pass(&first);
     clear_pass(&second);
