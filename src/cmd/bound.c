@@ -17,7 +17,7 @@ struct options {
     gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions;
+    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input;
     const char *output, *run, *measure, *measured, *launch, *kernel, *latencies;
     gs_words programs; /* "KERNEL=FILE" */
     gs_words loops;    /* "LINE=ROUNDS" */
@@ -50,6 +50,8 @@ static const gs_option option_table[] = {
             "with --launch: the most rounds of the loop in a line, or at 0xOFFSET; may be repeated"),
     GS_TEXT(struct options, "latencies", latencies, "FILE",
             "with --launch: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
+    GS_FLAG(struct options, "input", input,
+            "with --launch: count the rounds of loops for the input of the launch, on the CPU; needs PTX"),
     GS_FLAG(struct options, "instructions", instructions,
             "with --launch: only count the instructions of a warp; needs no latencies"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
@@ -453,7 +455,8 @@ static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error
                                    .loops = &options->loops,
                                    .json = options->json,
                                    .csv = options->csv,
-                                   .instructions = options->instructions};
+                                   .instructions = options->instructions,
+                                   .input = options->input};
     return gs_answer_kernel(&question, text, error);
 }
 
@@ -584,10 +587,10 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
 }
 
 static int check_kernel_usage(const gs_command *command, const struct options *options, const char *file) {
-    bool has_more =
-        options->kernel || options->loops.count || options->latencies || options->instructions || options->csv;
+    bool has_more = options->kernel || options->loops.count || options->latencies || options->instructions ||
+                    options->csv || options->input;
     if (!options->launch && has_more)
-        return gs_usage(command, "--kernel, --loop, --latencies, --instructions and --csv go with --launch");
+        return gs_usage(command, "--kernel, --loop, --latencies, --instructions, --input and --csv go with --launch");
     if (options->launch && !file)
         return gs_usage(command, "--launch needs the file of a kernel: a cubin, a fatbin, a program or PTX");
     if (options->launch && (options->warps || options->repeat || options->issue))
@@ -601,7 +604,7 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
 static int check_usage(const gs_command *command, const struct options *options, const struct mode *mode, bool is_plain,
                        const char *file) {
     if (options->launch || options->kernel || options->loops.count || options->latencies || options->instructions ||
-        options->csv) {
+        options->csv || options->input) {
         int status = check_kernel_usage(command, options, file);
         if (status)
             return status;

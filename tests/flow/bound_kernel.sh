@@ -75,6 +75,20 @@ for word in 31 31= =4 31=x 31=-1 0x=1 31=5x; do
     ask spins --instructions --loop "$word"; status=$?
     expect 2 '--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS'
 done
+
+# Rounds of one input, counted on the CPU: element 7 of the buffer is 7. Needs ptxas.
+sed 's/"float32", "count": 100/"int32", "count": 100, "fill": "index"/' tests/cases/flow-launch.json >"$folder/index.json"
+ask reads --instructions; status=$?
+expect 1 'are not known'
+ask reads --instructions --input; status=$?
+expect 2 '--input runs the kernel on the CPU, and needs its PTX'
+if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
+    "$gridsmith" bound tests/flow/cases.ptx --kernel reads --launch "$folder/index.json" --gpu h200 --instructions --input \
+        2>"$folder/err" >"$folder/out"; status=$?; kernel='reads, with its input'
+    expect 0 ' 7 (of this input)'
+    expect 0 'this is for one input'
+fi
+
 ask half_waits --instructions; status=$?
 expect 1 "a barrier of some of the block's threads"
 ask nobody --instructions; status=$?

@@ -29,9 +29,9 @@ struct counted {
 };
 
 static bool open_counted(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
-                         bool is_given) {
+                         gs_flow_source source) {
     struct counted *counted = user;
-    (void)offset, (void)line, (void)is_given;
+    (void)offset, (void)line, (void)source;
     bool repeats = kind == GS_FLOW_LOOP || kind == GS_FLOW_GROUPS;
     assert_true(counted->depth + 1 < MOST_NESTED);
     counted->times[counted->depth + 1] = counted->times[counted->depth] * (repeats ? times : 1);

@@ -18,8 +18,8 @@ static void check(bool holds, const char *what) {
 }
 
 static bool open_part(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
-                      bool is_given) {
-    (void)offset, (void)line, (void)is_uniform, (void)is_given;
+                      gs_flow_source source) {
+    (void)offset, (void)line, (void)is_uniform, (void)source;
     check(times >= 0 && kind <= GS_FLOW_GROUPS, "a part has a kind and rounds");
     return ++*(int *)user < MOST_OPEN;
 }
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_sass_image image = {.sections = {&section, 1, 1}};
     image.head[48] = ARCHITECTURE;
     gs_flow_launch launch = {{data[2], 1, 1}, {data[3], 1, 1}, parameters, is_known, sizeof parameters};
-    gs_flow_rounds rounds = {.is_offset = true, .at = data[4] * 16u, .rounds = data[5]};
+    gs_flow_rounds rounds = {.place = (gs_flow_place)(data[6] % 3), .at = data[4] * 16u, .rounds = data[5]};
     int open = 0;
     gs_flow_visitor visitor = {&open, open_part, close_part, take_step};
     gs_error error = {.code = GS_OK};

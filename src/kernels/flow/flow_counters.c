@@ -368,9 +368,9 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
     }
     if (result == GS_OK) {
         find_rounds(&first);
-        if (first.rounds >= 0 && (counted->times < 0 || first.rounds < counted->times)) {
+        if (first.rounds >= 0 && (counted->times < 0 || first.rounds <= counted->times)) {
             counted->times = first.rounds;
-            counted->is_given = false;
+            counted->source = GS_FLOW_OF_CODE;
         }
         spread_over_rounds(&first, &set, begin);
     }

@@ -53,7 +53,7 @@ typedef struct gs_flow_block {
 typedef struct gs_flow_loop {
     int32_t header, parent;
     int64_t times;
-    bool is_given;
+    gs_flow_source source;
 } gs_flow_loop;
 
 typedef struct gs_flow_graph {
