@@ -768,6 +768,9 @@ mistake "a name like a path" "--name takes letters, digits" "$program" probe --d
 mistake "no name" "--name needs a value: NAME" "$program" probe --device model:rtx3090 --name ""
 mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
 mistake "a directory" "cannot read" "$program" predict scenarios
+mistake "a deadline without a unit" "--deadline takes a time with its unit" "$program" run --latency --deadline 5 -- true
+mistake "a deadline of nothing" "--deadline takes a time with its unit" "$program" run --latency --deadline 0ms -- true
+mistake "a deadline of work" "--deadline is for latency programs" "$program" run --best-effort --deadline 5ms -- true
 mistake "bound of nothing" "give a program, or --warps N" "$program" bound
 mistake "bound without warps" "the paper's program needs --warps N, the number of warps on the SM" "$program" bound --repeat 2
 mistake "bound of no warps" "--warps takes a whole number from 1" "$program" bound --warps 0
