@@ -114,10 +114,11 @@ bool gs_flow_in_loop(const gs_flow_graph *graph, int32_t block, int32_t loop);
 typedef struct gs_flow_written_set {
     bool registers[GS_NO_REGISTER + 1], uniform[GS_NO_UNIFORM + 1];
     bool predicates[GS_NO_PREDICATE + 1], uniform_predicates[GS_NO_PREDICATE + 1];
+    int calls; /* that were followed */
 } gs_flow_written_set;
 
 void gs_flow_add_written(gs_flow_written_set *set, const gs_flow_instruction *instruction);
-/* GS_E_REFUSED: too deep. */
+/* GS_E_REFUSED: too deep, or too many calls. */
 gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_set *set, int depth, gs_error *error);
 
 /* ---- values ---- */

@@ -21,7 +21,7 @@ struct walker {
     const gs_flow_visitor *visitor;
     gs_error *error;
     size_t steps;
-    int nesting;
+    int nesting, calls;
 };
 
 /* A loop, as nodes: blocks of the loop, and headers of the loops inside. */
@@ -349,7 +349,10 @@ static gs_code check_rounds(struct walker *walker, const gs_flow_graph *graph) {
 }
 
 static gs_code walk_function(struct walker *walker, size_t entry, bool is_called) {
-    gs_flow_graph graph;
+    enum { MOST_CALLS = 2000 };
+    gs_flow_graph graph = {0};
+    if (++walker->calls > MOST_CALLS)
+        return gs_flow_refuse(walker->error, entry, "more than %d calls", MOST_CALLS);
     gs_code result = gs_flow_graph_make(&graph, &walker->code, entry, walker->error);
     graph.is_called = is_called;
     if (result == GS_OK) {
