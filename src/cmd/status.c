@@ -150,16 +150,35 @@ static void print_client(const json_t *client, const json_t *before, double seco
 
 /* ---- programs of `gridsmith run` ---- */
 
-/* The kernels of a best-effort program that exceed the work between two waits. */
-static void print_long_kernels(const json_t *program) {
+/* The latency program whose deadline a request can miss because it must wait for so long: half of its requests need
+   the rest of the time. NULL: none. */
+static const json_t *find_broken(const json_t *programs, double us) {
+    size_t i;
+    json_t *program;
+    json_array_foreach(programs, i, program) {
+        const json_t *requests = json_object_get(program, "requests");
+        double deadline_us = number_at(requests, "deadline_us");
+        if (deadline_us > 0 && us + number_at(requests, "p50_us") > deadline_us)
+            return program;
+    }
+    return NULL;
+}
+
+/* The kernels of a best-effort program that exceed the work between two waits. Without MPS they are interrupted. */
+static void print_long_kernels(const json_t *program, const json_t *programs) {
     size_t i;
     json_t *kernel;
+    bool has_mps = strcmp(word_at(program, "sharing"), "MPS") == 0;
     json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
-        printf("%8s   %9.1f us at a time: %s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        const json_t *broken = has_mps ? find_broken(programs, number_at(kernel, "us")) : NULL;
+        printf("%8s   %9.1f us at a time: %s", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        if (broken)
+            printf("; WARNING: breaks the deadline of %.0f %s", number_at(broken, "process"), word_at(broken, "name"));
+        printf("\n");
     }
 }
 
-static void print_program(const json_t *program, const json_t *before, double seconds) {
+static void print_program(const json_t *program, const json_t *programs, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
@@ -173,6 +192,8 @@ static void print_program(const json_t *program, const json_t *before, double se
                number_at(requests, "p50_us") / 1e3, number_at(requests, "p99_us") / 1e3);
     else
         printf("%10s %8s %8s", "-", "-", "-");
+    if (number_at(requests, "deadline_us") > 0)
+        printf("  deadline %.2f ms, %.0f later", number_at(requests, "deadline_us") / 1e3, number_at(requests, "late"));
     if (number_at(program, "memory_limit_bytes") > 0)
         printf("  %.0f of %.0f MiB", number_at(program, "memory_bytes") / 1048576,
                number_at(program, "memory_limit_bytes") / 1048576);
@@ -183,7 +204,7 @@ static void print_program(const json_t *program, const json_t *before, double se
     if (number_at(program, "most_percent") > 0)
         printf("  at most %.0f%%", number_at(program, "most_percent"));
     printf("\n");
-    print_long_kernels(program);
+    print_long_kernels(program, programs);
 }
 
 static void print_programs(const json_t *status, const json_t *before, double seconds) {
@@ -195,7 +216,7 @@ static void print_programs(const json_t *status, const json_t *before, double se
     printf("\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s", "work",
            "waits/s", "requests/s", "p50 ms", "p99 ms");
     json_array_foreach(programs, i, program) {
-        print_program(program, before, seconds);
+        print_program(program, programs, before, seconds);
     }
 }
 
