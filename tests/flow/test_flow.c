@@ -6,6 +6,7 @@
  */
 #include "test.h"
 
+#include "classes.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/flow/flow.h"
 #include "random_loops.h"
@@ -259,6 +260,82 @@ static void finds_every_opcode(void **state) {
     assert_int_equal(found, OPCODES);
 }
 
+/* ---- classes ---- */
+
+static bool ignore_open(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
+                        gs_flow_source source) {
+    (void)user, (void)kind, (void)offset, (void)line, (void)is_uniform, (void)times, (void)source;
+    return true;
+}
+
+static bool ignore_close(void *user) {
+    (void)user;
+    return true;
+}
+
+struct wanted {
+    const char *class_name;
+    int found;
+};
+
+static bool find_class(void *user, const gs_flow_step *step) {
+    struct wanted *wanted = user;
+    wanted->found += strcmp(step->class_name, wanted->class_name) == 0;
+    return true;
+}
+
+static void put_class_kernel(gs_text *text, size_t number) {
+    gs_text_add(text, ".visible .entry k%zu(.param .u64 a, .param .u64 b)\n{\n", number);
+    gs_text_add(text, ".reg .b32 %%r<10>; .reg .b64 %%rd<3>; .reg .f32 %%f<5>; .reg .f64 %%d<3>; .reg .pred %%p<2>;\n");
+    gs_text_add(text, ".local .align 16 .b8 scratch[1024]; .shared .align 16 .b8 buffer[256];\n");
+    gs_text_add(text, "ld.param.u64 %%rd1, [a]; mov.u32 %%r1, %%tid.x; mul.wide.u32 %%rd2, %%r1, 256;\n");
+    gs_text_add(text, "add.u64 %%rd1, %%rd1, %%rd2; ld.param.u64 %%rd2, [b];\n");
+    for (int i = 1; i < 6; i++)
+        gs_text_add(text, "ld.volatile.global.u32 %%r%d, [%%rd1+%d];\n", i, i * 4);
+    for (int i = 1; i < 4; i++)
+        gs_text_add(text, "mov.b32 %%f%d, %%r%d;\n", i, i);
+    gs_text_add(text, "mov.b64 %%d1, {%%r1, %%r2};\n%s\nst.volatile.global.u32 [%%rd1], %%r9;\nret;\n}\n",
+                classes[number].statements);
+}
+
+/* In a kernel with one more instruction, the class of that one occurs once more. */
+static void knows_the_class_of_instructions(void **state) {
+    gs_text text = {0};
+    gs_cubin cubin = {0};
+    gs_sass_image image = {0};
+    gs_error error = {.code = GS_OK};
+    char path[1000];
+    (void)state;
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n.const .align 4 .b8 table[64] = {1, 2, 3};\n");
+    for (size_t i = 0; i < GS_COUNT(classes); i++)
+        put_class_kernel(&text, i);
+    gs_build build = {.name = "classes", .text = text.data, .size = text.count};
+    if (gs_cubin_make(&build, 90, &cubin, &error) != GS_OK)
+        fail_msg("%s, line %ld", error.message, error.line);
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    for (size_t i = 0; i < GS_COUNT(classes); i++) {
+        char name[20], *file = NULL;
+        struct wanted wanted = {.class_name = classes[i].class_name};
+        gs_flow_visitor visitor = {&wanted, ignore_open, ignore_close, find_class};
+        gs_flow_launch launch = {{1, 1, 1}, {32, 1, 1}, NULL, NULL, 0};
+        snprintf(name, sizeof name, "k%zu", i);
+        if (gs_flow_walk(&image, name, &launch, NULL, 0, &visitor, &file, &error) != GS_OK)
+            fail_msg("%s: %s", classes[i].statements, error.message);
+        free(file);
+        int others = strcmp(wanted.class_name, "global_load") == 0    ? 5
+                     : strcmp(wanted.class_name, "global_store") == 0 ? 1
+                     : strcmp(wanted.class_name, "constant") == 0     ? 2
+                                                                      : 0;
+        if (wanted.found <= others)
+            fail_msg("%s: no instruction of class %s", classes[i].statements, wanted.class_name);
+    }
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(never_counts_less_than_is_executed),
                                        cmocka_unit_test(counts_rounds_of_the_launch),
@@ -266,6 +343,7 @@ int main(void) {
                                        cmocka_unit_test(refuses_what_has_no_bound),
                                        cmocka_unit_test(counts_one_side_where_threads_stay_together),
                                        cmocka_unit_test(walks_calls_in_their_place),
-                                       cmocka_unit_test(finds_every_opcode)};
+                                       cmocka_unit_test(finds_every_opcode),
+                                       cmocka_unit_test(knows_the_class_of_instructions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
