@@ -38,6 +38,7 @@ typedef struct node {
     bool counts_exactly;     /* LOOP: until it is the limit, `rounds` rounds */
     int32_t rounds;
     bool includes_limit;
+    int shift;      /* LOOP: not 0: the counter is shifted, to the left or, if it is_down, to the right */
     bool may_leave; /* LOOP: in the middle of a round, if the number of the thread is larger than the counter */
     struct node *inside, *otherwise, *next;
 } node;
@@ -102,6 +103,14 @@ static node *draw_loop(struct writing *writing, int depth) {
                    .may_leave = draw(writing, 0, 5) == 0};
     if (loop->is_down) /* it would not end below 0 */
         loop->is_signed = true;
+    if (draw(writing, 0, 5) == 0) {
+        loop->shift = (int)draw(writing, 1, 2);
+        loop->start.operation = loop->limit.operation = NOTHING;
+        loop->counts_exactly = loop->is_signed = false;
+        loop->start.more = 1; /* 0 stays 0 */
+        loop->limit.more = loop->is_down ? 0 : loop->limit.more;
+        loop->includes_limit = !loop->is_down && loop->includes_limit;
+    }
     writing->open[writing->depth++] = loop->counter;
     loop->inside = draw_nodes(writing, depth + 1);
     writing->depth--;
@@ -202,7 +211,10 @@ static void put_loop(struct writing *writing, const node *loop) {
         put_line(writing, "setp.gt.s32 %%p2, %%r90, %s;", start_name);
         put_line(writing, "@%%p2 bra E%d;", label);
     }
-    put_line(writing, "add.s32 %s, %s, %d;", start_name, start_name, loop->is_down ? -loop->step : loop->step);
+    if (loop->shift)
+        put_line(writing, "%s %s, %s, %d;", loop->is_down ? "shr.u32" : "shl.b32", start_name, start_name, loop->shift);
+    else
+        put_line(writing, "add.s32 %s, %s, %d;", start_name, start_name, loop->is_down ? -loop->step : loop->step);
     if (loop->is_guarded) {
         put_line(writing, "setp.%s.%s %%p1, %s, %s;", relation, type, start_name, limit_name);
         put_line(writing, "@%%p1 bra L%d;", label);
@@ -315,7 +327,10 @@ static void execute_loop(struct thread *thread, const node *loop) {
         thread->place = place;
         if (loop->may_leave && thread->number > *counter)
             break;
-        *counter += step;
+        if (loop->shift)
+            *counter = (int32_t)(loop->is_down ? (uint32_t)*counter >> loop->shift : (uint32_t)*counter << loop->shift);
+        else
+            *counter += step;
     }
 }
 

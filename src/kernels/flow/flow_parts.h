@@ -126,9 +126,11 @@ gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_s
 enum { GS_NO_BASE = -1, GS_UNIFORM_BASE = 256, GS_VALUES = 320, GS_FACTS = 16, GS_UNIFORM_FACT = 8 };
 
 /* What a register can hold: a number from `low` to `high`, as signed 32 bits, or that plus what register `base` held at
-   the begin of a round. Registers of the warp have numbers from GS_UNIFORM_BASE on. */
+   the begin of a round; or, if `shift` is not 0, what it held shifted to the left, or below 0 to the right, with zeros.
+   Registers of the warp have numbers from GS_UNIFORM_BASE on. */
 typedef struct gs_flow_value {
     bool is_known;
+    int8_t shift;
     int16_t base;
     int64_t low, high;
 } gs_flow_value;
