@@ -2,8 +2,10 @@
  * bound.c: gridsmith bound: upper bounds of the finishing time of work on the GPU.
  *
  * One command with several modes, each a row in `modes`: the warps of one SM, the formula on a grid, random programs,
- * anomalies, a whole run, a compiled kernel (bound_kernel.c), a real GPU, and the measurements of one.
+ * anomalies, a whole run, a request beside other work (bound_beside.c), a compiled kernel (bound_kernel.c), a real GPU,
+ * and the measurements of one.
  */
+#include "bound_beside.h"
 #include "bound_kernel.h"
 
 #include "lab/calibrate/calibrate.h"
@@ -17,8 +19,10 @@ struct options {
     gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions;
-    const char *output, *run, *measure, *measured, *launch, *kernel, *latencies;
+    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input;
+    const char *output, *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
+    int64_t ahead_us;
+    bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
     gs_words loops;    /* "LINE=ROUNDS" */
 };
@@ -43,13 +47,20 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "run", run, "FILE",
             "the bound of a run (gridsmith.run/1), from the placement of its blocks"),
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
+    GS_TEXT(struct options, "beside", beside, "FILE",
+            "with --run, both recordings: when a request of the first is done, beside the work of this one"),
+    GS_INT(struct options, "ahead", ahead_us, "US", 1, 1000000,
+           "with --beside: best-effort work between two waits (default 50)"),
+    GS_FLAG(struct options, "no-guard", no_guard, "with --beside: long kernels do not stop between their blocks"),
     GS_TEXT(struct options, "launch", launch, "FILE",
             "the bound of a compiled kernel: its grid, block and arguments (gridsmith.launch/1)"),
     GS_TEXT(struct options, "kernel", kernel, "NAME", "with --launch: the kernel, where the file has several"),
     GS_LIST(struct options, "loop", loops, "LINE=ROUNDS",
             "with --launch: the most rounds of the loop in a line, or at 0xOFFSET; may be repeated"),
     GS_TEXT(struct options, "latencies", latencies, "FILE",
-            "with --launch: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
+            "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
+    GS_FLAG(struct options, "input", input,
+            "with --launch: count the rounds of loops for the input of the launch, on the CPU; needs PTX"),
     GS_FLAG(struct options, "instructions", instructions,
             "with --launch: only count the instructions of a warp; needs no latencies"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
@@ -427,6 +438,16 @@ static gs_code bound_one_run(struct bound *bound, const gs_run *run, gs_text *te
 }
 
 static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
+    const struct options *options = bound->options;
+    gs_beside_question question = {.gpu = &options->gpu,
+                                   .request = options->run,
+                                   .work = options->beside,
+                                   .latencies = options->latencies,
+                                   .ahead_us = options->ahead_us,
+                                   .no_guard = options->no_guard,
+                                   .json = options->json};
+    if (options->beside)
+        return gs_answer_beside(&question, text, error);
     gs_runs *runs = gs_runs_open(bound->options->run, error);
     gs_run *run;
     gs_code code = runs ? GS_OK : error->code;
@@ -453,7 +474,8 @@ static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error
                                    .loops = &options->loops,
                                    .json = options->json,
                                    .csv = options->csv,
-                                   .instructions = options->instructions};
+                                   .instructions = options->instructions,
+                                   .input = options->input};
     return gs_answer_kernel(&question, text, error);
 }
 
@@ -584,10 +606,11 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
 }
 
 static int check_kernel_usage(const gs_command *command, const struct options *options, const char *file) {
-    bool has_more =
-        options->kernel || options->loops.count || options->latencies || options->instructions || options->csv;
+    bool has_more = options->kernel || options->loops.count || options->instructions || options->csv || options->input;
     if (!options->launch && has_more)
-        return gs_usage(command, "--kernel, --loop, --latencies, --instructions and --csv go with --launch");
+        return gs_usage(command, "--kernel, --loop, --instructions, --input and --csv go with --launch");
+    if (options->latencies && !options->launch && !options->beside)
+        return gs_usage(command, "--latencies goes with --launch or --beside");
     if (options->launch && !file)
         return gs_usage(command, "--launch needs the file of a kernel: a cubin, a fatbin, a program or PTX");
     if (options->launch && (options->warps || options->repeat || options->issue))
@@ -598,10 +621,23 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
     return 0;
 }
 
+static int check_beside_usage(const gs_command *command, const struct options *options, const char *file) {
+    if (options->beside && !options->run)
+        return gs_usage(command, "--beside needs --run FILE, a recording of the requests alone");
+    if (!options->beside && (options->ahead_us || options->no_guard))
+        return gs_usage(command, "--ahead and --no-guard go with --beside");
+    if (options->beside && (file || options->programs.count || options->repeat || options->task.clock_mhz))
+        return gs_usage(command, "--beside takes times from recordings: it does not go with programs and --clock-mhz");
+    return 0;
+}
+
 static int check_usage(const gs_command *command, const struct options *options, const struct mode *mode, bool is_plain,
                        const char *file) {
+    int beside_status = check_beside_usage(command, options, file);
+    if (beside_status)
+        return beside_status;
     if (options->launch || options->kernel || options->loops.count || options->latencies || options->instructions ||
-        options->csv) {
+        options->csv || options->input) {
         int status = check_kernel_usage(command, options, file);
         if (status)
             return status;
@@ -672,6 +708,7 @@ const gs_command gs_command_bound = {
         "  gridsmith bound --warps 4 --repeat 3\n"
         "  gridsmith bound --grid\n"
         "  gridsmith bound --run scenarios/waves.json --repeat 100\n"
+        "  gridsmith bound --run request.jsonl --beside work.jsonl --latencies latencies.json\n"
         "  gridsmith bound kernel.cubin --launch launch.json --gpu h200\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seed = 1},

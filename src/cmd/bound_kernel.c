@@ -37,6 +37,10 @@ struct kernel {
         size_t *data, count, capacity;
     } open; /* parts */
     gs_shape shape;
+    char *text;       /* with --input: the PTX, */
+    size_t text_size; /* and its bytes */
+    size_t counted;   /* of `rounds`: those of the input, which are first */
+    bool is_for_input;
 };
 
 /* ---- the code ---- */
@@ -95,16 +99,38 @@ static gs_code assemble_text(struct kernel *kernel, const gs_build *build, gs_er
     return code;
 }
 
+/* Rounds are counted by lines of the PTX, so those of the source are dropped: .loc and .file become blanks. */
+static void drop_source_lines(char *text, size_t size) {
+    for (size_t begin = 0; begin < size;) {
+        size_t word = begin, end = begin;
+        while (end < size && text[end] != '\n')
+            end++;
+        while (word < end && (text[word] == ' ' || text[word] == '\t'))
+            word++;
+        if ((end - word > 5 && strncmp(text + word, ".loc", 4) == 0 &&
+             (text[word + 4] == ' ' || text[word + 4] == '\t')) ||
+            (end - word > 6 && strncmp(text + word, ".file", 5) == 0))
+            memset(text + word, ' ', end - word);
+        begin = end + 1;
+    }
+}
+
 static gs_code read_code(struct kernel *kernel, gs_error *error) {
     const gs_kernel_question *question = kernel->question;
     char *bytes = NULL;
     size_t size = 0;
     gs_code code = gs_input_all(question->file, MOST_FILE, &bytes, &size, error);
     gs_build build = {.name = gs_input_name(question->file), .text = bytes, .size = size, .with_lines = true};
+    bool is_ptx = code == GS_OK && gs_build_is_ptx(&build);
+    if (code == GS_OK && question->input && !is_ptx)
+        code = gs_fail(error, GS_E_USAGE, "--input runs the kernel on the CPU, and needs its PTX");
+    if (code == GS_OK && question->input)
+        drop_source_lines(bytes, size);
     if (code == GS_OK)
-        code = gs_build_is_ptx(&build) ? assemble_text(kernel, &build, error)
-                                       : gs_ptx_cubins_of_file(question->file, take_cubin, kernel, error);
-    free(bytes);
+        code = is_ptx ? assemble_text(kernel, &build, error)
+                      : gs_ptx_cubins_of_file(question->file, take_cubin, kernel, error);
+    kernel->text = bytes;
+    kernel->text_size = size;
     if (code != GS_OK || kernel->has_image)
         return code;
     return gs_fail(error, GS_E_USAGE, "%s has no %s%s for sm_%d", gs_input_name(question->file),
@@ -209,16 +235,34 @@ static gs_code read_rounds(struct kernel *kernel, gs_error *error) {
         if (word[0] < '0' || word[0] > '9' || *middle != '=' || end == middle + 1 || *end || rounds < 0 ||
             at > UINT32_MAX || (!at && !is_offset))
             return gs_fail(error, GS_E_USAGE, "--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS, not \"%.60s\"", word);
-        if (!GS_PUSH(&kernel->rounds, (gs_flow_rounds){.is_offset = is_offset, .at = (uint32_t)at, .rounds = rounds}))
+        if (!GS_PUSH(&kernel->rounds, (gs_flow_rounds){.place = is_offset ? GS_FLOW_OFFSET : GS_FLOW_LINE,
+                                                       .at = (uint32_t)at,
+                                                       .rounds = rounds}))
             return gs_fail_memory(error);
     }
     return GS_OK;
 }
 
+static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
+    gs_loop_rounds_list list = {0};
+    gs_code code = gs_count_rounds(gs_input_name(kernel->question->file), kernel->text, kernel->text_size,
+                                   kernel->symbol, kernel->launch, &list, error);
+    for (size_t i = 0; i < list.count && code == GS_OK; i++)
+        if (!GS_PUSH(
+                &kernel->rounds,
+                (gs_flow_rounds){.place = GS_FLOW_BRANCH_LINE, .at = list.data[i].line, .rounds = list.data[i].rounds}))
+            code = gs_fail_memory(error);
+    free(list.data);
+    return code;
+}
+
 /* ---- the walk ---- */
 
 static bool open_part(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
-                      bool is_given) {
+                      gs_flow_source source) {
+    static const gs_rounds_source sources[] = {[GS_FLOW_OF_CODE] = GS_ROUNDS_OF_CODE,
+                                               [GS_FLOW_GIVEN] = GS_ROUNDS_GIVEN,
+                                               [GS_FLOW_OF_BRANCH_LINE] = GS_ROUNDS_OF_INPUT};
     static const gs_body_part_kind kinds[] = {[GS_FLOW_BRANCH] = GS_PART_BRANCH,
                                               [GS_FLOW_SIDE] = GS_PART_SIDE,
                                               [GS_FLOW_LOOP] = GS_PART_LOOP,
@@ -229,7 +273,8 @@ static bool open_part(void *user, gs_flow_kind kind, uint32_t offset, uint32_t l
         return false;
     part->is_uniform = is_uniform;
     part->times = times;
-    part->source = kind == GS_FLOW_GROUPS ? GS_ROUNDS_OF_GROUPS : is_given ? GS_ROUNDS_GIVEN : GS_ROUNDS_OF_CODE;
+    part->source = kind == GS_FLOW_GROUPS ? GS_ROUNDS_OF_GROUPS : sources[source];
+    kernel->is_for_input = kernel->is_for_input || part->source == GS_ROUNDS_OF_INPUT;
     return true;
 }
 
@@ -268,8 +313,9 @@ static gs_code walk_kernel(struct kernel *kernel, gs_error *error) {
                                                       kernel->rounds.count, &visitor, &kernel->body.file, error)
                                        : gs_fail_memory(error);
     for (size_t i = 0; i < kernel->rounds.count && code == GS_OK; i++)
-        if (!kernel->rounds.data[i].is_used)
-            code = gs_fail(error, GS_E_USAGE, "no loop begins at \"%s\" of --loop", kernel->question->loops->data[i]);
+        if (!kernel->rounds.data[i].is_used && kernel->rounds.data[i].place != GS_FLOW_BRANCH_LINE)
+            code = gs_fail(error, GS_E_USAGE, "no loop begins at \"%s\" of --loop",
+                           kernel->question->loops->data[i - kernel->counted]);
     if (code == GS_OK && !gs_body_is_sound(&kernel->body))
         code = gs_fail(error, GS_E_REFUSED, "branches and loops are nested too deep");
     return code;
@@ -301,7 +347,8 @@ static gs_code answer_body(struct kernel *kernel, const gs_gpu *gpu, const gs_ma
                              .body = &kernel->body,
                              .shape = kernel->shape,
                              .blocks = (int64_t)grid[0] * grid[1] * grid[2],
-                             .of_class = of_class};
+                             .of_class = of_class,
+                             .is_for_input = kernel->is_for_input};
     gs_code code = of_class ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && !gs_body_most(&kernel->body, of_class))
         code = gs_fail_large(error);
@@ -330,6 +377,9 @@ static gs_code answer_on(struct kernel *kernel, const gs_gpu *gpu, gs_text *text
         code = choose_kernel(kernel, error);
     if (code == GS_OK)
         code = read_shape(kernel, error);
+    if (code == GS_OK && question->input)
+        code = count_rounds(kernel, error);
+    kernel->counted = kernel->rounds.count;
     if (code == GS_OK)
         code = read_rounds(kernel, error);
     if (code == GS_OK)
@@ -357,6 +407,7 @@ gs_code gs_answer_kernel(const gs_kernel_question *question, gs_text *text, gs_e
     gs_body_clear(&kernel->body);
     free(kernel->open.data);
     free(kernel->rounds.data);
+    free(kernel->text);
     gs_sass_free(&kernel->image);
     free(kernel);
     return code;

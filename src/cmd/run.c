@@ -20,7 +20,7 @@ static const char slice_us[] = "5", eager_slice_us[] = "100", latency_slice_us[]
 enum { LEAST_MEMORY = 1 << 20 };
 
 struct options {
-    const char *socket, *most;
+    const char *socket, *most, *deadline;
     int64_t memory;
     int64_t weight, hold, ahead, slice, sms;
     bool latency, best_effort, guard, no_guard, mps, no_mps;
@@ -38,6 +38,9 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
            "a longer request no longer holds others (default: 10 times the longest, 20 to 1000)"),
+    GS_TEXT(struct options, "deadline", deadline, "TIME",
+            "of a request of a latency program, such as 5ms: the status counts later ones, and names kernels that can "
+            "cause them"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two waits for latency programs (default 50)"),
     GS_INT(
@@ -209,9 +212,9 @@ static int64_t lowest_memory(int64_t wanted) {
 
 /* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
-    static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
-                                            "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US",
-                                            "GRIDSMITH_GUARD"};
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT",         "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
+                                            "GRIDSMITH_DEADLINE_US",    "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US",
+                                            "GRIDSMITH_EAGER_SLICE_US", "GRIDSMITH_GUARD"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;
@@ -229,6 +232,24 @@ static int64_t percent_of(const char *text) {
     long percent = strtol(text, &end, 10);
     bool is_number = text[0] >= '0' && text[0] <= '9' && (!*end || strcmp(end, "%") == 0);
     return is_number && percent >= 1 && percent <= 100 ? percent : -1;
+}
+
+/* "5ms", "500us" or "1s" in microseconds, up to an hour. 0: not given; -1: something else. */
+static int64_t deadline_of(const char *text) {
+    static const struct {
+        const char *unit;
+        int64_t us;
+    } units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}};
+    enum { MOST_S = 3600 };
+    char *end = NULL;
+    if (!text)
+        return 0;
+    double number = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0;
+    for (size_t i = 0; i < GS_COUNT(units) && end; i++)
+        if (strcmp(end, units[i].unit) == 0 && number * (double)units[i].us >= 1 &&
+            number * (double)units[i].us <= MOST_S * 1e6)
+            return (int64_t)(number * (double)units[i].us);
+    return -1;
 }
 
 static void set_number(const char *variable, int64_t value) {
@@ -261,6 +282,7 @@ static gs_code set_environment(const struct options *options, const gs_words *wo
     set_number("GRIDSMITH_MOST", percent_of(options->most));
     set_number("GRIDSMITH_MEMORY", memory);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
+    set_number("GRIDSMITH_DEADLINE_US", deadline_of(options->deadline));
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
     set_number("GRIDSMITH_SLICE_US", options->slice);
     if (options->guard || options->no_guard)
@@ -293,6 +315,10 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
         return gs_usage(command, "give %s, not both", options->mps ? "--mps or --no-mps" : "--guard or --no-guard");
     if (percent_of(options->most) < 0)
         return gs_usage(command, "--most takes a percentage from 1 to 100, such as 30%%");
+    if (deadline_of(options->deadline) < 0)
+        return gs_usage(command, "--deadline takes a time with its unit from 1us to 3600s, such as 5ms");
+    if (options->deadline && options->best_effort)
+        return gs_usage(command, "--deadline is for latency programs: those of best effort have no requests");
     if (options->most && options->latency)
         return gs_usage(command, "--most is for best-effort programs");
     if (set_environment(options, words, &error) == GS_OK) {

@@ -150,16 +150,37 @@ static void put_client(gs_text *text, const json_t *client, const json_t *before
 
 /* ---- programs of `gridsmith run` ---- */
 
-/* The kernels of a best-effort program that exceed the work between two waits. */
-static void put_long_kernels(gs_text *text, const json_t *program) {
+/* The latency program whose deadline a request can miss because it must wait for so long: half of its requests need
+   the rest of the time. NULL: none. */
+static const json_t *find_broken(const json_t *programs, double us) {
+    size_t i;
+    json_t *program;
+    json_array_foreach(programs, i, program) {
+        const json_t *requests = json_object_get(program, "requests");
+        double deadline_us = number_at(requests, "deadline_us");
+        if (deadline_us > 0 && us + number_at(requests, "p50_us") > deadline_us)
+            return program;
+    }
+    return NULL;
+}
+
+/* The kernels of a best-effort program that exceed the work between two waits. Without MPS they are interrupted. */
+static void put_long_kernels(gs_text *text, const json_t *program, const json_t *programs) {
     size_t i;
     json_t *kernel;
+    bool has_mps = strcmp(word_at(program, "sharing"), "MPS") == 0;
     json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
-        gs_text_add(text, "%8s   %9.1f us at a time: %s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        const json_t *broken = has_mps ? find_broken(programs, number_at(kernel, "us")) : NULL;
+        gs_text_add(text, "%8s   %9.1f us at a time: %s", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        if (broken)
+            gs_text_add(text, "; WARNING: breaks the deadline of %.0f %s", number_at(broken, "process"),
+                        word_at(broken, "name"));
+        gs_text_add(text, "\n");
     }
 }
 
-static void put_program(gs_text *text, const json_t *program, const json_t *before, double seconds) {
+static void put_program(gs_text *text, const json_t *program, const json_t *programs, const json_t *before,
+                        double seconds) {
     const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
@@ -174,6 +195,9 @@ static void put_program(gs_text *text, const json_t *program, const json_t *befo
                     number_at(requests, "p50_us") / 1e3, number_at(requests, "p99_us") / 1e3);
     else
         gs_text_add(text, "%10s %8s %8s", "-", "-", "-");
+    if (number_at(requests, "deadline_us") > 0)
+        gs_text_add(text, "  deadline %.2f ms, %.0f later", number_at(requests, "deadline_us") / 1e3,
+                    number_at(requests, "late"));
     if (number_at(program, "memory_limit_bytes") > 0)
         gs_text_add(text, "  %.0f of %.0f MiB", number_at(program, "memory_bytes") / 1048576,
                     number_at(program, "memory_limit_bytes") / 1048576);
@@ -184,7 +208,7 @@ static void put_program(gs_text *text, const json_t *program, const json_t *befo
     if (number_at(program, "most_percent") > 0)
         gs_text_add(text, "  at most %.0f%%", number_at(program, "most_percent"));
     gs_text_add(text, "\n");
-    put_long_kernels(text, program);
+    put_long_kernels(text, program, programs);
 }
 
 static void put_programs(gs_text *text, const json_t *status, const json_t *before, double seconds) {
@@ -196,7 +220,7 @@ static void put_programs(gs_text *text, const json_t *status, const json_t *befo
     gs_text_add(text, "\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s",
                 "work", "waits/s", "requests/s", "p50 ms", "p99 ms");
     json_array_foreach(programs, i, program) {
-        put_program(text, program, before, seconds);
+        put_program(text, program, programs, before, seconds);
     }
 }
 

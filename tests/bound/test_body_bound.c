@@ -322,6 +322,19 @@ static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
     assert_int_equal(bound.block_cycles, 50);
     assert_int_equal(bound.cycles, bound.path_cycles + 50 + 480 + 423 + 50 + 100);
     assert_int_equal(bound.nanoseconds, bound.cycles + 5000);
+    /* another block on the SM, of which all 8 warps can be met, because the chain moves at barriers */
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 264, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.most_on_sm, 2);
+    assert_int_equal(bound.issue_cycles, 9 * 10 * 4 + 10);
+    /* groups of threads can be interleaved: each instruction waits for the one before */
+    body.parts.data[0].source = GS_ROUNDS_OF_GROUPS;
+    body.parts.data[2].waits = 0;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.path_cycles, 10 * (7 + 400 + 4 + 1 + 20));
+    body.parts.data[0].source = GS_ROUNDS_OF_CODE;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.path_cycles, 9 * (7 + 2 + 4 + 1 + 20) + 7 + 400); /* only the last load is waited for */
+    body.parts.data[2].waits = 1 << 3;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_OK);
     assert_true(bound.is_loaded);
     assert_int_equal(bound.path_cycles, 10 * (7 + 900 + 4 + 1 + 20));

@@ -496,6 +496,21 @@ says "response time: 372 ns = 5 before + 20 copy in + 347 on the GPU at 1000 MHz
 check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program sgemm=scenarios/bound/tensor.json --json
 documents gridsmith.run-bound/1
 says '{"schema":"gridsmith.run-bound/1","at_once":false,'
+# The longest request takes 225 us. A block of gemm, in four waves, takes 100 us, and 32 blocks of each SM 600 cycles each to exit.
+check "a request beside work" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json
+says "request: 0.225 ms, the longest of 5 recorded"
+says "longest that stops between its blocks: 0.400 ms, gemm: a block 0.100 ms, exits 0.013 ms"
+says "longest that does not stop:            0.080 ms, reduce"
+says "response: 0.432 ms = 0.193 stopping + 0.014 launch + 0.225 request"
+check "a request beside work that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --no-guard --ahead 100 --json
+documents gridsmith.beside/1
+says '"response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":5,"streams":2,"ahead_us":100,'
+mistake "a GPU without latencies" "the latencies of h200 are not known: measure them" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json
+mistake "work without requests" "--beside needs --run FILE" "$program" bound --beside tests/bound/work.json
+mistake "guards of nothing" "--ahead and --no-guard go with --beside" "$program" bound --run tests/bound/request.json --no-guard
+mistake "work that was not recorded" "the work beside it was not recorded" "$program" bound --run tests/bound/request.json --beside scenarios/case-1.1.json --gpu h200 --latencies tests/bound/machine.json
+mistake "requests that were not recorded" "the request was not recorded" "$program" bound --run scenarios/case-1.1.json --beside tests/bound/work.json --gpu h200 --latencies tests/bound/machine.json
+mistake "no such latencies" "nosuch.json" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies nosuch.json
 
 # An artificial difference shrinks to one launch that just reaches SM 5; the file has both answers, and differs again.
 check "shrink" 0 "$program" shrink --device model:rtx3090,skip=5 -o "$work/small.jsonl" scenarios/case-4.1.json
@@ -867,6 +882,9 @@ mistake "a name like a path" "--name takes letters, digits" "$program" probe --d
 mistake "no name" "--name needs a value: NAME" "$program" probe --device model:rtx3090 --name ""
 mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
 mistake "a directory" "cannot read" "$program" predict scenarios
+mistake "a deadline without a unit" "--deadline takes a time with its unit" "$program" run --latency --deadline 5 -- true
+mistake "a deadline of nothing" "--deadline takes a time with its unit" "$program" run --latency --deadline 0ms -- true
+mistake "a deadline of work" "--deadline is for latency programs" "$program" run --best-effort --deadline 5ms -- true
 mistake "bound of nothing" "give a program, or --warps N" "$program" bound
 mistake "bound without warps" "the paper's program needs --warps N, the number of warps on the SM" "$program" bound --repeat 2
 mistake "bound of no warps" "--warps takes a whole number from 1" "$program" bound --warps 0

@@ -348,7 +348,8 @@ static void request_lasts_until_all_its_streams_are_done(void **state) {
 
 /* Kernels are long, because a launch that comes late, to an idle stream, begins another request. */
 static void requests_are_counted_and_timed(void **state) {
-    struct program latency = PROGRAM("--latency");
+    struct program latency = PROGRAM("--latency", "--deadline", "5ms");
+    char text[4000];
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     for (int i = 0; i < 5; i++) {
@@ -358,6 +359,9 @@ static void requests_are_counted_and_timed(void **state) {
     assert_true(status_says("\"requests\":{\"count\":5,"));
     assert_true(status_says("\"launches\":15,"));
     assert_false(status_says("\"p50_us\":0.0,\"p99_us\":0.0,\"p999_us\":0.0"));
+    assert_true(status_says("\"deadline_us\":5000,\"late\":5}")); /* each request takes at least 20 ms */
+    read_top(text, sizeof text);
+    assert_non_null(strstr(text, "  deadline 5.00 ms, 5 later\n"));
     stop_program(&latency);
 }
 
@@ -2154,7 +2158,7 @@ static void read_mps_folder(char *path, size_t size) {
 
 /* What was learned of a command decides how it is run the next time. */
 static void programs_with_long_kernels_get_time_slices(void **state) {
-    char mps[100], control[120];
+    char mps[100], control[120], text[4000];
     (void)state;
     snprintf(mps, sizeof mps, "%s/mps", folder);
     snprintf(control, sizeof control, "%s/control", mps);
@@ -2162,12 +2166,14 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     end_daemon(NULL); /* it may know the command */
     start_daemon(NULL);
     setenv("CUDA_MPS_PIPE_DIRECTORY", mps, 1);
-    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    struct program latency = PROGRAM("--latency", "--deadline=500us"), training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     do_requests(&training, "launch 1000 1 20", 20);
     assert_true(status_says("\"sharing\":\"MPS\"") && !status_says("\"sharing\":\"time slices\""));
     assert_true(status_says("\"why\":\"its machine code is not known\""));
+    read_top(text, sizeof text);
+    assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; WARNING: breaks the deadline of "));
     stop_program(&training);
     wait_for_status("\"late_percent\":85.00"); /* of 1 ms, a request would wait for more than 0.15 ms */
     training = PROGRAM("--best-effort");

@@ -148,6 +148,7 @@ static void reports_tell_of_programs(void **state) {
     gs_tenant *server = open_program(&tenants, "server", true, 100),
               *batch = open_program(&tenants, "batch", false, 30);
     fill_page(server->page);
+    server->options.deadline_us = 5000;
     server->opened_ns = 11, batch->opened_ns = 12;
     atomic_store(&tenants.groups->board->slots[0].since_ns, 1);
     gs_tenant_page *page = batch->page;
@@ -184,7 +185,7 @@ static void reports_tell_of_programs(void **state) {
         "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
         "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"mean_us\":1612.0,"
-        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6}}],\"commands\":[]}");
+        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6,\"deadline_us\":5000,\"late\":10}}],\"commands\":[]}");
     gs_text_clear(&text);
     gs_tenants_metrics(&tenants, &text);
     static const char *const lines[] = {

@@ -7,6 +7,7 @@
  *   elastic    forms with fewer threads, made from sources (elastic.c)
  *   numbers    the types of the elements of buffers (launch.c)
  *   launches   files with the grid, the block and the arguments of a call (launch.c)
+ *   rounds     how many rounds loops have for the input of a launch (rounds.c)
  *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c; runtime/
  *              has the code that they are compiled with)
  *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
@@ -127,6 +128,23 @@ gs_launch_outline gs_launch_outline_of(const gs_launch_file *launch);
 gs_launch_part gs_launch_part_at(const gs_launch_file *launch, size_t argument);
 /* Fills the memory of a buffer argument with its initial contents. */
 void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *data);
+
+/* ---- rounds of loops ---- */
+
+/* The most rounds of a loop of PTX, which is closed by the branch in this line. */
+typedef struct gs_loop_rounds {
+    uint32_t line;
+    int64_t rounds;
+} gs_loop_rounds;
+
+typedef struct gs_loop_rounds_list {
+    gs_loop_rounds *data;
+    size_t count, capacity;
+} gs_loop_rounds_list;
+
+/* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU. The caller frees list->data. */
+gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
+                        const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error);
 
 /* ---- host: kernels on the CPU ---- */
 

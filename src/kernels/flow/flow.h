@@ -26,13 +26,19 @@ typedef struct gs_flow_launch {
     size_t bytes;
 } gs_flow_launch;
 
-/* The rounds of a loop that the user gives. */
+/* Where a loop is whose rounds are given: the line or the offset of its first instruction, or the line of a branch back
+   to it. */
+typedef enum gs_flow_place { GS_FLOW_LINE, GS_FLOW_OFFSET, GS_FLOW_BRANCH_LINE } gs_flow_place;
+
 typedef struct gs_flow_rounds {
-    bool is_offset; /* `at` is an offset in the code, else a line of the source */
+    gs_flow_place place;
     uint32_t at;
     int64_t rounds;
     bool is_used; /* set by gs_flow_walk */
 } gs_flow_rounds;
+
+/* How the rounds of a loop are known: from its code, or from one of the gs_flow_rounds. */
+typedef enum gs_flow_source { GS_FLOW_OF_CODE, GS_FLOW_GIVEN, GS_FLOW_OF_BRANCH_LINE } gs_flow_source;
 
 /* ---- the walk ---- */
 
@@ -49,7 +55,7 @@ typedef struct gs_flow_step {
 typedef struct gs_flow_visitor {
     void *user;
     bool (*open)(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
-                 bool is_given);
+                 gs_flow_source source);
     bool (*close)(void *user);
     bool (*step)(void *user, const gs_flow_step *step);
 } gs_flow_visitor;

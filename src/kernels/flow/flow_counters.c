@@ -7,6 +7,9 @@
  * number of rounds; the least over all such branches is taken. Then it is passed with the ranges that registers have
  * in all rounds, for the loops inside. What a loop inside writes is unknown behind it.
  *
+ * A counter may also be shifted in each round. To the right, with zeros, it is 0 after at most 32 rounds, whatever it
+ * was.
+ *
  * A round is one execution of the header. A comparison of a counter that can pass the limit by going around from the
  * largest number to the smallest gives no bound.
  */
@@ -76,16 +79,64 @@ static int64_t rounds_while(gs_flow_relation relation, gs_flow_value first, gs_f
     return rounds_below(negative(first), negative(step), -last, true);
 }
 
+/* Whether what comes back to the header is what the register held. */
+static bool is_unchanged(gs_flow_value back, int number) {
+    return back.is_known && back.base == number && !back.shift && back.low == 0 && back.high == 0;
+}
+
 /* The range of a value at the first round; a value that the loop does not change is the same in all rounds. */
 static gs_flow_value at_entry(const struct pass *pass, gs_flow_value value, bool needs_same) {
     if (!value.is_known || value.base == GS_NO_BASE)
         return value;
+    if (value.shift)
+        return (gs_flow_value){0};
     gs_flow_value back = pass->back ? pass->back->values[value.base] : (gs_flow_value){0};
-    bool is_same = back.is_known && back.base == value.base && back.low == 0 && back.high == 0;
+    bool is_same = is_unchanged(back, value.base);
     gs_flow_value first = pass->entry->values[value.base];
     if (!first.is_known || first.base != GS_NO_BASE || (needs_same && !is_same))
         return (gs_flow_value){0};
     return gs_flow_number(first.low + value.low, first.high + value.high);
+}
+
+/* The rounds in which a counter that is shifted to the right is larger than `limit`, if it begins with `first`. */
+static int64_t rounds_down(uint64_t first, int shift, int64_t limit) {
+    int64_t rounds = 0;
+    while (limit >= 0 && first > (uint64_t)limit) {
+        first >>= shift;
+        rounds++;
+    }
+    return limit >= 0 ? rounds : -1;
+}
+
+/* The rounds in which one that is shifted to the left is below `limit`. */
+static int64_t rounds_up(int64_t first, int shift, int64_t limit) {
+    int64_t rounds = 0;
+    if (first < 1 || limit > INT32_MAX >> shift)
+        return -1;
+    while (first < limit) {
+        first <<= shift;
+        rounds++;
+    }
+    return rounds;
+}
+
+/* A counter that is shifted in each round. `counter` is what is compared: before or after the shift of the round. */
+static int64_t rounds_shifted(const struct pass *pass, gs_flow_relation relation, gs_flow_value counter,
+                              gs_flow_value limit, int shift) {
+    gs_flow_value first = pass->entry->values[counter.base];
+    bool is_number = first.is_known && first.base == GS_NO_BASE;
+    if (counter.low || counter.high || (counter.shift && counter.shift != shift))
+        return -1;
+    if (shift < 0) {
+        uint64_t most = is_number && first.low >= 0 ? (uint64_t)first.high : UINT32_MAX;
+        bool is_until_zero = relation == GS_DIFFERS && limit.low == 0 && limit.high == 0;
+        int64_t least = relation == GS_MORE || is_until_zero ? limit.low : relation == GS_AT_LEAST ? limit.low - 1 : -1;
+        return rounds_down(counter.shift ? most >> -shift : most, -shift, least);
+    }
+    int64_t most = relation == GS_LESS ? limit.high : relation == GS_AT_MOST ? limit.high + 1 : INT64_MAX;
+    if (!is_number || first.low < 1 || limit.low < 0 || most == INT64_MAX)
+        return -1;
+    return rounds_up(counter.shift ? first.low << shift : first.low, shift, most);
 }
 
 /* A counter compared with what does not change. */
@@ -97,7 +148,10 @@ static int64_t rounds_of(const struct pass *pass, const gs_flow_fact *fact, bool
     gs_flow_value step = pass->back->values[counter.base];
     gs_flow_value first = at_entry(pass, counter, false);
     limit = at_entry(pass, limit, true);
-    if (!step.is_known || step.base != counter.base || !first.is_known || !limit.is_known)
+    if (step.is_known && step.shift && step.base == counter.base && limit.is_known)
+        return rounds_shifted(pass, relation, counter, limit, step.shift);
+    if (!step.is_known || step.shift || counter.shift || step.base != counter.base || !first.is_known ||
+        !limit.is_known)
         return -1;
     return rounds_while(relation, first, step, limit, fact->is_signed);
 }
@@ -131,7 +185,7 @@ static bool pass_way(struct pass *pass, const gs_flow_state *state, int32_t to) 
 }
 
 static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin);
-static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state);
+static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state, bool *goes_on);
 static void clear_pass(struct pass *pass);
 static void begin_symbolic(gs_flow_state *state);
 
@@ -149,9 +203,10 @@ static gs_code check_return(struct pass *pass, const gs_flow_state *state, gs_fl
         const gs_flow_instruction *last = &called->code->data[called->blocks.data[i].end - 1];
         if (!inside.at[i] || gs_operation(last) != GS_OP_RET)
             continue;
-        result = execute_block(&inside, (int32_t)i, end);
+        bool goes_on;
+        result = execute_block(&inside, (int32_t)i, end, &goes_on);
         gs_flow_value value = end->values[gs_bits(last->low, 24, 8)];
-        if (value.is_known && value.base != GS_NO_BASE && value.low == 0 && value.high == 0)
+        if (value.is_known && value.base != GS_NO_BASE && !value.shift && value.low == 0 && value.high == 0)
             value = state->values[value.base];
         bool is_next = value.is_known && value.base == GS_NO_BASE && value.low == value.high &&
                        value.low == (int64_t)(at + 1) * GS_FLOW_BYTES;
@@ -179,12 +234,13 @@ static gs_code pass_call(struct pass *pass, gs_flow_state *state, size_t at) {
     return result;
 }
 
-/* The state at the end of a block. */
-static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state) {
+/* The state at the end of a block, and whether a thread may come to it. */
+static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *state, bool *goes_on) {
     const gs_flow_graph *graph = pass->counting->graph;
     const gs_flow_block *block = &graph->blocks.data[number];
     gs_code result = GS_OK;
     *state = *pass->at[number];
+    *goes_on = true;
     for (size_t at = block->first; at < block->end && result == GS_OK; at++) {
         const gs_flow_instruction *instruction = &graph->code->data[at];
         gs_flow_fact fact;
@@ -193,7 +249,7 @@ static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *s
         else
             gs_flow_execute(state, instruction, pass->counting->launch);
         if (gs_operation(instruction) == GS_OP_EXIT && gs_flow_says(state, instruction, false, &fact))
-            gs_flow_narrow(state, &fact); /* for those threads that do not exit */
+            *goes_on = gs_flow_narrow(state, &fact) && *goes_on; /* for those threads that do not exit */
     }
     return result;
 }
@@ -205,8 +261,9 @@ static gs_code pass_block(struct pass *pass, int32_t number) {
     const gs_flow_instruction *last = &graph->code->data[block->end - 1];
     gs_flow_state state;
     block->is_reached = block->is_reached || !pass->is_symbolic;
-    gs_code result = execute_block(pass, number, &state);
-    for (int side = 0; side < 2 && result == GS_OK; side++) {
+    bool goes_on;
+    gs_code result = execute_block(pass, number, &state, &goes_on);
+    for (int side = 0; side < 2 && result == GS_OK && goes_on; side++) {
         int32_t next = block->next[side];
         gs_flow_fact fact;
         if (next == GS_NO_BLOCK)
@@ -305,14 +362,15 @@ static void keep_unwritten(gs_flow_state *state, const gs_flow_state *entry, con
 /* The branches that leave the loop and that every round passes. */
 static void find_rounds(struct pass *pass) {
     const gs_flow_graph *graph = pass->counting->graph;
-    pass->rounds = -1;
-    for (size_t i = 0; i < graph->blocks.count; i++) {
+    pass->rounds = pass->back ? -1 : 1;
+    for (size_t i = 0; i < graph->blocks.count && pass->back; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
         if (!pass->at[i] || block->loop != pass->loop || block->next[0] == GS_NO_BLOCK ||
             block->next[1] == GS_NO_BLOCK || !leads_back_always(graph, (int32_t)i, pass->loop))
             continue;
         gs_flow_state state;
-        if (execute_block(pass, (int32_t)i, &state) != GS_OK)
+        bool goes_on;
+        if (execute_block(pass, (int32_t)i, &state, &goes_on) != GS_OK)
             continue;
         for (int side = 0; side < 2; side++) {
             gs_flow_fact fact;
@@ -332,15 +390,21 @@ static void find_rounds(struct pass *pass) {
 static void spread_over_rounds(const struct pass *pass, const gs_flow_written_set *set, gs_flow_state *state) {
     int64_t rounds = pass->counting->graph->loops.data[pass->loop].times;
     for (int i = 0; i < GS_VALUES; i++) {
-        gs_flow_value first = pass->entry->values[i], back = pass->back->values[i], *value = &state->values[i];
+        gs_flow_value first = pass->entry->values[i], *value = &state->values[i];
+        gs_flow_value back = pass->back ? pass->back->values[i] : (gs_flow_value){.is_known = true, .base = (int16_t)i};
         *value = (gs_flow_value){.base = GS_NO_BASE};
         bool is_written = i < GS_UNIFORM_BASE ? set->registers[i] : set->uniform[i - GS_UNIFORM_BASE];
-        bool is_same = !is_written || (back.is_known && back.base == i && back.low == 0 && back.high == 0);
+        bool is_same = !is_written || is_unchanged(back, i);
         int64_t low, high;
         if (is_same)
             *value = first;
         if (is_same || !first.is_known || first.base != GS_NO_BASE || !back.is_known || back.base != i)
             continue;
+        if (back.shift) {
+            if (back.shift < 0 && first.low >= 0)
+                *value = gs_flow_number(0, first.high);
+            continue;
+        }
         if (rounds > 0 && !__builtin_mul_overflow(rounds - 1, back.low, &low) &&
             !__builtin_mul_overflow(rounds - 1, back.high, &high) && llabs(low) < INT32_MAX && llabs(high) < INT32_MAX)
             *value = gs_flow_number(first.low + (low < 0 ? low : 0), first.high + (high > 0 ? high : 0));
@@ -361,16 +425,16 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
         keep_unwritten(begin, entry, &set);
         result = pass_loop(&first, begin);
     }
-    if (result == GS_OK && first.back) {
+    if (result == GS_OK) {
         find_rounds(&first);
-        if (first.rounds >= 0 && (counted->times < 0 || first.rounds < counted->times)) {
+        if (first.rounds >= 0 && (counted->times < 0 || first.rounds <= counted->times)) {
             counted->times = first.rounds;
-            counted->is_given = false;
+            counted->source = GS_FLOW_OF_CODE;
         }
         spread_over_rounds(&first, &set, begin);
     }
     struct pass second = {.counting = counting, .loop = loop, .entry = entry};
-    if (result == GS_OK && first.back)
+    if (result == GS_OK)
         result = pass_loop(&second, begin);
     clear_pass(&first);
     clear_pass(&second);

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_BLOCKS = 6000 };
+
 gs_code gs_flow_refuse(gs_error *error, size_t instruction, const char *format, ...) {
     char words[200];
     va_list arguments;
@@ -315,6 +317,8 @@ gs_code gs_flow_graph_make(gs_flow_graph *graph, const gs_flow_code *code, size_
     gs_code result = is_stored ? mark_blocks(code, entry, begins, is_seen, error) : gs_fail_memory(error);
     if (result == GS_OK && !(add_blocks(graph, begins, is_seen, block_of) && order_blocks(graph, block_of[entry])))
         result = gs_fail_memory(error);
+    if (result == GS_OK && graph->blocks.count > MOST_BLOCKS)
+        result = gs_flow_refuse(error, entry, "more than %d blocks", MOST_BLOCKS);
     if (result == GS_OK) {
         find_dominators(graph, block_of[entry]);
         result = find_loops(graph, block_of[entry], error);
@@ -333,18 +337,22 @@ void gs_flow_graph_clear(gs_flow_graph *graph) {
 }
 
 gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_set *set, int depth, gs_error *error) {
-    enum { MOST_CALLS = 8 };
-    if (depth > MOST_CALLS)
+    enum { MOST_DEEP = 8, MOST_CALLS = 2000 };
+    if (entry == SIZE_MAX)
+        return gs_fail(error, GS_E_REFUSED, "a call leads out of the code");
+    if (depth > MOST_DEEP)
         return gs_flow_refuse(error, entry, "functions call each other without an end, or more than %d deep",
+                              MOST_DEEP);
+    if (++set->calls > MOST_CALLS)
+        return gs_flow_refuse(error, entry, "a function makes more than %d calls, with those of what it calls",
                               MOST_CALLS);
     gs_flow_graph graph;
     gs_code result = gs_flow_graph_make(&graph, code, entry, error);
     for (size_t i = 0; i < graph.blocks.count && result == GS_OK; i++)
         for (size_t at = graph.blocks.data[i].first; at < graph.blocks.data[i].end && result == GS_OK; at++) {
             gs_flow_add_written(set, &code->data[at]);
-            size_t target = gs_operation(&code->data[at]) == GS_OP_CALL ? gs_flow_target(code, at) : SIZE_MAX;
-            if (target != SIZE_MAX)
-                result = gs_flow_called(code, target, set, depth + 1, error);
+            if (gs_operation(&code->data[at]) == GS_OP_CALL)
+                result = gs_flow_called(code, gs_flow_target(code, at), set, depth + 1, error);
         }
     gs_flow_graph_clear(&graph);
     return result;

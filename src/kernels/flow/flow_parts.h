@@ -53,7 +53,7 @@ typedef struct gs_flow_block {
 typedef struct gs_flow_loop {
     int32_t header, parent;
     int64_t times;
-    bool is_given;
+    gs_flow_source source;
 } gs_flow_loop;
 
 typedef struct gs_flow_graph {
@@ -114,10 +114,11 @@ bool gs_flow_in_loop(const gs_flow_graph *graph, int32_t block, int32_t loop);
 typedef struct gs_flow_written_set {
     bool registers[GS_NO_REGISTER + 1], uniform[GS_NO_UNIFORM + 1];
     bool predicates[GS_NO_PREDICATE + 1], uniform_predicates[GS_NO_PREDICATE + 1];
+    int calls; /* that were followed */
 } gs_flow_written_set;
 
 void gs_flow_add_written(gs_flow_written_set *set, const gs_flow_instruction *instruction);
-/* GS_E_REFUSED: too deep. */
+/* GS_E_REFUSED: too deep, or too many calls. */
 gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_set *set, int depth, gs_error *error);
 
 /* ---- values ---- */
@@ -125,9 +126,11 @@ gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_s
 enum { GS_NO_BASE = -1, GS_UNIFORM_BASE = 256, GS_VALUES = 320, GS_FACTS = 16, GS_UNIFORM_FACT = 8 };
 
 /* What a register can hold: a number from `low` to `high`, as signed 32 bits, or that plus what register `base` held at
-   the begin of a round. Registers of the warp have numbers from GS_UNIFORM_BASE on. */
+   the begin of a round; or, if `shift` is not 0, what it held shifted to the left, or below 0 to the right, with zeros.
+   Registers of the warp have numbers from GS_UNIFORM_BASE on. */
 typedef struct gs_flow_value {
     bool is_known;
+    int8_t shift;
     int16_t base;
     int64_t low, high;
 } gs_flow_value;

@@ -31,7 +31,11 @@ static bool is_number(gs_flow_value value) {
 }
 
 static gs_flow_value sum_of(gs_flow_value a, gs_flow_value b) {
-    if (!a.is_known || !b.is_known || (a.base != GS_NO_BASE && b.base != GS_NO_BASE))
+    if (is_exact(b) && b.low == 0)
+        return a;
+    if (is_exact(a) && a.low == 0)
+        return b;
+    if (!a.is_known || !b.is_known || (a.base != GS_NO_BASE && b.base != GS_NO_BASE) || a.shift || b.shift)
         return unknown;
     gs_flow_value sum = gs_flow_number(a.low + b.low, a.high + b.high);
     if (sum.is_known)
@@ -43,6 +47,22 @@ static gs_flow_value negative_of(gs_flow_value value) {
     return is_number(value) ? gs_flow_number(-value.high, -value.low) : unknown;
 }
 
+/* What a register held, shifted. */
+static gs_flow_value shifted_base(gs_flow_value value, int shift) {
+    if (!value.is_known || value.base == GS_NO_BASE || value.shift || value.low || value.high)
+        return unknown;
+    value.shift = (int8_t)shift;
+    return value;
+}
+
+/* The exponent of a power of two, else 0. */
+static int power_of(gs_flow_value value) {
+    for (int shift = 1; shift < 31 && is_exact(value); shift++)
+        if (value.low == (int64_t)1 << shift)
+            return shift;
+    return 0;
+}
+
 static gs_flow_value product_of(gs_flow_value a, gs_flow_value b) {
     if (is_exact(a) && a.low == 1)
         return b;
@@ -50,6 +70,10 @@ static gs_flow_value product_of(gs_flow_value a, gs_flow_value b) {
         return a;
     if ((is_exact(a) && a.low == 0) || (is_exact(b) && b.low == 0))
         return gs_flow_number(0, 0);
+    if (power_of(b) && a.base != GS_NO_BASE)
+        return shifted_base(a, power_of(b));
+    if (power_of(a) && b.base != GS_NO_BASE)
+        return shifted_base(b, power_of(a));
     if (!is_number(a) || !is_number(b))
         return unknown;
     int64_t corners[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
@@ -62,7 +86,7 @@ static gs_flow_value product_of(gs_flow_value a, gs_flow_value b) {
 }
 
 static gs_flow_value either_of(gs_flow_value a, gs_flow_value b) {
-    if (!a.is_known || !b.is_known || a.base != b.base)
+    if (!a.is_known || !b.is_known || a.base != b.base || a.shift != b.shift)
         return unknown;
     a.low = a.low < b.low ? a.low : b.low;
     a.high = a.high > b.high ? a.high : b.high;
@@ -205,6 +229,8 @@ static gs_flow_value shifted(const gs_flow_instruction *instruction, struct oper
     int shift = (int)operands.b.low;
     if (!is_right && !is_high)
         return product_of(operands.a, gs_flow_number((int64_t)1 << shift, (int64_t)1 << shift));
+    if (is_right && is_high && type == UNSIGNED && shift && is_exact(operands.a) && operands.c.base != GS_NO_BASE)
+        return shifted_base(operands.c, -shift);
     bool is_plain = is_right && is_high && is_number(operands.c) && (type == SIGNED || operands.c.low >= 0);
     return is_plain ? gs_flow_number(operands.c.low >> shift, operands.c.high >> shift) : unknown;
 }
@@ -422,7 +448,7 @@ void gs_flow_execute(gs_flow_state *state, const gs_flow_instruction *instructio
 }
 
 static bool same_value(gs_flow_value a, gs_flow_value b) {
-    return a.is_known == b.is_known && a.base == b.base && a.low == b.low && a.high == b.high;
+    return a.is_known == b.is_known && a.shift == b.shift && a.base == b.base && a.low == b.low && a.high == b.high;
 }
 
 void gs_flow_join(gs_flow_state *state, const gs_flow_state *more) {

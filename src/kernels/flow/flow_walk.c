@@ -21,7 +21,7 @@ struct walker {
     const gs_flow_visitor *visitor;
     gs_error *error;
     size_t steps;
-    int nesting;
+    int nesting, calls;
 };
 
 /* A loop, as nodes: blocks of the loop, and headers of the loops inside. */
@@ -53,11 +53,11 @@ static uint32_t line_at(const struct walker *walker, size_t at) {
 }
 
 static gs_code open_part(struct walker *walker, gs_flow_kind kind, size_t at, bool is_uniform, int64_t times,
-                         bool is_given) {
+                         gs_flow_source source) {
     if (++walker->nesting > MOST_NESTING)
         return gs_flow_refuse(walker->error, at, "branches and loops are nested too deep");
     bool is_stored = walker->visitor->open(walker->visitor->user, kind, (uint32_t)(at * GS_FLOW_BYTES),
-                                           line_at(walker, at), is_uniform, times, is_given);
+                                           line_at(walker, at), is_uniform, times, source);
     return is_stored ? GS_OK : gs_fail_memory(walker->error);
 }
 
@@ -107,7 +107,7 @@ static gs_code walk_block(struct walker *walker, const gs_flow_block *block) {
     if (!block->is_reached)
         return GS_OK;
     if (block->groups > 1)
-        result = open_part(walker, GS_FLOW_GROUPS, block->first, false, block->groups, false);
+        result = open_part(walker, GS_FLOW_GROUPS, block->first, false, block->groups, GS_FLOW_OF_CODE);
     for (size_t at = block->first; at < block->end && result == GS_OK; at++)
         result = walk_instruction(walker, at);
     if (block->groups > 1 && result == GS_OK)
@@ -241,7 +241,7 @@ static gs_code walk_node(struct region *region, int32_t node) {
         return walk_block(region->walker, &graph->blocks.data[block]);
     const gs_flow_loop *loop = &graph->loops.data[inner];
     gs_code result =
-        open_part(region->walker, GS_FLOW_LOOP, graph->blocks.data[block].first, false, loop->times, loop->is_given);
+        open_part(region->walker, GS_FLOW_LOOP, graph->blocks.data[block].first, false, loop->times, loop->source);
     if (result == GS_OK)
         result = walk_loop(region->walker, graph, inner);
     return result == GS_OK ? close_part(region->walker) : result;
@@ -266,7 +266,7 @@ static void reach(const struct region *region, int32_t from, int32_t stop, unsig
 static gs_code walk_sides(struct region *region, int32_t node, int32_t stop);
 
 static gs_code walk_side(struct region *region, size_t at, int32_t from, int32_t stop, bool is_alone) {
-    gs_code result = open_part(region->walker, GS_FLOW_SIDE, at, false, 0, false);
+    gs_code result = open_part(region->walker, GS_FLOW_SIDE, at, false, 0, GS_FLOW_OF_CODE);
     if (result == GS_OK && is_alone)
         result = walk_node(region, from);
     while (result == GS_OK && !is_alone && from != stop && from != SINK) {
@@ -292,7 +292,8 @@ static gs_code walk_sides(struct region *region, int32_t node, int32_t stop) {
         reach(region, region->ways.data[i].to, stop, reached);
     for (size_t i = 0; i < region->count; i++)
         is_shared = is_shared || reached[i] > 1;
-    gs_code result = open_part(region->walker, GS_FLOW_BRANCH, at, region->is_uniform[node] && !is_shared, 0, false);
+    gs_code result =
+        open_part(region->walker, GS_FLOW_BRANCH, at, region->is_uniform[node] && !is_shared, 0, GS_FLOW_OF_CODE);
     for (size_t i = first; i < end && !is_shared && result == GS_OK; i++)
         result = walk_side(region, at, region->ways.data[i].to, stop, false);
     for (size_t i = 0; i < region->count && is_shared && result == GS_OK; i++)
@@ -319,16 +320,35 @@ static gs_code walk_loop(struct walker *walker, const gs_flow_graph *graph, int3
 
 /* ---- functions ---- */
 
+/* Whether a branch of this line leads back to the loop's begin. */
+static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, uint32_t line) {
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        int32_t header = graph->loops.data[loop].header;
+        if ((block->next[0] == header || block->next[1] == header) && gs_flow_in_loop(graph, (int32_t)i, loop) &&
+            line_at(walker, block->end - 1) == line)
+            return true;
+    }
+    return false;
+}
+
+static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
+    size_t at = graph->blocks.data[graph->loops.data[loop].header].first;
+    if (given->place == GS_FLOW_BRANCH_LINE)
+        return is_closed_in(walker, graph, loop, given->at);
+    return given->at == (given->place == GS_FLOW_OFFSET ? at * GS_FLOW_BYTES : line_at(walker, at));
+}
+
 static void use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
     for (size_t i = 1; i < graph->loops.count; i++)
         for (size_t j = 0; j < walker->given_count; j++) {
             gs_flow_loop *loop = &graph->loops.data[i];
             gs_flow_rounds *given = &walker->given[j];
-            size_t at = graph->blocks.data[loop->header].first;
-            if (given->at == (given->is_offset ? at * GS_FLOW_BYTES : line_at(walker, at))) {
-                loop->times = given->rounds;
-                loop->is_given = given->is_used = true;
-            }
+            if (!is_at(walker, graph, (int32_t)i, given))
+                continue;
+            given->is_used = true;
+            loop->times = given->rounds;
+            loop->source = given->place == GS_FLOW_BRANCH_LINE ? GS_FLOW_OF_BRANCH_LINE : GS_FLOW_GIVEN;
         }
 }
 
@@ -349,7 +369,10 @@ static gs_code check_rounds(struct walker *walker, const gs_flow_graph *graph) {
 }
 
 static gs_code walk_function(struct walker *walker, size_t entry, bool is_called) {
-    gs_flow_graph graph;
+    enum { MOST_CALLS = 2000 };
+    gs_flow_graph graph = {0};
+    if (++walker->calls > MOST_CALLS)
+        return gs_flow_refuse(walker->error, entry, "more than %d calls", MOST_CALLS);
     gs_code result = gs_flow_graph_make(&graph, &walker->code, entry, walker->error);
     graph.is_called = is_called;
     if (result == GS_OK) {

@@ -14,6 +14,7 @@
  *   side_by_side.c   what kernels save by running side by side, and lose of that by measured pairs
  *   advice.c         the changes that would help, the largest gain first
  *   explained.c      all of it
+ *   beside.c         when a request is done at the latest, beside best-effort work
  *
  * Times of the recording are used as they are. Only what-ifs are played by the engine.
  */
@@ -295,5 +296,33 @@ typedef struct gs_explain_options {
 gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
                    gs_explained *explained, gs_error *error);
 void gs_explained_clear(gs_explained *explained);
+
+/* ---- a request beside best-effort work ---- */
+
+/* What a request can lose to one operation. Its strings belong to the run. */
+typedef struct gs_request_piece {
+    const char *kernel;
+    int64_t ns;                /* how long it takes */
+    int64_t block_ns, exit_ns; /* its longest block, and the others coming and going, if it can be stopped */
+    int64_t lost_ns;
+    bool is_stopped;
+} gs_request_piece;
+
+typedef struct gs_request_bound {
+    int64_t requests, request_ns; /* recorded, and the longest of them */
+    int64_t streams, stop_ns;     /* of the work, and how long it takes to stop them */
+    int64_t launch_ns, response_ns;
+    gs_request_piece stopped, unstopped; /* the longest ones; ns 0: none */
+} gs_request_bound;
+
+typedef struct gs_beside_options {
+    const gs_machine *machine;
+    int64_t ahead_ns; /* of work between two waits */
+    bool has_guards;  /* kernels are stopped between blocks where that is possible */
+} gs_beside_options;
+
+/* GS_E_USAGE: a run has no measured times. */
+gs_code gs_bound_request(const gs_gpu *gpu, const gs_run *request, const gs_run *work, const gs_beside_options *options,
+                         gs_request_bound *found, gs_error *error);
 
 #endif

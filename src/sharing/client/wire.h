@@ -67,6 +67,7 @@ typedef struct gs_wire_hello {
     uint32_t hold_ms;               /* of a LATENCY program: how long a request may hold others; 0: not declared */
     uint32_t most_percent;          /* of a BEST_EFFORT program: its cap, for the status; 0: none */
     uint32_t has_mps;               /* a program of `gridsmith run` uses MPS */
+    uint32_t deadline_us;           /* of the requests of a LATENCY program, for the status; 0: none */
     uint64_t command;               /* names what a program of `gridsmith run` executes; 0: not known */
     unsigned char gpu[GS_WIRE_GPU]; /* that a program of `gridsmith run` uses */
     char name[GS_WIRE_NAME];

@@ -240,6 +240,7 @@ typedef struct gs_gate_link {
     const gs_notice *notice;
     uint32_t slot, bit;            /* on the board; only a latency program has a bit */
     uint32_t weight, most_percent; /* the latter is its cap; 0: none */
+    uint32_t deadline_us;          /* of a request, for the status; 0: none */
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;

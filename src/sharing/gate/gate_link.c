@@ -101,6 +101,7 @@ void gs_gate_link_configure(void) {
         gs_gate_say("GRIDSMITH_CLASS is \"%.40s\", not latency or best-effort: running without a class", class);
     gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", 1, 1000, GS_GATE_WEIGHT);
     gs_gate_state.most_percent = (uint32_t)number_of("GRIDSMITH_MOST", 1, 100, 0);
+    gs_gate_state.deadline_us = (uint32_t)number_of("GRIDSMITH_DEADLINE_US", 1, 3600000000u, 0);
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 1 << 20, INT64_MAX, 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 1, 10000, 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 1, MOST_US, 0);
@@ -270,6 +271,7 @@ static void connect_once(void) {
                            .hold_ms = (uint32_t)(gs_gate_state.hold_ns / 1000000),
                            .most_percent = gs_gate_state.most_percent,
                            .has_mps = gs_gate_state.has_mps,
+                           .deadline_us = gs_gate_state.deadline_us,
                            .command = gs_gate_state.command};
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
     if (gs_gate_real.cuDeviceGetUuid_v2) /* of the first GPU that it sees */

@@ -290,6 +290,7 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
                                  .most_percent = (uint32_t)gs_min(hello->most_percent, 100),
                                  .command = hello->command,
                                  .has_mps = hello->has_mps,
+                                 .deadline_us = hello->deadline_us,
                                  .hold_ns = hold_ns_of(hello),
                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);

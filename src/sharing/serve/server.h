@@ -664,6 +664,7 @@ typedef struct gs_tenant_options {
     int32_t process;                /* its id */
     uint32_t weight;
     uint32_t most_percent; /* of a best-effort program; 0: it has no cap */
+    uint32_t deadline_us;  /* of a latency program's requests; 0: none */
     uint64_t command;      /* what it executes; 0: not known */
     bool has_mps;
     uint64_t hold_ns; /* of a latency program: how long a request may hold others */

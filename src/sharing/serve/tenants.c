@@ -299,7 +299,15 @@ static void read_percentiles(const gs_tenant_page *page, const double *percents,
     }
 }
 
-static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
+/* Requests that took longer than a deadline, as far as the buckets tell. */
+static uint64_t count_late(const gs_tenant_page *page, uint64_t deadline_us) {
+    uint64_t late = 0;
+    for (unsigned i = gs_tenant_bucket(deadline_us * 1000) + 1; i < GS_TENANT_TIMES; i++)
+        late += atomic_load_explicit(&page->request_times[i], memory_order_relaxed);
+    return late;
+}
+
+static void write_requests(const gs_tenant_page *page, uint32_t deadline_us, gs_writer *writer) {
     static const double percents[3] = {50, 99, 99.9};
     double ns[3] = {0};
     uint64_t requests = read_count(&page->requests);
@@ -312,6 +320,10 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
     gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);
     gs_write_real(writer, "p999_us", ns[2] / 1e3, 1);
+    if (deadline_us) {
+        gs_write_uint(writer, "deadline_us", deadline_us);
+        gs_write_uint(writer, "late", count_late(page, deadline_us));
+    }
     gs_write_end(writer);
 }
 
@@ -378,7 +390,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
     gs_write_uint(writer, "memory_limit_bytes", read_count(&page->memory_limit));
     if (tenant->options.is_latency)
-        write_requests(page, writer);
+        write_requests(page, tenant->options.deadline_us, writer);
     gs_write_end(writer);
 }
 

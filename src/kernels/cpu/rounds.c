@@ -1,0 +1,178 @@
+/*
+ * rounds.c: how many rounds the loops of a PTX kernel have for the input of a launch, counted on the CPU.
+ *
+ * A branch to a label before it makes a loop. Each such label gets a counter: set to 0 where the code in front of the
+ * label runs into it, and added to behind the label. The largest count of all threads is kept in memory that an added
+ * parameter points to. Where a branch from elsewhere leads into a loop, its counter goes on from the last time; then
+ * the count is larger than the rounds.
+ */
+#include "launch.h"
+
+#include <stdlib.h>
+
+struct counting {
+    const gs_ptx_module *module;
+    const gs_ptx_function *function;
+    gs_loop_rounds_list *list;
+    uint32_t *labels; /* of each counter: the statement of its label */
+    size_t labels_count;
+    uint32_t *counter_of; /* of each row of the list */
+    gs_error *error;
+};
+
+static const gs_ptx_statement *statement_at(const struct counting *counting, uint32_t number) {
+    return &counting->module->statements.data[counting->function->statements + number];
+}
+
+static bool same_token(const gs_ptx_module *module, uint32_t a, uint32_t b) {
+    const gs_ptx_token *one = &module->tokens.data[a], *other = &module->tokens.data[b];
+    return one->length == other->length && memcmp(module->text + one->at, module->text + other->at, one->length) == 0;
+}
+
+static uint32_t line_of(const gs_ptx_module *module, uint32_t token) {
+    uint32_t line = 1;
+    for (size_t i = 0; i < module->tokens.data[token].at; i++)
+        line += module->text[i] == '\n';
+    return line;
+}
+
+/* The label before statement `branch` that it leads to; GS_PTX_NONE: it leads forward. */
+static uint32_t label_before(const struct counting *counting, uint32_t branch) {
+    const gs_ptx_statement *statement = statement_at(counting, branch);
+    uint32_t target = counting->module->operands.data[statement->operands].first;
+    for (uint32_t i = 0; i < branch; i++)
+        if (statement_at(counting, i)->kind == GS_PTX_LABEL &&
+            same_token(counting->module, statement_at(counting, i)->word, target))
+            return i;
+    return GS_PTX_NONE;
+}
+
+static gs_code find_loops(struct counting *counting) {
+    uint32_t count = counting->function->statement_count;
+    counting->labels = calloc(count + 1, sizeof *counting->labels);
+    counting->counter_of = calloc(count + 1, sizeof *counting->counter_of);
+    if (!counting->labels || !counting->counter_of)
+        return gs_fail_memory(counting->error);
+    for (uint32_t i = 0; i < count; i++) {
+        const gs_ptx_statement *statement = statement_at(counting, i);
+        bool is_branch = statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_BRANCH;
+        uint32_t label = is_branch && statement->count ? label_before(counting, i) : GS_PTX_NONE;
+        if (label == GS_PTX_NONE)
+            continue;
+        size_t counter = 0;
+        while (counter < counting->labels_count && counting->labels[counter] != label)
+            counter++;
+        if (counter == counting->labels_count)
+            counting->labels[counting->labels_count++] = label;
+        counting->counter_of[counting->list->count] = (uint32_t)counter;
+        if (!GS_PUSH(counting->list, (gs_loop_rounds){.line = line_of(counting->module, statement->word)}))
+            return gs_fail_memory(counting->error);
+    }
+    return GS_OK;
+}
+
+static size_t end_of_token(const gs_ptx_module *module, uint32_t token) {
+    return module->tokens.data[token].at + module->tokens.data[token].length;
+}
+
+/* The text with counters. */
+static bool add_counters(const struct counting *counting, gs_text *text) {
+    const gs_ptx_module *module = counting->module;
+    const gs_ptx_function *function = counting->function;
+    gs_edits edits = {0};
+    gs_edits_add(&edits, module->tokens.data[function->parameter_close].at, 0, "%s.param .u64 gs_rounds",
+                 function->parameter_count ? ", " : "");
+    gs_edits_add(
+        &edits, end_of_token(module, function->open), 0,
+        "\n.reg .b64 %%gs_rounds_at;\n.reg .b32 %%gs_rounds_<%zu>;\nld.param.u64 %%gs_rounds_at, [gs_rounds];\n"
+        "cvta.to.global.u64 %%gs_rounds_at, %%gs_rounds_at;\n",
+        counting->labels_count);
+    for (size_t i = 0; i < counting->labels_count; i++)
+        gs_edits_add(&edits, end_of_token(module, function->open), 0, "mov.u32 %%gs_rounds_%zu, 0;\n", i);
+    for (uint32_t i = 0; i < function->statement_count; i++)
+        for (size_t counter = 0; counter < counting->labels_count; counter++) {
+            const gs_ptx_statement *label = statement_at(counting, i);
+            if (counting->labels[counter] != i)
+                continue;
+            gs_edits_add(&edits, module->tokens.data[label->first].at, 0, "\nmov.u32 %%gs_rounds_%zu, 0;\n", counter);
+            gs_edits_add(&edits, end_of_token(module, label->last), 0,
+                         "\nadd.u32 %%gs_rounds_%zu, %%gs_rounds_%zu, 1;\n"
+                         "red.global.max.u32 [%%gs_rounds_at+%zu], %%gs_rounds_%zu;\n",
+                         counter, counter, counter * 4, counter);
+        }
+    bool is_applied = gs_edits_apply(&edits, module->text, 0, module->size, text);
+    gs_edits_free(&edits);
+    return is_applied && !text->failed;
+}
+
+/* ---- the run ---- */
+
+static gs_code add_arguments(const gs_launch_file *launch, gs_work *work, void **buffers, gs_error *error) {
+    for (size_t i = 0; i < launch->arguments.count; i++) {
+        const gs_launch_argument *argument = &launch->arguments.data[i];
+        size_t bytes = (size_t)argument->count * gs_scalar_bytes(argument->type);
+        if (!argument->is_buffer) {
+            gs_work_pass(work, argument->value, gs_scalar_bytes(argument->type));
+            continue;
+        }
+        buffers[i] = malloc(bytes + 1);
+        if (!buffers[i])
+            return gs_fail_memory(error);
+        gs_launch_fill(argument, buffers[i]);
+        gs_work_pass_buffer(work, gs_work_buffer(work, buffers[i], bytes));
+    }
+    return GS_OK;
+}
+
+static gs_code run_counted(struct counting *counting, const gs_launch_file *launch, const char *symbol, gs_text *text) {
+    enum { SECONDS = 300 };
+    const char *kernels[] = {symbol};
+    gs_build build = {
+        .name = counting->module->name, .text = text->data, .size = text->count, .kernels = kernels, .kernel_count = 1};
+    uint32_t *counts = calloc(counting->labels_count + 1, sizeof *counts);
+    void **buffers = calloc(launch->arguments.count + 1, sizeof *buffers);
+    gs_executor *executor = counts && buffers ? gs_executor_host(counting->error) : NULL;
+    void *module = executor ? executor->ops->compile(executor, &build, counting->error) : NULL;
+    gs_work work = {.seconds = SECONDS};
+    gs_code code = module ? GS_OK : counts && buffers ? counting->error->code : gs_fail_memory(counting->error);
+    if (code == GS_OK) {
+        gs_work_call(&work, symbol, launch->grid, launch->block, (size_t)launch->shared_bytes)->counts = -1;
+        code = add_arguments(launch, &work, buffers, counting->error);
+        gs_work_pass_buffer(&work, gs_work_buffer(&work, counts, (counting->labels_count + 1) * sizeof *counts));
+    }
+    if (code == GS_OK)
+        code = executor->ops->run(module, &work, counting->error);
+    for (size_t i = 0; i < counting->list->count && code == GS_OK; i++)
+        counting->list->data[i].rounds = counts[counting->counter_of[i]];
+    gs_work_free(&work);
+    gs_executor_close(executor);
+    for (size_t i = 0; buffers && i < launch->arguments.count; i++)
+        free(buffers[i]);
+    free(buffers);
+    free(counts);
+    return code;
+}
+
+gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
+                        const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error) {
+    gs_ptx_module module = {0};
+    gs_text counted = {0};
+    struct counting counting = {.module = &module, .list = list, .error = error};
+    gs_code code = gs_ptx_read(&module, name, text, size, error);
+    uint32_t entry = code == GS_OK ? gs_ptx_find_entry(&module, symbol) : GS_PTX_NONE;
+    if (code == GS_OK && (entry == GS_PTX_NONE || module.functions.data[entry].parameter_close == GS_PTX_NONE))
+        code = gs_fail(error, GS_E_USAGE, "the PTX has no kernel %s with parameters", symbol);
+    if (code == GS_OK) {
+        counting.function = &module.functions.data[entry];
+        code = find_loops(&counting);
+    }
+    if (code == GS_OK && list->count && !add_counters(&counting, &counted))
+        code = gs_fail_memory(error);
+    if (code == GS_OK && list->count)
+        code = run_counted(&counting, launch, symbol, &counted);
+    gs_text_free(&counted);
+    free(counting.labels);
+    free(counting.counter_of);
+    gs_ptx_free(&module);
+    return code;
+}

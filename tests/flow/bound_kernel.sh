@@ -1,0 +1,106 @@
+#!/bin/sh
+# gridsmith bound KERNEL --launch FILE: its answers, and what it refuses, in one line each.
+#
+#   sh tests/flow/bound_kernel.sh GRIDSMITH SOURCE_DIR
+set -u
+gridsmith=$1
+cd "$2" || exit 1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failed=0
+complain() {
+    echo "$1"
+    failed=1
+}
+ask() {
+    kernel=$1
+    shift
+    "$gridsmith" bound tests/cases/flow90.cubin --kernel "$kernel" --launch tests/cases/flow-launch.json --gpu h200 "$@" \
+        >"$folder/out" 2>"$folder/err"
+}
+# expect STATUS WORDS: the status of the last question, and what it says.
+expect() {
+    [ "$status" -eq "$1" ] || complain "$kernel: exit status $status, not $1: $(cat "$folder/err")"
+    grep -qF -e "$2" "$folder/out" "$folder/err" || complain "$kernel does not say '$2': $(cat "$folder/out" "$folder/err")"
+    [ "$1" -eq 0 ] || [ "$(wc -l <"$folder/err")" -eq 1 ] || complain "$kernel: more than one line of error"
+    [ "$1" -eq 0 ] || [ ! -s "$folder/out" ] || complain "$kernel: an answer beside an error"
+}
+
+ask counts --instructions; status=$?
+expect 0 'loops: line 17 100'
+expect 0 'line 18                   100'
+ask counts --latencies tests/bound/machine.json; status=$?
+expect 0 'done after'
+expect 0 'for each round less of the loop'
+ask counts --latencies tests/bound/machine.json --csv; status=$?
+expect 0 'line,offset,instructions,saved_cycles'
+grep -q '^18,[0-9]*,100,[0-9]*$' "$folder/out" || complain "CSV has no row of line 18: $(cat "$folder/out")"
+ask counts --latencies tests/bound/machine.json --json; status=$?
+expect 0 '"loops":[{"line":17,'
+if command -v python3 >/dev/null; then
+    python3 - "$folder/out" <<'PYTHON' || complain 'the terms are not the bound'
+import json, sys
+answer = json.load(open(sys.argv[1]))
+for key in "alone", "beside":
+    bound = answer[key]
+    terms = bound["chain_blocks"] * bound["path_cycles"] + bound["block_cycles"] + bound["issue_cycles"]
+    terms += bound["fetch_cycles"] + sum(bound["unit_cycles"].values())
+    assert terms == bound["cycles"], (key, terms)
+assert answer["beside"]["cycles"] >= answer["alone"]["cycles"]
+assert answer["instructions"]["global_store"] == 100
+assert max(row["saved_cycles"] for row in answer["rows"]) <= answer["alone"]["cycles"]
+assert all(relief["saved_cycles"] > 0 for relief in answer["reliefs"])
+PYTHON
+fi
+
+# Fewer rounds, a lower bound.
+cycles_with() {
+    sed "s/\"int32\": 100/\"int32\": $1/" tests/cases/flow-launch.json >"$folder/launch.json"
+    "$gridsmith" bound tests/cases/flow90.cubin --kernel counts --launch "$folder/launch.json" --gpu h200 \
+        --latencies tests/bound/machine.json | sed -n 's/^done after \([0-9]*\) .*/\1/p'
+}
+[ "$(cycles_with 10)" -lt "$(cycles_with 11)" ] || complain 'a round more does not take longer'
+
+ask counts; status=$?
+expect 2 'probe --latency'
+ask spins --instructions; status=$?
+expect 1 'at 0x30: the rounds of the loop in line 31 are not known; --loop 31=ROUNDS gives them'
+ask spins --instructions --loop 31=50; status=$?
+expect 0 'line 31 50 (given)'
+ask spins --instructions --loop 0x30=50; status=$?
+expect 0 'line 31 50 (given)'
+ask counts --instructions --loop 3=50; status=$?
+expect 2 'no loop begins at "3=50" of --loop'
+for word in 31 31= =4 31=x 31=-1 0x=1 31=5x; do
+    ask spins --instructions --loop "$word"; status=$?
+    expect 2 '--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS'
+done
+
+# Rounds of one input, counted on the CPU: element 7 of the buffer is 7. Needs ptxas.
+sed 's/"float32", "count": 100/"int32", "count": 100, "fill": "index"/' tests/cases/flow-launch.json >"$folder/index.json"
+ask reads --instructions; status=$?
+expect 1 'are not known'
+ask reads --instructions --input; status=$?
+expect 2 '--input runs the kernel on the CPU, and needs its PTX'
+if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
+    "$gridsmith" bound tests/flow/cases.ptx --kernel reads --launch "$folder/index.json" --gpu h200 --instructions --input \
+        2>"$folder/err" >"$folder/out"; status=$?; kernel='reads, with its input'
+    expect 0 ' 7 (of this input)'
+    expect 0 'this is for one input'
+fi
+
+ask half_waits --instructions; status=$?
+expect 1 "a barrier of some of the block's threads"
+ask nobody --instructions; status=$?
+expect 2 'has no kernel nobody for sm_90'
+ask counts --instructions --launch kernels/vector_add.json; status=$?
+expect 2 'bytes'
+ask counts --instructions --gpu rtx3090; status=$?
+expect 2 'for sm_86'
+"$gridsmith" bound --launch tests/cases/flow-launch.json 2>"$folder/err" >"$folder/out"; status=$?; kernel='no file'
+expect 2 '--launch needs the file of a kernel'
+"$gridsmith" bound tests/cases/flow-launch.json --launch tests/cases/flow-launch.json --gpu h200 --instructions \
+    2>"$folder/err" >"$folder/out"; status=$?; kernel='JSON as a kernel'
+[ "$status" -eq 2 ] || complain "JSON as a kernel: exit status $status"
+[ "$failed" -eq 0 ] && echo 'bounds of compiled kernels: in order'
+exit "$failed"

@@ -1,0 +1,349 @@
+/*
+ * test_flow.c: what a warp of machine code executes at most: never less than it does, and for plain loops exactly that.
+ *
+ * Random kernels are assembled where ptxas is. Their trees say how often a store is executed; random_loops.c executes
+ * the same kernels, from how they were drawn.
+ */
+#include "test.h"
+
+#include "classes.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/flow/flow.h"
+#include "random_loops.h"
+
+#include <stdlib.h>
+
+enum { PARAMETER_BYTES = 24, MOST_LINES = 100000, MOST_NESTED = 400, OPCODES = 124 };
+
+/* How often the tree executes the stores of each line, and what is in it. */
+struct counted {
+    int64_t times[MOST_NESTED];
+    int depth, barriers;
+    struct {
+        int64_t most; /* stores of its children: of a uniform branch those of one side, else of all */
+        int64_t times;
+        bool takes_largest;
+    } open[MOST_NESTED];
+    int64_t *stores; /* by line */
+    int64_t instructions, loops, groups, uniform;
+    int64_t rounds[16];
+};
+
+static bool open_counted(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
+                         gs_flow_source source) {
+    struct counted *counted = user;
+    (void)offset, (void)line, (void)source;
+    bool repeats = kind == GS_FLOW_LOOP || kind == GS_FLOW_GROUPS;
+    assert_true(counted->depth + 1 < MOST_NESTED);
+    counted->times[counted->depth + 1] = counted->times[counted->depth] * (repeats ? times : 1);
+    counted->depth++;
+    counted->open[counted->depth].most = 0;
+    counted->open[counted->depth].times = repeats ? times : 1;
+    counted->open[counted->depth].takes_largest = kind == GS_FLOW_BRANCH && is_uniform;
+    if (kind == GS_FLOW_LOOP && counted->loops < 16)
+        counted->rounds[counted->loops] = times;
+    counted->loops += kind == GS_FLOW_LOOP;
+    counted->groups += kind == GS_FLOW_GROUPS;
+    counted->uniform += kind == GS_FLOW_BRANCH && is_uniform;
+    return true;
+}
+
+static bool close_counted(void *user) {
+    struct counted *counted = user;
+    int64_t most = counted->open[counted->depth].most * counted->open[counted->depth].times;
+    int64_t *into = &counted->open[--counted->depth].most;
+    *into = !counted->open[counted->depth].takes_largest ? *into + most : most > *into ? most : *into;
+    return true;
+}
+
+static bool count_step(void *user, const gs_flow_step *step) {
+    struct counted *counted = user;
+    int64_t times = counted->times[counted->depth];
+    counted->instructions += times;
+    counted->barriers += step->is_barrier;
+    counted->open[counted->depth].most += strcmp(step->class_name, "global_store") == 0;
+    if (counted->stores && strcmp(step->class_name, "global_store") == 0 && step->line < MOST_LINES)
+        counted->stores[step->line] += times;
+    return true;
+}
+
+static gs_code walk(gs_sass_image *image, const char *kernel, const gs_flow_launch *launch, gs_flow_rounds *rounds,
+                    size_t count, struct counted *counted, gs_error *error) {
+    gs_flow_visitor visitor = {counted, open_counted, close_counted, count_step};
+    char *file = NULL;
+    counted->times[0] = 1;
+    gs_code code = gs_flow_walk(image, kernel, launch, rounds, count, &visitor, &file, error);
+    free(file);
+    return code;
+}
+
+/* ---- random kernels ---- */
+
+enum { KERNELS = 20 };
+
+struct totals {
+    int64_t kernels, refused, marks, exact;
+};
+
+static void check_kernel(gs_sass_image *image, const char *name, const loops_kernel *kernel, struct totals *totals,
+                         uint64_t seed, uint64_t index) {
+    unsigned char parameters[PARAMETER_BYTES] = {0};
+    bool is_known[PARAMETER_BYTES] = {0};
+    struct counted counted = {.stores = calloc(MOST_LINES, sizeof(int64_t))};
+    gs_error error = {.code = GS_OK};
+    memcpy(parameters + 8, kernel->parameters, sizeof kernel->parameters);
+    memset(is_known + 8, true, sizeof kernel->parameters);
+    gs_flow_launch launch = {{LOOPS_BLOCKS, 1, 1}, {LOOPS_THREADS, 1, 1}, parameters, is_known, PARAMETER_BYTES};
+    gs_code code = walk(image, name, &launch, NULL, 0, &counted, &error);
+    totals->kernels++;
+    totals->refused += code == GS_E_REFUSED;
+    assert_true(code == GS_OK || code == GS_E_REFUSED);
+    for (int mark = 0; mark < kernel->marks && code == GS_OK; mark++) {
+        int64_t most = counted.stores[kernel->mark_line[mark]];
+        totals->marks++;
+        totals->exact += most == kernel->executed[mark];
+        if (most < kernel->executed[mark])
+            fail_msg("seed %llu, module %llu, %s: line %u is executed %lld times, the tree says %lld",
+                     (unsigned long long)seed, (unsigned long long)index, name, kernel->mark_line[mark],
+                     (long long)kernel->executed[mark], (long long)most);
+    }
+    if (code == GS_OK && counted.open[0].most < kernel->most_together * LOOPS_STORES)
+        fail_msg("seed %llu, module %llu, %s: a warp executes %lld stores, the tree says %lld",
+                 (unsigned long long)seed, (unsigned long long)index, name,
+                 (long long)kernel->most_together * LOOPS_STORES, (long long)counted.open[0].most);
+    free(counted.stores);
+}
+
+static void check_module(uint64_t seed, uint64_t index, struct totals *totals) {
+    gs_random random = gs_random_at(seed, index);
+    gs_text text = {0};
+    uint32_t line = 4;
+    loops_kernel *kernels = calloc(KERNELS, sizeof *kernels);
+    char name[20];
+    gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n");
+    for (int i = 0; i < KERNELS; i++) {
+        kernels[i].text = &text;
+        kernels[i].line = &line;
+        snprintf(name, sizeof name, "k%d", i);
+        loops_random(&kernels[i], &random, name);
+    }
+    gs_build build = {.name = "random", .text = text.data, .size = text.count, .with_lines = true};
+    gs_cubin cubin = {0};
+    gs_sass_image image = {0};
+    gs_error error = {.code = GS_OK};
+    if (gs_cubin_make(&build, 90, &cubin, &error) != GS_OK)
+        fail_msg("module %llu: %s, line %ld", (unsigned long long)index, error.message, error.line);
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    for (int i = 0; i < KERNELS; i++) {
+        snprintf(name, sizeof name, "k%d", i);
+        check_kernel(&image, name, &kernels[i], totals, seed, index);
+    }
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+    free(kernels);
+}
+
+static void never_counts_less_than_is_executed(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), modules = test_number("GRIDSMITH_RUNS", 100000) / 5000 + 1;
+    struct totals totals = {0};
+    char path[1000];
+    (void)state;
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    for (uint64_t i = 0; i < modules; i++)
+        check_module(seed, i, &totals);
+    print_message("%lld kernels, %lld without a bound; of %lld marks %lld exact\n", (long long)totals.kernels,
+                  (long long)totals.refused, (long long)totals.marks, (long long)totals.exact);
+    assert_true(totals.refused * 2 < totals.kernels);
+    assert_true(totals.exact * 4 > totals.marks);
+}
+
+/* ---- kernels of cases.ptx ---- */
+
+static void read_cases(gs_sass_image *image) {
+    gs_error error = {.code = GS_OK};
+    char *bytes = NULL;
+    size_t count = 0;
+    assert_int_equal(gs_input_all(test_path("tests/cases/flow90.cubin"), 1 << 20, &bytes, &count, &error), GS_OK);
+    assert_int_equal(gs_sass_read(image, bytes, count, &error), GS_OK);
+    free(bytes);
+}
+
+/* Walks a kernel with this second parameter (-1: not known) and this grid. The stores are in counted->open[0].most. */
+static gs_code walk_case(const char *kernel, int32_t parameter, int64_t blocks, gs_flow_rounds *rounds,
+                         struct counted *counted, gs_error *error) {
+    unsigned char parameters[12] = {0};
+    bool is_known[12] = {0};
+    gs_sass_image image;
+    *counted = (struct counted){0};
+    *error = (gs_error){.code = GS_OK};
+    memcpy(parameters + 8, &parameter, sizeof parameter);
+    memset(is_known + 8, parameter >= 0, sizeof parameter);
+    gs_flow_launch launch = {{blocks, 1, 1}, {64, 1, 1}, parameters, is_known, sizeof parameters};
+    read_cases(&image);
+    gs_code code = walk(&image, kernel, &launch, rounds, rounds != NULL, counted, error);
+    gs_sass_free(&image);
+    return code;
+}
+
+static void counts_rounds_of_the_launch(void **state) {
+    static const int32_t rounds[] = {0, 1, 7, 1000, 2000000};
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(rounds); i++) {
+        assert_int_equal(walk_case("counts", rounds[i], 4, NULL, &counted, &error), GS_OK);
+        assert_int_equal(counted.open[0].most, rounds[i]);
+    }
+}
+
+static void takes_rounds_of_the_user(void **state) {
+    gs_flow_rounds by_line = {.at = 17, .rounds = 12}, elsewhere = {.at = 3, .rounds = 12};
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("counts", -1, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_non_null(strstr(error.message, "the rounds of the loop in line 17 are not known; --loop 17=ROUNDS"));
+    assert_int_equal(walk_case("counts", -1, 4, &by_line, &counted, &error), GS_OK);
+    assert_true(by_line.is_used);
+    assert_int_equal(counted.open[0].most, 12);
+    assert_int_equal(walk_case("counts", -1, 4, &elsewhere, &counted, &error), GS_E_REFUSED);
+    assert_int_equal(walk_case("counts", 5, 4, &by_line, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 5);
+}
+
+static void refuses_what_has_no_bound(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("spins", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_non_null(strstr(error.message, "the rounds of the loop in line 31 are not known"));
+    assert_int_equal(walk_case("half_waits", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_string_equal(error.message, "at 0x40: a barrier of some of the block's threads");
+    assert_int_equal(walk_case("nobody", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
+    assert_string_equal(error.message, "there is no code of nobody");
+}
+
+/* Of the first branch all threads take one side, of the second both sides count. */
+static void counts_one_side_where_threads_stay_together(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("branches", 0, 4, NULL, &counted, &error), GS_OK);
+    assert_int_equal(counted.uniform, 1);
+    assert_int_equal(counted.barriers, 1);
+    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
+    int64_t instructions = counted.instructions;
+    assert_int_equal(walk_case("branches", 0, 2, NULL, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
+    assert_true(counted.instructions <= instructions - 8); /* no block takes the other side */
+}
+
+static void walks_calls_in_their_place(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
+    assert_true(counted.groups > 0 && counted.instructions > 60);
+    assert_int_equal(counted.open[0].most, 2); /* by those threads that called, and by the others: there is no BSYNC */
+}
+
+static void finds_every_opcode(void **state) {
+    int found = 0;
+    (void)state;
+    for (unsigned number = 0; number < 512; number++) {
+        const gs_opcode *opcode = gs_opcode_find(number);
+        found += opcode != NULL;
+        assert_true(!opcode || (opcode->number == number && opcode->name[0] && opcode->class_name[0]));
+    }
+    assert_int_equal(found, OPCODES);
+}
+
+/* ---- classes ---- */
+
+static bool ignore_open(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
+                        gs_flow_source source) {
+    (void)user, (void)kind, (void)offset, (void)line, (void)is_uniform, (void)times, (void)source;
+    return true;
+}
+
+static bool ignore_close(void *user) {
+    (void)user;
+    return true;
+}
+
+struct wanted {
+    const char *class_name;
+    int found;
+};
+
+static bool find_class(void *user, const gs_flow_step *step) {
+    struct wanted *wanted = user;
+    wanted->found += strcmp(step->class_name, wanted->class_name) == 0;
+    return true;
+}
+
+static void put_class_kernel(gs_text *text, size_t number) {
+    gs_text_add(text, ".visible .entry k%zu(.param .u64 a, .param .u64 b)\n{\n", number);
+    gs_text_add(text, ".reg .b32 %%r<10>; .reg .b64 %%rd<3>; .reg .f32 %%f<5>; .reg .f64 %%d<3>; .reg .pred %%p<2>;\n");
+    gs_text_add(text, ".local .align 16 .b8 scratch[1024]; .shared .align 16 .b8 buffer[256];\n");
+    gs_text_add(text, "ld.param.u64 %%rd1, [a]; mov.u32 %%r1, %%tid.x; mul.wide.u32 %%rd2, %%r1, 256;\n");
+    gs_text_add(text, "add.u64 %%rd1, %%rd1, %%rd2; ld.param.u64 %%rd2, [b];\n");
+    for (int i = 1; i < 6; i++)
+        gs_text_add(text, "ld.volatile.global.u32 %%r%d, [%%rd1+%d];\n", i, i * 4);
+    for (int i = 1; i < 4; i++)
+        gs_text_add(text, "mov.b32 %%f%d, %%r%d;\n", i, i);
+    gs_text_add(text, "mov.b64 %%d1, {%%r1, %%r2};\n%s\nst.volatile.global.u32 [%%rd1], %%r9;\nret;\n}\n",
+                classes[number].statements);
+}
+
+/* In a kernel with one more instruction, the class of that one occurs once more. */
+static void knows_the_class_of_instructions(void **state) {
+    gs_text text = {0};
+    gs_cubin cubin = {0};
+    gs_sass_image image = {0};
+    gs_error error = {.code = GS_OK};
+    char path[1000];
+    (void)state;
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n.const .align 4 .b8 table[64] = {1, 2, 3};\n");
+    for (size_t i = 0; i < GS_COUNT(classes); i++)
+        put_class_kernel(&text, i);
+    gs_build build = {.name = "classes", .text = text.data, .size = text.count};
+    if (gs_cubin_make(&build, 90, &cubin, &error) != GS_OK)
+        fail_msg("%s, line %ld", error.message, error.line);
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    for (size_t i = 0; i < GS_COUNT(classes); i++) {
+        char name[20], *file = NULL;
+        struct wanted wanted = {.class_name = classes[i].class_name};
+        gs_flow_visitor visitor = {&wanted, ignore_open, ignore_close, find_class};
+        gs_flow_launch launch = {{1, 1, 1}, {32, 1, 1}, NULL, NULL, 0};
+        snprintf(name, sizeof name, "k%zu", i);
+        if (gs_flow_walk(&image, name, &launch, NULL, 0, &visitor, &file, &error) != GS_OK)
+            fail_msg("%s: %s", classes[i].statements, error.message);
+        free(file);
+        int others = strcmp(wanted.class_name, "global_load") == 0    ? 5
+                     : strcmp(wanted.class_name, "global_store") == 0 ? 1
+                     : strcmp(wanted.class_name, "constant") == 0     ? 2
+                                                                      : 0;
+        if (wanted.found <= others)
+            fail_msg("%s: no instruction of class %s", classes[i].statements, wanted.class_name);
+    }
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(never_counts_less_than_is_executed),
+                                       cmocka_unit_test(counts_rounds_of_the_launch),
+                                       cmocka_unit_test(takes_rounds_of_the_user),
+                                       cmocka_unit_test(refuses_what_has_no_bound),
+                                       cmocka_unit_test(counts_one_side_where_threads_stay_together),
+                                       cmocka_unit_test(walks_calls_in_their_place),
+                                       cmocka_unit_test(finds_every_opcode),
+                                       cmocka_unit_test(knows_the_class_of_instructions)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
