@@ -602,6 +602,59 @@ static void the_last_wave_is_as_it_should_be(void **state) {
     assert_true(runs < 10 || skipped > 0);
 }
 
+/* Blocks beside a launch of many waves that end just before a wave does, with it, and just after it; what waits then
+   starts in their place. */
+static void others_may_end_with_a_wave(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 500, runs = test_number("GRIDSMITH_RUNS", RUNS) / 200;
+    size_t skipped = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        bool is_wide = gs_random_chance(&random, 50); /* few blocks on each of many SMs */
+        gpu->sms = is_wide ? 8 : (int32_t)gs_min(gpu->sms, 2);
+        random_no_grants(gpu);
+        gpu->mechanisms.tie_order = GS_TIES_ASCENDING;
+        gpu->join = (gs_join){0};
+        gs_shape shape = random_shape(&random, gpu);
+        if (is_wide)
+            shape = gs_shape_of(128 * (int32_t)gs_random_from(&random, 1, 8), 32, 0);
+        gs_shape other = gs_random_chance(&random, 50) ? shape : random_shape(&random, gpu);
+        for (int64_t off_ns = -1; off_ns <= 1; off_ns++) {
+            gs_run *run = gs_run_new(NULL);
+            int64_t phase_ns = gs_random_chance(&random, 50) ? 500 : 0;
+            const gs_launch_spec specs[] = {
+                {.kernel = "early",
+                 .stream = "s0",
+                 .blocks = gs_random_from(&random, 1, 8),
+                 .shape = shape,
+                 .duration_ns = 1500}, /* blocks of the long launch in their place end half a wave later */
+                {.kernel = "beside",
+                 .stream = "s1",
+                 .blocks = gs_random_from(&random, 1, 3),
+                 .shape = other,
+                 .duration_ns = 1000 * gs_random_from(&random, 20, 300) + phase_ns + off_ns},
+                {.kernel = "long",
+                 .stream = "s2",
+                 .blocks = gs_random_from(&random, 2000, 9000),
+                 .shape = shape,
+                 .duration_ns = 1000},
+                {.kernel = "next", .stream = "s3", .blocks = 40, .shape = other, .duration_ns = 300}};
+            for (size_t k = 0; k < GS_COUNT(specs); k++)
+                assert_int_equal(gs_run_launch(run, &specs[k], NULL), GS_OK);
+            gs_log wanted = {0};
+            engine_play(gpu, run, &wanted);
+            skipped += compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).skipped;
+            expect_same_pointers(gpu, run, i);
+            free(wanted.data);
+            gs_run_free(run);
+        }
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu launches beside others, %zu blocks skipped\n", 3 * (unsigned long long)runs, skipped);
+    assert_true(runs < 10 || skipped > 0);
+}
+
 /* The engine that repeats, the engine that does not, and the literal algorithm. */
 static void repeated_launches_change_nothing(void **state) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
@@ -724,6 +777,7 @@ int main(void) {
         cmocka_unit_test(a_copy_goes_on_as_the_original),
         cmocka_unit_test(skipped_waves_change_nothing),
         cmocka_unit_test(the_last_wave_is_as_it_should_be),
+        cmocka_unit_test(others_may_end_with_a_wave),
         cmocka_unit_test(repeated_launches_change_nothing),
         cmocka_unit_test(programs_are_played_literally),
         cmocka_unit_test(what_repeats_is_skipped),

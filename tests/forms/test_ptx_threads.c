@@ -184,6 +184,10 @@ static const struct one cases[] = {
      "popc.b32 r11, r11;\nmin.u32 r9, r11, 0;\nshfl.sync.idx.b32 r12, r3, r4, 31, r10;\nadd.u32 r9, r9, "
      "r12;\n",
      64, NULL, NULL},
+    {"active_lanes_before_a_loop",
+     "@!p1 bra DONE;\nactivemask.b32 r10;\nmov.u32 r11, 0;\nAGAIN:\nshfl.sync.idx.b32 r12, r3, r4, 31, r10;\n"
+     "@p0 bra SKIP;\nadd.u32 r9, r9, r12;\nSKIP:\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p4, r11, 3;\n@p4 bra AGAIN;\n",
+     64, NULL, NULL},
     {"active_lanes_of_last_time",
      "mov.u32 r11, 0;\nrem.u32 r12, r3, 5;\nAGAIN:\nsetp.eq.u32 p3, r11, 0;\n@p3 bra FIRST;\n"
      "vote.sync.ballot.b32 r13, p1, r10;\npopc.b32 r13, r13;\nmin.u32 r13, r13, 1;\nadd.u32 r9, r9, r13;\nFIRST:\n"

@@ -200,6 +200,11 @@ static void waiting_clusters_are_explained_in_words(void **state) {
         {HEAD C("a", "252", "1024", "4") "," L("b", "17", "1024", "32", "0", "") "]}",
          "1 of 17 blocks of b wait: a is served first, and while it waits what is after it starts on SMs 124-131 only",
          1},
+        {HEAD C("a", "252", "1024", "3") "," L("b", "17", "1024", "32", "0", "") "]}",
+         "1 of 17 blocks of b wait: a is served first, and while it waits what is after it starts on SMs 124-131 only",
+         1},
+        {HEAD C("a", "270", "1024", "2") "," L("b", "17", "1024", "32", "0", "") "]}",
+         "17 of 17 blocks of b wait: a is served first, and while it waits nothing after it starts", 1},
         {HEAD C("a", "252", "1024", "4") "," L("b", "17", "1024", "32", "0", "") "," C("c", "2", "1024", "2") "]}",
          "2 of 2 blocks of c wait: b is served first, and while it waits nothing after it starts", 2},
     };

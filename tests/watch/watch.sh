@@ -47,8 +47,9 @@ expect long 'kernel spin_flag, 2 x 32'
 code=$source_dir/tests/fuzz/corpus
 for how in "schedulers $code/cubin/waits90.cubin" "dispatch $code/ptx/waits"; do
     GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
-        "$gridsmith" watch --after 700ms -- timeout 8 "$app" $how 2>"$folder/${how%% *}"
+        "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/${how%% *}"
     how=${how%% *}
+    grep -E ' for 0\.[0-6] s: ' "$folder/$how" && complain "$how: a wait is reported that is shorter than --after"
     [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
     expect $how ': two-kernels'
 done

@@ -142,11 +142,22 @@ static void print_report(const gs_hang *hang, FILE *answer) {
     gs_text_free(&text);
 }
 
+/* Whether the wait that is to be reported has ended meanwhile: then what was seen is of another one. */
+static bool is_over(gs_watched *watched) {
+    int64_t since = 0;
+    gs_watched_waits(watched, gs_now_ns(), &since);
+    return since != watched->reported_ns;
+}
+
 /* Looks at a process and reports. `is_wanted`: somebody asked for it; otherwise only what waits is reported. */
 static gs_code report_process(struct watch *watch, gs_watched *watched, bool is_wanted, bool aborts, FILE *answer,
                               gs_error *error) {
     gs_hang hang;
     gs_code code = gs_watched_look(watched, is_wanted ? 0 : watch->options->after_ns, &hang, error);
+    if (code == GS_OK && !is_wanted && is_over(watched)) {
+        gs_hang_free(&hang);
+        return GS_OK;
+    }
     bool ends = code == GS_OK && aborts && (is_wanted || hang.is_alarm);
     if (ends)
         code = gs_watched_dump(watched, watch->folder, &hang, error);

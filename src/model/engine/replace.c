@@ -165,14 +165,14 @@ static bool allocate_steps(gs_engine *engine) {
     return engine->steps;
 }
 
-/* How many waves can be skipped now: nothing else happens during them, and some blocks are left. */
+/* How many waves can be skipped now, or less than 1: nothing else happens during them, and some blocks are left. */
 static int64_t waves_left(const gs_engine *engine, const struct series *series, int64_t wave) {
     const gs_launch *which = &engine->run->launches.data[series->to];
     int64_t limit_ns = gs_min(gs_min(series->limit_ns, series->other.at_ns), INT64_MAX / 2);
     int64_t last_ns = engine->running[series->play->last_ending].end_ns;
     int64_t left =
         which->blocks - series->play->started - gs_dispatcher_state(engine->dispatcher)->gpu->limits.blocks_per_sm;
-    return limit_ns > last_ns ? gs_min((limit_ns - 1 - last_ns) / series->duration_ns + 1, left / wave) : 0;
+    return gs_min((limit_ns - last_ns + series->duration_ns - 1) / series->duration_ns, left / wave);
 }
 
 /* Whether warps go to partitions in strict turn, and only the number of free registers counts. */
