@@ -309,6 +309,10 @@ static gs_decision summarize(const gs_decide_query *query, const gs_decided_plac
         if (time > 0)
             decision.look_again_ns = gs_min(decision.look_again_ns, time - gs_max(spent, 0) % time);
     }
+    for (size_t i = 0; i < query->count; i++)
+        if (placements[i].is_probe || placements[i].is_trial)
+            decision.look_again_ns =
+                gs_min(decision.look_again_ns, gs_window_least_ns(query->options, &placements[i]) * 5 / 4);
     return decision;
 }
 

@@ -4,6 +4,8 @@
  *   intra-SM   the ways in which two kernels can share SMs: of a plan, measured, or to be tried (intra_sm.c)
  *   table      Slate's Table I: the guess for pairs that were not measured (class_table.c)
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs (decide.c, team.c)
+ *   fairness   what each client has had, and time slices (fairness.c)
+ *   windows    measurements of what runs by decision, which become profiles and pairs (window.c)
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible (masks.c)
  *   queue      launches of several tasks in; out: which start next, and together (queue.h: queue.c, queue_choose.c,
  *              partners.c)
@@ -118,10 +120,12 @@ typedef struct gs_contender {
     const gs_profile *profile; /* NULL: not known */
     enum gs_contender_state state;
     uint32_t client;
-    int32_t priority; /* higher goes first */
-    uint32_t weight;  /* of its client, at least 1 */
-    int32_t cap;      /* SMs that its client may have at once; 0: all */
-    uint64_t arrival; /* order of arrival, unique */
+    int32_t priority;            /* higher goes first */
+    uint32_t weight;             /* of its client, at least 1 */
+    int32_t cap;                 /* SMs that its client may have at once; 0: all */
+    uint64_t arrival;            /* order of arrival, unique */
+    struct gs_fair_client *fair; /* of its client; only gs_fair_note_turns uses it */
+    uint64_t stream;             /* unique: the launches of a stream follow each other */
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */
     bool can_share;     /* it can have a number of workers: as can_confine; if it is expected, also if the launch before
@@ -151,14 +155,85 @@ typedef struct gs_decision {
     size_t running;        /* contenders that do not wait */
     double throughput;     /* expected */
     bool is_changed;       /* something starts, stops, or changes its SMs */
-    int64_t look_again_ns; /* decide again after this time even if nothing happens: a time slice or a patience ends
-                              then. INT64_MAX: no need */
+    int64_t look_again_ns; /* decide again after this time even if nothing happens: a time slice, a patience, a probe or
+                              a trial ends then. INT64_MAX: no need */
 } gs_decision;
 
 /* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A weight of 0
    counts as 1, a cap out of range as none, negative times as 0. */
 gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store, const gs_contender *contenders,
                       size_t count, gs_decided_place *placements);
+
+/* ---- fairness ---- */
+
+/* What a client has had. */
+typedef struct gs_fair_client {
+    uint32_t weight;        /* at least 1 */
+    uint64_t had;           /* SMs times nanoseconds */
+    uint64_t left_ns;       /* when it left; 0: never */
+    bool has_slice;         /* it has a time slice, */
+    uint64_t turn_since_ns; /* and since when */
+} gs_fair_client;
+
+/* Of all clients that have contenders. */
+typedef struct gs_fairness {
+    int32_t sms;      /* of the GPU */
+    int64_t slice_ns; /* of few clients */
+    double share;     /* per weight, the service of a client that was always there */
+    uint64_t weight;  /* sum over the clients, */
+    size_t clients;   /* how many there are, */
+    size_t present;   /* and how many of them have a waiting or running launch, as of the last decision */
+    double least_had; /* the least service per weight of one, as of the last decision */
+    uint64_t left_ns; /* when a client left while others stayed, */
+    double left_had;  /* and its service per weight */
+} gs_fairness;
+
+/* The service of a client per weight. */
+double gs_fair_had(const gs_fair_client *client);
+/* The time slice of a kernel: shorter if many clients wait, so that none waits long. */
+int64_t gs_fair_slice_ns(const gs_fairness *fairness);
+/* A client gets its first contender. `least_had`: the least service per weight of the others; INFINITY: none. */
+void gs_fair_join(gs_fairness *fairness, gs_fair_client *client, double least_had, uint64_t now_ns);
+/* It has none any more. */
+void gs_fair_leave(gs_fairness *fairness, gs_fair_client *client, uint64_t now_ns);
+/* Charges a client: SMs times nanoseconds. */
+void gs_fair_charge(gs_fairness *fairness, gs_fair_client *client, uint64_t served);
+/* Whether a client has had more than others, or than the one that left last, by more than a time slice. It then has one
+   stream at a time on the device, however many it uses. */
+bool gs_fair_is_ahead(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
+/* The total duration of a client's launches with the device up to which one more follows without a decision. A client
+   that is ahead of one that has left has little on the device at first, and more the longer that one is away.
+   INT64_MAX: it is not ahead. */
+int64_t gs_fair_patience_ns(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
+/* A time slice lasts while a client has a place in every decision, with any of its launches. */
+void gs_fair_note_turns(const gs_contender *contenders, const gs_decided_place *places, size_t count, uint64_t now_ns);
+
+/* ---- windows ---- */
+
+/* A time in which the same one or two kernels run on the same SMs, or in sequence. */
+typedef struct gs_window {
+    size_t count; /* of kernels; 0: no window */
+    uint64_t streams[2];
+    gs_profile *profiles[2];
+    int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
+    uint64_t blocks[2], since_ns;
+    uint64_t least_ns; /* a shorter window is not used */
+    bool is_serial;    /* they run in sequence, by decision or by the GPU */
+    bool is_intra_sm;  /* they share their SMs */
+    bool is_probe;     /* requested by the decision: a probe or a trial */
+} gs_window;
+
+/* The least time that a kernel must run unchanged to be measured. */
+int64_t gs_window_least_ns(const gs_decide_options *options, const gs_decided_place *place);
+/* Counts blocks that were done. All blocks until now must be counted before one of the following is called. */
+void gs_window_count(gs_window *window, uint64_t stream, const gs_profile *profile, uint64_t blocks);
+/* Ends the window of a probe or a trial as soon as it is long enough. */
+void gs_window_end_probe(gs_window *window, gs_profile_store *store, uint64_t now_ns);
+/* Opens the window of the current decision; an open one continues if it is the same. */
+void gs_window_follow(gs_window *window, gs_profile_store *store, const gs_decide_options *options,
+                      const gs_contender *contenders, const gs_decided_place *places, size_t count, uint64_t now_ns);
+/* Adds the measurement to the profiles. */
+void gs_window_close(gs_window *window, gs_profile_store *store, uint64_t now_ns);
 
 /* ---- masks ---- */
 
