@@ -1,5 +1,5 @@
 /*
- * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order, in pairs and in larger groups.
+ * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order and in pairs.
  */
 #include "cmd.h"
 #include "plan_verbs.h"
@@ -20,8 +20,8 @@ static const gs_option option_table[] = {
         simulate_options, "tasks", tasks, "LIST",
         "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
     GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "the simulated GPU (default: the GPU of the plan)"),
-    GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
-           "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
+    GS_INT(simulate_options, "together", together, "N", 1, 2,
+           "most launches at a time; 1 is in order (default: 1 and 2, compared)"),
     GS_INT(simulate_options, "for", for_ms, "MS", 1, 100000000,
            "repeat tasks until this time has passed (default: as often as they say)"),
     GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "batch size of networks, in images (default 32)"),
@@ -34,11 +34,11 @@ static const gs_option option_table[] = {
     GS_INT(simulate_options, "unknown", unknown, "PERCENT", 10, 200,
            "throughput of pairs that the plan lacks, relative to running in sequence (default 100)"),
     GS_INT(simulate_options, "patience", patience_us, "US", 1, INT32_MAX,
-           "a launch that waits this much longer than in order goes first (default 100000)"),
+           "each time that a launch has waited this long, it goes before more others (default 100000)"),
     GS_FLAG(simulate_options, "json", json, "write gridsmith.simulation/1"),
 };
 
-enum { POLICIES = 3 };
+enum { POLICIES = 2 };
 
 /* One call of the command. */
 struct study {
@@ -162,13 +162,12 @@ static gs_code play_study(struct study *study, int32_t together, gs_progress *pr
 }
 
 static gs_code play_all(struct study *study, gs_error *error) {
-    static const int32_t compared[POLICIES] = {1, 2, GS_QUEUE_TOGETHER};
     int32_t wanted = (int32_t)study->options->together;
     gs_progress progress;
     gs_progress_start(&progress, "simulating");
     gs_code code = wanted > 0 ? play_study(study, wanted, &progress, error) : GS_OK;
     for (int i = 0; i < POLICIES && wanted == 0 && code == GS_OK; i++)
-        code = play_study(study, compared[i], &progress, error);
+        code = play_study(study, i + 1, &progress, error);
     gs_progress_end(&progress);
     return code;
 }
@@ -177,11 +176,6 @@ static gs_code play_all(struct study *study, gs_error *error) {
 
 static double throughput_of(const gs_simulation *result) {
     return result->end_us > 0 ? result->alone_us / result->end_us : 1;
-}
-
-static const char *policy_name(int32_t together, char *text, size_t size) {
-    snprintf(text, size, together == 1 ? "in order" : together == 2 ? "pairs" : "up to %d", together);
-    return text;
 }
 
 static void print_tasks(const struct study *study, const gs_simulation *result) {
@@ -194,12 +188,11 @@ static void print_tasks(const struct study *study, const gs_simulation *result) 
 }
 
 static void print_table(const struct study *study) {
-    char name[32];
     printf("%-10s %10s %12s %12s %10s %16s\n", "policy", "launches", "time ms", "throughput", "together",
            "longest wait ms");
     for (int i = 0; i < study->count; i++) {
         const gs_simulation *result = &study->results[i];
-        printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", policy_name(study->together[i], name, sizeof name),
+        printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", study->together[i] == 1 ? "in order" : "pairs",
                (unsigned long long)result->launches, result->end_us / 1000, throughput_of(result),
                100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
     }
@@ -254,6 +247,14 @@ static void note_doubts(const struct study *study) {
     if (study->results[0].doubtful > 0)
         fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are extrapolated: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
+    size_t reshaped = 0;
+    for (size_t i = 0; i < study->table.pairs.count; i++)
+        reshaped += study->table.pairs.data[i].option == GS_TABLE_INTRA_SM && study->table.pairs.data[i].is_reshaped;
+    if (reshaped > 0)
+        fprintf(stderr,
+                "gridsmith plan: %zu pairs of the plan need kernels with fewer registers or threads, which the daemon "
+                "does not have: they run in sequence\n",
+                reshaped);
     const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
     if (has_network && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
@@ -300,8 +301,8 @@ static const gs_command command_simulate = {
     .name = "plan",
     .summary = "Play tasks with a plan, without a GPU.",
     .usage = "--simulate PLAN --tasks LIST [options]",
-    .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence, in pairs, and up to\n"
-               "four at a time, with the durations of the plan.\n\n"
+    .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence and in pairs, with\n"
+               "the durations of the plan, as the daemon would decide.\n\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
     GS_OPTION_TABLE(simulate_options, option_table),

@@ -7,10 +7,8 @@
  *   fairness   what each client has had, and time slices (fairness.c)
  *   windows    measurements of what runs by decision, which become profiles and pairs (window.c)
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible (masks.c)
- *   queue      launches of several tasks in; out: which start next, and together (queue.h: queue.c, queue_choose.c,
- *              partners.c)
- *   simulation a plan tried without a GPU (simulate.h: simulate.c; plan_table.c and fits.c have the plan, tasks.c and
- *              networks.c what runs)
+ *   simulation tasks played by these decisions, without a GPU (simulate.h: simulate.c; plan_table.c and fits.c have the
+ * plan, tasks.c and networks.c what runs)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same decision. The daemon
  * measures and calls; docs/plan.md explains the decisions.
@@ -26,13 +24,13 @@
 #ifndef GS_DECIDE_H
 #define GS_DECIDE_H
 
-#include "queue.h"
 #include "sharing/measure/measure.h"
 #include "simulate.h"
 
 enum {
     GS_MASK_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
-    GS_DECIDE_TOGETHER = 8           /* the most members of a team */
+    GS_DECIDE_TOGETHER = 8,          /* the most members of a team */
+    GS_DECIDE_COMING = 4             /* how far a decision looks ahead in a stream */
 };
 
 /* ---- Slate's Table I ---- */
@@ -46,8 +44,10 @@ bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum g
 /* Two kernels of a plan that was made ahead of time. */
 typedef struct gs_planned_pair {
     char names[2][GS_PROFILE_NAME];
-    double shares[2];   /* of each beside the other */
+    double shares[2];   /* of each beside the other, */
+    double after[2];    /* and with the same workers after that has ended */
     int32_t workers[2]; /* per SM; 0: intra-SM sharing gains nothing */
+    int32_t first_sms;  /* of the first, if each has its own SMs; 0: that gains nothing */
     uint64_t key;
 } gs_planned_pair;
 
@@ -57,11 +57,15 @@ typedef struct gs_planned {
     size_t sharing; /* pairs with intra-SM sharing */
 } gs_planned;
 
-/* The pairs of a plan that were measured in forms available to a daemon. False: out of memory. The caller clears it. */
-bool gs_planned_init(gs_planned *planned, const gs_plan_table *table);
+/* The pairs of a plan that were measured in forms available to a daemon, and that fit on this GPU; NULL: on that of the
+   plan. False: out of memory. The caller clears it. */
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table, const gs_gpu *gpu);
 void gs_planned_clear(gs_planned *planned);
 /* The pair of two kernels, by name, or NULL. `*first` is the place of `one` in it: 0 or 1. */
 const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *one, const char *other, int *first);
+
+/* The share of a kernel that was left alone with these workers, by its name; 1: not known. */
+double gs_planned_after(const gs_planned *planned, const char *name, int32_t workers);
 
 /* ---- decisions ---- */
 
@@ -88,9 +92,10 @@ typedef struct gs_decide_options {
 /* Defaults for a GPU with that many SMs. */
 gs_decide_options gs_decide_defaults(int32_t sms);
 
-/* A way in which two kernels can share SMs now. */
+/* A way in which two kernels can share the GPU now. */
 typedef struct gs_intra_sm_way {
     int32_t workers[2];
+    int32_t sms[2];   /* of each; 0: both have all of them */
     double shares[2]; /* expected; of a trial: 1, the upper limit */
     bool is_trial;
 } gs_intra_sm_way;
@@ -117,7 +122,8 @@ enum gs_contender_state {
 
 /* A kernel at the head of a stream. */
 typedef struct gs_contender {
-    const gs_profile *profile; /* NULL: not known */
+    const gs_profile *profile;                  /* NULL: not known */
+    const gs_profile *coming[GS_DECIDE_COMING]; /* of the launches behind it in its stream; NULL: no more are known */
     enum gs_contender_state state;
     uint32_t client;
     int32_t priority;            /* higher goes first */
@@ -132,8 +138,8 @@ typedef struct gs_contender {
                            it ran whole */
     int64_t waited_ns;  /* since it arrived or last ran; if it runs: how long it waited before */
     int64_t running_ns; /* since its stream began to run; consecutive launches without a wait count as one */
-    uint64_t served;    /* service of its client so far, in SMs times nanoseconds. A new client starts with the least of
-                           the others */
+    uint64_t served;    /* service of its client so far, in SMs times nanoseconds, with that of its running launches. A
+                           new client starts with the least of the others */
     /* RUNS: how it runs. EXPECTED: how the launch before it ran. WAITS: GS_DECIDE_CONFINED and `sms` if it takes the
        place of the launch before it, which was the same kernel; GS_DECIDE_WAIT and 0 if it has no place. A launch that
        takes a place counts as a member of the running team, which stays unchanged unless a change is worth its cost. */
@@ -146,6 +152,7 @@ typedef struct gs_decided_place {
     enum gs_decide_how how;
     int32_t sms;     /* confined: its SMs; whole: the SMs reserved for it, all if no kernel is confined */
     int32_t workers; /* confined: worker blocks per SM, shared with another kernel; 0: as many as fit */
+    int32_t turn;    /* of those that start now, the order in which they start */
     bool is_probe;   /* a probe: run it so briefly, call gs_profile_rate, decide again */
     bool is_trial;   /* a trial: run the two so briefly, call gs_profile_store_inter_sm or gs_profile_store_intra_sm,
                         decide again */

@@ -104,6 +104,24 @@ static void describe_expected(const gs_stream *stream, gs_contender *query) {
     query->blocks_left = stream->kept.profile->blocks;
 }
 
+/* The launches that are known to follow. */
+static void look_ahead(const gs_action *action, gs_contender *query) {
+    for (int i = 0; i < GS_DECIDE_COMING; i++) {
+        action = action->next;
+        if (!action || action->command != GS_WIRE_LAUNCH)
+            return;
+        query->coming[i] = action->launch.profile;
+    }
+}
+
+/* The service of a running launch so far: it is charged when it has ended. One that runs whole is short. */
+static uint64_t served_now(const gs_stream *stream, const gs_action_launch *launch) {
+    uint64_t ns = stream->session->server->now_ns - stream->running_since;
+    if (launch->request.form != GS_LAUNCH_CONFINED)
+        return 0;
+    return (launch->request.workers ? gs_min_u64(ns, (uint64_t)launch->expected_ns) : ns) * (uint64_t)launch->sms;
+}
+
 static void describe_launch(const gs_stream *stream, const gs_action *action, gs_contender *query) {
     const gs_action_launch *launch = &action->launch;
     uint64_t now = stream->session->server->now_ns;
@@ -118,6 +136,8 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->how = is_running ? launch->how : has_place ? GS_DECIDE_CONFINED : GS_DECIDE_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
     query->workers = is_running ? (int32_t)launch->request.workers : 0;
+    query->served += is_running ? served_now(stream, launch) : 0;
+    look_ahead(action, query);
 }
 
 /* False: the stream has nothing to contend for. */

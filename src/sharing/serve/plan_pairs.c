@@ -45,7 +45,7 @@ gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error
         return error->code;
     gs_code code = gs_plan_table_read(input, &table, error);
     bool is_same = code == GS_OK && is_of_this_gpu(server, &table);
-    if (is_same && !gs_planned_init(&server->planned, &table))
+    if (is_same && !gs_planned_init(&server->planned, &table, NULL))
         code = gs_fail_memory(error);
     if (code == GS_OK)
         say_pairs(server, &table, is_same);

@@ -140,6 +140,16 @@ static void share_sms(gs_server *server, gs_stream *stream, const gs_decided_pla
         confine_launch(server, action, &all, place->sms);
 }
 
+static void start_wholes(const gs_contenders *contenders, size_t count, int32_t turn) {
+    for (size_t i = 0; i < count; i++) {
+        gs_action *action = gs_stream_contender(contenders->data[i]);
+        const gs_decided_place *place = &contenders->places[i];
+        if (action && !action->is_issued && place->how == GS_DECIDE_WHOLE && place->turn == turn &&
+            may_start_whole(action))
+            start_action(action, GS_DECIDE_WHOLE, place->sms, NULL);
+    }
+}
+
 static void apply_placements(gs_server *server, size_t count) {
     static const gs_mask nowhere;
     const gs_contenders *contenders = &server->contenders;
@@ -163,12 +173,8 @@ static void apply_placements(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (contenders->places[i].workers > 0)
             share_sms(server, contenders->data[i], &contenders->places[i]);
-    for (size_t i = 0; i < count; i++) {
-        gs_action *action = gs_stream_contender(contenders->data[i]);
-        const gs_decided_place *place = &contenders->places[i];
-        if (action && !action->is_issued && place->how == GS_DECIDE_WHOLE && may_start_whole(action))
-            start_action(action, GS_DECIDE_WHOLE, place->sms, NULL);
-    }
+    for (int32_t turn = 0; turn < GS_DECIDE_TOGETHER; turn++)
+        start_wholes(contenders, count, turn);
 }
 
 /* ---- deciding ---- */
