@@ -5,8 +5,7 @@
  *   b   as two processes under MPS
  *   c   as two threads of one process, each with half of the SMs (green contexts)
  *   d   as two clients of 'gridsmith serve'
- *   e   as two clients of 'gridsmith serve --plan', which may let them share SMs (with --plan)
- *   f   as two clients of 'gridsmith serve --intra-sm', which measures whether they gain
+ *   e   as two clients of 'gridsmith serve --plan', which knows whether they gain on the same SMs (with --plan)
  *
  * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
  * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
@@ -82,9 +81,11 @@ static double seconds_for(const struct bench *bench, double factor) {
     return factor * bench->seconds * 10 + bench->patience_seconds;
 }
 
-static const enum services_of service_of[MODES] = {
-    [TIME_SLICED] = SERVICES_NONE, [MPS] = SERVICES_MPS,         [GREEN] = SERVICES_NONE,
-    [GRIDSMITH] = SERVICES_DAEMON, [PLANNED] = SERVICES_PLANNED, [INSIDE] = SERVICES_INSIDE};
+static const enum services_of service_of[MODES] = {[TIME_SLICED] = SERVICES_NONE,
+                                                   [MPS] = SERVICES_MPS,
+                                                   [GREEN] = SERVICES_NONE,
+                                                   [GRIDSMITH] = SERVICES_DAEMON,
+                                                   [PLANNED] = SERVICES_PLANNED};
 
 /* "gridsmith zoo load NAME[:REPEAT] [NAME[:REPEAT]] --on ...". */
 static bool start_load(const struct bench *bench, enum mode mode, const application *first, const application *second,
@@ -384,19 +385,18 @@ static bool choose_pairs(struct bench *bench) {
 static bool choose_modes(struct bench *bench, const char *letters) {
     for (int mode = 0; mode < MODES; mode++)
         bench->is_used[mode] = strchr(letters, modes[mode].letter) && (mode != PLANNED || bench->plan);
-    return letters[0] && strspn(letters, "abcdef") == strlen(letters);
+    return letters[0] && strspn(letters, "abcde") == strlen(letters);
 }
 
 static const char help[] =
     "usage: share [options]\n\n"
     "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
     "under MPS (b), with half of\n"
-    "the SMs each (c), through 'gridsmith serve' (d), through 'gridsmith serve --plan' (e), and through\n"
-    "'gridsmith serve --intra-sm' (f). Takes some minutes.\n\n"
+    "the SMs each (c), through 'gridsmith serve' (d), and through 'gridsmith serve --plan' (e). Takes some minutes.\n\n"
     "  --seconds S      how long an application takes alone (default 0.5)\n"
     "  --repeats N      how often each pair runs (default 5); medians are printed\n"
-    "  --warm-up N      rounds of a pair before them (default 2; f needs about 5 seconds to measure)\n"
-    "  --modes LETTERS  some of abcdef (default abcde; e needs --plan)\n"
+    "  --warm-up N      rounds of a pair before them (default 2; d needs about 10 seconds to measure)\n"
+    "  --modes LETTERS  some of abcde (the default; e needs --plan)\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
     "  --kernels NAMES  other kernels of the zoo, up to eight: fft,spmv,tgemm\n"
     "  --only PAIRS     BS-RG,GS-GS; or none: the applications alone\n"
@@ -454,7 +454,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
     if (bench->sms < 1 || bench->limit_seconds < 1)
         return mistake("--sms and --limit take a number from 1");
     if (!choose_modes(bench, letters))
-        return mistake("--modes takes some of the letters abcdef");
+        return mistake("--modes takes some of the letters abcde");
     if (!put_applications(bench))
         return mistake("--kernels takes one to eight kernels of the zoo, such as fft,spmv");
     return choose_pairs(bench)

@@ -38,7 +38,7 @@ typedef struct outcome {
     series makespan_ms, first_ms, second_ms;
 } outcome;
 
-enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, PLANNED, INSIDE, MODES };
+enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, PLANNED, MODES };
 
 extern const struct mode_names {
     char letter;

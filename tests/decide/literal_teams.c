@@ -319,7 +319,7 @@ static bool may_share(const struct question *q, const gs_contender *c) {
            (c->state != GS_CONTENDER_RUNS || q->afresh || c->how == GS_DECIDE_CONFINED);
 }
 
-/* How the two can share SMs: as planned; as measured three times or more, with other workers than planned only if that
+/* How the two can share SMs: as planned; as measured twice or more, with other workers than planned only if that
    may be tried; and as it is to be tried. */
 static size_t find_ways(const struct question *q, const gs_profile *a, const gs_profile *b, gs_intra_sm_way *ways) {
     const gs_planned *planned = q->options->planned;
@@ -349,7 +349,7 @@ static size_t find_ways(const struct question *q, const gs_profile *a, const gs_
     for (size_t i = 0; pair && i < GS_PAIR_WAYS; i++) {
         const gs_pair_way *way = &pair->ways[i];
         int32_t first = way->workers[is_swapped], second = way->workers[!is_swapped];
-        if (way->shares[0].count < 3)
+        if (way->shares[0].count < 2)
             continue;
         bool is_planned = of_plan && ways[0].workers[0] == first && ways[0].workers[1] == second;
         if (is_planned || tries)

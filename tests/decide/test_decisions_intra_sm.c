@@ -260,9 +260,9 @@ static void a_pair_that_disappoints_is_given_up(void **state) {
         gs_profile_store_intra_sm(scene.store, &(gs_beside){profiles[0], 0, 100}, &(gs_beside){profiles[1], 0, 100},
                                   (int32_t[]){5 + i, 1}, 1000000);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i <= GS_WAY_SAMPLES; i++) {
         plan_decide(&scene);
-        assert_true(is_intra_sm(&scene) == (i < 3));
+        assert_true(is_intra_sm(&scene) == (i < GS_WAY_SAMPLES));
         /* In 10 ms, as many blocks of each as alone in 5 ms: as in sequence. */
         gs_beside both[2];
         for (int k = 0; k < 2; k++) {
@@ -580,7 +580,7 @@ static void a_pair_that_no_plan_has_is_tried(void **state) {
         run_for(&scene, 20, 0.7, 0.65);
     }
     /* It is used now, and goes on to be measured. */
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i <= GS_WAY_SAMPLES; i++) {
         expect_workers(&scene, 3, 2, false);
         run_for(&scene, 20, 0.5, 0.45);
     }
