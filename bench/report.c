@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct mode_names modes[MODES] = {{'a', "time_sliced", "time-sliced"},
-                                        {'b', "mps", "MPS"},
-                                        {'c', "green", "green halves"},
-                                        {'d', "gridsmith", "Gridsmith"},
-                                        {'e', "planned", "with a plan"}};
+const struct mode_names modes[MODES] = {{'a', "time_sliced", "time-sliced"}, {'b', "mps", "MPS"},
+                                        {'c', "green", "green halves"},      {'s', "streams", "streams"},
+                                        {'d', "gridsmith", "Gridsmith"},     {'e', "planned", "with a plan"}};
 
 static int by_size(const void *a, const void *b) {
     const double first = *(const double *)a, second = *(const double *)b;

@@ -103,6 +103,7 @@ on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda -
 # ---- applications ----
 on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
     --on cuda:0,sms=4 --rounds 2 --json
+on small 0 '"kernel":"vgg16","right":true' zoo load vgg16:1 --size odd --on cuda:0 --rounds 2 --json
 on small 0 "of many in a row" zoo launch --repeat 20
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
 

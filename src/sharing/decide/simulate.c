@@ -82,8 +82,9 @@ struct player {
     double now_us, look_us;
 };
 
+/* At most as many as a number of the decision holds. */
 static uint64_t ns_of(double us) {
-    return (uint64_t)(us * 1000 + 0.5);
+    return (uint64_t)fmin(fmax(us * 1000 + 0.5, 0), 9e18);
 }
 
 static size_t places_of(const struct player *player) {
@@ -139,7 +140,7 @@ static gs_code plan_launch(struct player *player, const gs_listed_launch *launch
         player->result->doubtful++;
         player->result->doubt = forecast.doubt;
     }
-    into->expected_us = forecast.value * scale;
+    into->expected_us = fmax(forecast.value * scale, 1e-3); /* a model may say less than nothing */
     into->true_us = into->expected_us * noise_factor(player);
     return code == GS_OK ? find_profile(player, launch, into, error) : code;
 }
@@ -346,8 +347,9 @@ static double rate_of(const struct player *player, const struct active *active) 
     return contender->workers > 0 ? active->after : (double)contender->sms / player->plan.sms;
 }
 
+/* One that was stopped before it did much has more left than its whole duration. */
 static uint64_t blocks_done(const struct player *player, const struct active *active, double us) {
-    return (uint64_t)((double)listed(player, active)->blocks * us / planned_of(player, active)->true_us);
+    return (uint64_t)((double)listed(player, active)->blocks * fmax(us, 0) / planned_of(player, active)->true_us);
 }
 
 /* Advances the time, and counts what was done. */
