@@ -306,7 +306,9 @@ static struct team with_split(const struct question *q, const struct team *team,
     more.is_trial = !lead_goes;
     more.who[more.count++] = who;
     split(q, &more);
-    bool is_squeezed_in = (brief(q, c) && placed(lead)) || (brief(q, lead) && placed(c));
+    bool lead_has = placed(lead) && lead->state != GS_CONTENDER_WAITS,
+         has = placed(c) && c->state != GS_CONTENDER_WAITS;
+    bool is_squeezed_in = (brief(q, c) && lead_has) || (brief(q, lead) && has);
     if (more.throughput < (is_squeezed_in ? least - 1e-9 : least * (1 + q->options->least_gain)))
         more.throughput = NOTHING;
     return more;

@@ -250,7 +250,13 @@ static bool are_queued(const gs_decide_query *query, const gs_contender *a, cons
            (are_only && (are_turns_due(query, pair) || is_no_gain(query, pair)));
 }
 
-/* The team with one more member, each on its own SMs, or impossible. */
+/* Whether it has SMs, and would have to be resized for another one. */
+static bool has_begun(const gs_contender *contender) {
+    return contender->state != GS_CONTENDER_WAITS && is_placed_now(contender);
+}
+
+/* The team with one more member, each on its own SMs, or impossible. A short kernel beside one that has its SMs already
+   needs no gain: it would have to wait otherwise. */
 static struct team with_split(const gs_decide_query *query, const struct team *before, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
@@ -258,8 +264,8 @@ static struct team with_split(const gs_decide_query *query, const struct team *b
     after.throughput = GS_TEAM_IMPOSSIBLE;
     if (are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
         return after;
-    bool has_short = (is_short(query, contender) && is_placed_now(member(query, before, 0))) ||
-                     (is_short(query, member(query, before, 0)) && is_placed_now(contender));
+    bool has_short = (is_short(query, contender) && has_begun(member(query, before, 0))) ||
+                     (is_short(query, member(query, before, 0)) && has_begun(contender));
     double least = throughput_without(query, before, contender);
     least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
     after.members[after.count++] = candidate;
