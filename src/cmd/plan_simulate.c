@@ -1,5 +1,6 @@
 /*
- * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order and in pairs.
+ * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order and in pairs; and with --play on a GPU,
+ * too.
  */
 #include "cmd.h"
 #include "plan_verbs.h"
@@ -9,13 +10,17 @@
 #include <string.h>
 
 typedef struct simulate_options {
-    bool simulate, json;
-    const char *tasks, *gpu, *gemm;
-    int64_t together, for_ms, batch, noise, seed, unknown, patience_us;
+    bool simulate, play, json;
+    const char *tasks, *gpu, *gemm, *size;
+    int64_t rounds, together, for_ms, batch, noise, seed, unknown, patience_us;
 } simulate_options;
 
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
+    GS_FLAG(simulate_options, "play", play,
+            "also play them on the GPU: one after the other, on streams, and through the daemon"),
+    GS_INT(simulate_options, "rounds", rounds, "N", 1, GS_PLAY_ROUNDS, "play: rounds, whose median counts (default 5)"),
+    GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the tasks (default: the one for loads)"),
     GS_TEXT_REQUIRED(
         simulate_options, "tasks", tasks, "LIST",
         "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
@@ -50,6 +55,7 @@ struct study {
     int32_t together[POLICIES];
     gs_simulation results[POLICIES];
     int count;
+    gs_plan_played played; /* with --play */
 };
 
 /* ---- the command line ---- */
@@ -187,6 +193,18 @@ static void print_tasks(const struct study *study, const gs_simulation *result) 
     }
 }
 
+static void print_played(const struct study *study) {
+    const gs_plan_played *played = &study->played;
+    const struct {
+        const char *name;
+        double us;
+    } rows[] = {
+        {"one after the other", played->alone_us}, {"streams", played->streams_us}, {"daemon", played->served_us}};
+    printf("\n%-20s %12s %12s\n", "on the GPU", "time ms", "throughput");
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        printf("%-20s %12.3f %12.3f\n", rows[i].name, rows[i].us / 1000, played->alone_us / rows[i].us);
+}
+
 static void print_table(const struct study *study) {
     printf("%-10s %10s %12s %12s %10s %16s\n", "policy", "launches", "time ms", "throughput", "together",
            "longest wait ms");
@@ -197,6 +215,8 @@ static void print_table(const struct study *study) {
                100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
     }
     print_tasks(study, &study->results[study->count - 1]);
+    if (study->options->play)
+        print_played(study);
 }
 
 static void write_result(gs_writer *writer, const struct study *study, int at) {
@@ -232,6 +252,13 @@ static gs_code write_json(const struct study *study, gs_error *error) {
     gs_write_array(&writer, "policies");
     for (int i = 0; i < study->count; i++)
         write_result(&writer, study, i);
+    gs_write_end(&writer);
+    if (study->options->play) {
+        gs_write_object(&writer, "played");
+        gs_write_real(&writer, "alone_us", study->played.alone_us, 3);
+        gs_write_real(&writer, "streams_us", study->played.streams_us, 3);
+        gs_write_real(&writer, "daemon_us", study->played.served_us, 3);
+    }
     gs_write_finish(&writer);
     return gs_print_text(&text, GS_OK, error);
 }
@@ -287,6 +314,9 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
         code = add_tasks(&study, &error);
     if (code == GS_OK)
         code = play_all(&study, &error);
+    gs_plan_play_options play = {words->data[0], study.options->tasks, study.options->size, study.options->rounds};
+    if (code == GS_OK && study.options->play)
+        code = gs_plan_play(&play, &study.played, &error);
     if (code == GS_OK)
         note_doubts(&study);
     if (code == GS_OK && study.options->json)
@@ -300,13 +330,14 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
 static const gs_command command_simulate = {
     .name = "plan",
     .summary = "Play tasks with a plan, without a GPU.",
-    .usage = "--simulate PLAN --tasks LIST [options]",
+    .usage = "--simulate|--play PLAN --tasks LIST [options]",
     .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence and in pairs, with\n"
                "the durations of the plan, as the daemon would decide.\n\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
-               "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
+               "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n"
+               "  gridsmith plan --play plan.json --tasks resnet50:10,lbm:500\n",
     GS_OPTION_TABLE(simulate_options, option_table),
-    .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
+    .defaults = &(const simulate_options){.rounds = 5, .batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
     .run = run_simulate,
 };

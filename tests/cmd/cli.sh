@@ -985,6 +985,7 @@ says "gridsmith: interrupted while simulating: "
 says " launches in "
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
+mistake "a task that cannot be played" '--play takes kernels of the zoo and networks, not "im2col:2"' "$program" plan --play "$plan" --tasks im2col:2
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
 mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
