@@ -257,8 +257,6 @@ bool services_start_daemon(struct services *services, enum services_of of, const
     }
     if (of == SERVICES_PLANNED)
         snprintf(option, sizeof option, " --plan '%s'", plan);
-    if (of == SERVICES_INSIDE)
-        snprintf(option, sizeof option, " --intra-sm");
     snprintf(command, sizeof command, "'%s' serve --socket '%s' --cache '%s' --profiles '%s/profiles%d'%s",
              services->program, services->sockets[of], cache, services->folder, of, option);
     if (start_quietly(services, daemon, command, changes) && appears(services->sockets[of], daemon))

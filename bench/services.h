@@ -31,7 +31,7 @@ void child_kill(child *killed); /* may be called if it is not running */
 /* ---- services: programs that run while applications are measured ---- */
 
 /* The service whose client a child is. */
-enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED, SERVICES_INSIDE, SERVICES_COUNT };
+enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED, SERVICES_COUNT };
 
 struct services {
     char program[512]; /* gridsmith */

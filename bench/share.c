@@ -4,9 +4,9 @@
  *   a   as two processes, between which the driver switches
  *   b   as two processes under MPS
  *   c   as two threads of one process, each with half of the SMs (green contexts)
+ *   s   as two threads of one process, each with a stream
  *   d   as two clients of 'gridsmith serve'
- *   e   as two clients of 'gridsmith serve --plan', which may let them share SMs (with --plan)
- *   f   as two clients of 'gridsmith serve --intra-sm', which measures whether they gain
+ *   e   as two clients of 'gridsmith serve --plan', which knows whether they gain on the same SMs (with --plan)
  *
  * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
  * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
@@ -83,8 +83,8 @@ static double seconds_for(const struct bench *bench, double factor) {
 }
 
 static const enum services_of service_of[MODES] = {
-    [TIME_SLICED] = SERVICES_NONE, [MPS] = SERVICES_MPS,         [GREEN] = SERVICES_NONE,
-    [GRIDSMITH] = SERVICES_DAEMON, [PLANNED] = SERVICES_PLANNED, [INSIDE] = SERVICES_INSIDE};
+    [TIME_SLICED] = SERVICES_NONE, [MPS] = SERVICES_MPS,          [GREEN] = SERVICES_NONE,
+    [STREAMS] = SERVICES_NONE,     [GRIDSMITH] = SERVICES_DAEMON, [PLANNED] = SERVICES_PLANNED};
 
 /* "gridsmith zoo load NAME[:REPEAT] [NAME[:REPEAT]] --on ...". */
 static bool start_load(const struct bench *bench, enum mode mode, const application *first, const application *second,
@@ -179,7 +179,7 @@ static bool run_rounds(struct bench *bench, child *loads, int processes, outcome
 
 static bool run_pair(struct bench *bench, enum mode mode, const pair *of, outcome *into) {
     child loads[2] = {{.pid = 0}, {.pid = 0}};
-    int processes = mode == GREEN ? 1 : 2, rounds = bench->warm_up + bench->repeats;
+    int processes = mode == GREEN || mode == STREAMS ? 1 : 2, rounds = bench->warm_up + bench->repeats;
     *into = (outcome){.is_measured = false};
     bool succeeded =
         start_load(bench, mode, of->first, processes == 1 ? of->second : NULL, rounds, true, bench->seconds, &loads[0]);
@@ -384,21 +384,21 @@ static bool choose_pairs(struct bench *bench) {
 static bool choose_modes(struct bench *bench, const char *letters) {
     for (int mode = 0; mode < MODES; mode++)
         bench->is_used[mode] = strchr(letters, modes[mode].letter) && (mode != PLANNED || bench->plan);
-    return letters[0] && strspn(letters, "abcdef") == strlen(letters);
+    return letters[0] && strspn(letters, "abcsde") == strlen(letters);
 }
 
 static const char help[] =
     "usage: share [options]\n\n"
     "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
     "under MPS (b), with half of\n"
-    "the SMs each (c), through 'gridsmith serve' (d), through 'gridsmith serve --plan' (e), and through\n"
-    "'gridsmith serve --intra-sm' (f). Takes some minutes.\n\n"
+    "the SMs each (c), on two streams (s), through 'gridsmith serve' (d), and through 'gridsmith serve --plan' (e). "
+    "Takes some minutes.\n\n"
     "  --seconds S      how long an application takes alone (default 0.5)\n"
     "  --repeats N      how often each pair runs (default 5); medians are printed\n"
-    "  --warm-up N      rounds of a pair before them (default 2; f needs about 5 seconds to measure)\n"
-    "  --modes LETTERS  some of abcdef (default abcde; e needs --plan)\n"
+    "  --warm-up N      rounds of a pair before them (default 2; d needs about 10 seconds to measure)\n"
+    "  --modes LETTERS  some of abcsde (default abcde; e needs --plan)\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
-    "  --kernels NAMES  other kernels of the zoo, up to eight: fft,spmv,tgemm\n"
+    "  --kernels NAMES  other kernels of the zoo, or networks, up to 16: fft,spmv,resnet50\n"
     "  --only PAIRS     BS-RG,GS-GS; or none: the applications alone\n"
     "  --sms N          SMs of a half (default 64)\n"
     "  --size NAME      of the applications (default: the one for loads)\n"
@@ -454,9 +454,9 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
     if (bench->sms < 1 || bench->limit_seconds < 1)
         return mistake("--sms and --limit take a number from 1");
     if (!choose_modes(bench, letters))
-        return mistake("--modes takes some of the letters abcdef");
+        return mistake("--modes takes some of the letters abcsde");
     if (!put_applications(bench))
-        return mistake("--kernels takes one to eight kernels of the zoo, such as fft,spmv");
+        return mistake("--kernels takes 1 to 16 kernels of the zoo or networks, such as fft,resnet50");
     return choose_pairs(bench)
                ? -1
                : mistake("--only takes pairs of BS, GS, MM, RG and TR, such as BS-RG,GS-GS, or of --kernels");

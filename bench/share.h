@@ -5,7 +5,7 @@
 #include "services.h"
 
 enum {
-    MOST_APPLICATIONS = 8,
+    MOST_APPLICATIONS = 16,
     MOST_PAIRS = MOST_APPLICATIONS * (MOST_APPLICATIONS + 1) / 2,
     MOST_REPEATS = 100,
     MOST_FAILURES = 3
@@ -38,7 +38,7 @@ typedef struct outcome {
     series makespan_ms, first_ms, second_ms;
 } outcome;
 
-enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, PLANNED, INSIDE, MODES };
+enum mode { TIME_SLICED, MPS, GREEN, STREAMS, GRIDSMITH, PLANNED, MODES };
 
 extern const struct mode_names {
     char letter;

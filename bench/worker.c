@@ -5,6 +5,9 @@
  *   round trip  a kernel that does almost nothing, in its original form, one at a time: from the request to the report
  *   pipelined   the same, requested without waiting
  *   stop        a confined run on all SMs: from the request to leave to the report
+ *   in a row    a kernel of some hundred microseconds, per run: as written, and confined to all SMs with a number of
+ *               workers, one at a time, each behind the one before it, and in two queues at once as two kernels that
+ * share SMs. What a run costs beyond the first of these is what it costs to run by a decision
  *
  * `worker [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
  * started. Medians are printed.
@@ -17,7 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY = 1 << 16, RECORD = 64, RECORDS = 2000000, TRIPS = 2000, MODULE = 1, MEMORY = 1, QUEUE = 1 };
+enum {
+    CAPACITY = 1 << 16,
+    RECORD = 64,
+    RECORDS = 2000000,
+    TRIPS = 2000,
+    MODULE = 1,
+    MEMORY = 1,
+    QUEUE = 1,
+    BLOCKS_PER_SM = 200
+};
 
 static const char source[] = "__global__ void nothing(unsigned *at) { if (at[0] == 1) at[1] = 2; }\n"
                              "__global__ void slow(unsigned *at, int rounds) {\n"
@@ -112,6 +124,48 @@ static gs_worker_report wait_for(gs_worker *worker, bool spins) {
     return report;
 }
 
+static void start_in(gs_worker *worker, uint32_t queue, uint32_t number, bool is_confined, uint32_t workers) {
+    const int32_t rounds = 2000;
+    const gs_worker_facts *facts = gs_worker_facts_of(worker);
+    uint32_t blocks = (uint32_t)facts->sms * (facts->is_gpu ? 200 : 1); /* a CPU is slower */
+    gs_worker_launch launch = {.request = {.queue = QUEUE + queue, .handle = MODULE},
+                               .kernel = 1,
+                               .form = is_confined ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL,
+                               .grid = {blocks, 1, 1},
+                               .block = {128, 1, 1},
+                               .workers = workers,
+                               .task_blocks = 10};
+    gs_launch_add_memory(&launch, MEMORY, 0);
+    gs_launch_add_value(&launch, &rounds, sizeof rounds);
+    memset(launch.mask, 0xff, sizeof launch.mask);
+    if (gs_worker_start(worker, (uint64_t)queue << 32 | (number + 1), &launch) != GS_OK)
+        give_up("a launch was not taken");
+}
+
+/* The time of a run, if each queue has so many ahead. */
+static double in_a_row_us(gs_worker *worker, uint32_t queues, uint32_t ahead, bool is_confined, uint32_t workers) {
+    uint32_t runs = gs_worker_facts_of(worker)->is_gpu ? 400 : 20, started[2] = {0}, ended = 0;
+    int64_t began = gs_now_ns();
+    for (uint32_t i = 0; i < queues * ahead; i++)
+        start_in(worker, i % queues, started[i % queues]++, is_confined, workers);
+    while (ended < queues * runs) {
+        gs_worker_report report = wait_for(worker, gs_worker_facts_of(worker)->is_gpu);
+        uint32_t queue = (uint32_t)(report.tag >> 32);
+        ended++;
+        if (started[queue] < runs)
+            start_in(worker, queue, started[queue]++, is_confined, workers);
+    }
+    return (double)(gs_now_ns() - began) / 1000 / runs / queues;
+}
+
+static void bench_rows(gs_worker *worker) {
+    enum { WORKERS = 8 };
+    printf("in a row    %.1f us as written", in_a_row_us(worker, 1, 2, false, 0));
+    printf(", %.1f confined, one at a time", in_a_row_us(worker, 1, 1, true, WORKERS));
+    printf(", %.1f each behind the one before it", in_a_row_us(worker, 1, 2, true, WORKERS));
+    printf(", %.1f in two queues\n", in_a_row_us(worker, 2, 2, true, WORKERS));
+}
+
 static void start(gs_worker *worker, bool is_slow, uint32_t blocks) {
     const int32_t rounds = 20000;
     gs_worker_launch launch = {.request = {.queue = QUEUE, .handle = MODULE},
@@ -175,6 +229,7 @@ int main(int argc, char **argv) {
     gs_worker_allocate(worker, 1, MEMORY, 4096);
     wait_for(worker, false);
     bench_runs(worker);
+    bench_rows(worker);
     gs_image_free(image);
     gs_worker_close(worker);
     return 0;

@@ -123,7 +123,7 @@ static int dispatch_command(int argc, char **argv) {
         return gs_mps_process(argc - 1, argv + 1);
     if (strcmp(argv[1], "plan") == 0)
         for (int i = 2; i < argc; i++)
-            if (strcmp(argv[i], "--simulate") == 0)
+            if (strcmp(argv[i], "--simulate") == 0 || strcmp(argv[i], "--play") == 0)
                 return gs_cmd_plan_simulate(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
     return command ? gs_command_run(command, argc - 1, argv + 1) : report_unknown_command(argv[1]);

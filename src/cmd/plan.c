@@ -279,7 +279,7 @@ static int run_plan(const gs_command *command, void *given, const gs_words *word
 const gs_command gs_command_plan = {
     .name = "plan",
     .summary = "Measure which kernels should share the GPU, and in what shape; simulate plans without a GPU.",
-    .usage = "KERNEL|FILE... [options] | --simulate PLAN --tasks LIST [options]",
+    .usage = "KERNEL|FILE... [options] | --simulate|--play PLAN --tasks LIST [options]",
     .details = "Measures each kernel alone and each pair: on the same SMs, on separate SMs, and in sequence. "
                "Each is\n"
                "  a kernel of the zoo ('gridsmith zoo list'),\n"

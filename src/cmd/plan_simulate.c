@@ -1,5 +1,6 @@
 /*
- * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order, in pairs and in larger groups.
+ * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order and in pairs; and with --play on a GPU,
+ * too.
  */
 #include "cmd.h"
 #include "plan_verbs.h"
@@ -10,19 +11,23 @@
 #include <unistd.h>
 
 typedef struct simulate_options {
-    bool simulate, json;
-    const char *tasks, *gpu, *gemm;
-    int64_t together, for_ms, batch, noise, seed, unknown, patience_us;
+    bool simulate, play, json;
+    const char *tasks, *gpu, *gemm, *size;
+    int64_t rounds, together, for_ms, batch, noise, seed, unknown, patience_us;
 } simulate_options;
 
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
+    GS_FLAG(simulate_options, "play", play,
+            "also play them on the GPU: one after the other, on streams, and through the daemon"),
+    GS_INT(simulate_options, "rounds", rounds, "N", 1, GS_PLAY_ROUNDS, "play: rounds, whose median counts (default 5)"),
+    GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the tasks (default: the one for loads)"),
     GS_TEXT_REQUIRED(
         simulate_options, "tasks", tasks, "LIST",
         "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
     GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "the simulated GPU (default: the GPU of the plan)"),
-    GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
-           "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
+    GS_INT(simulate_options, "together", together, "N", 1, 2,
+           "most launches at a time; 1 is in order (default: 1 and 2, compared)"),
     GS_INT(simulate_options, "for", for_ms, "MS", 1, 100000000,
            "repeat tasks until this time has passed (default: as often as they say)"),
     GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "batch size of networks, in images (default 32)"),
@@ -35,11 +40,11 @@ static const gs_option option_table[] = {
     GS_INT(simulate_options, "unknown", unknown, "PERCENT", 10, 200,
            "throughput of pairs that the plan lacks, relative to running in sequence (default 100)"),
     GS_INT(simulate_options, "patience", patience_us, "US", 1, INT32_MAX,
-           "a launch that waits this much longer than in order goes first (default 100000)"),
+           "each time that a launch has waited this long, it goes before more others (default 100000)"),
     GS_FLAG(simulate_options, "json", json, "write gridsmith.simulation/1"),
 };
 
-enum { POLICIES = 3 };
+enum { POLICIES = 2 };
 
 /* One call of the command. */
 struct study {
@@ -51,6 +56,7 @@ struct study {
     int32_t together[POLICIES];
     gs_simulation results[POLICIES];
     int count;
+    gs_plan_played played; /* with --play */
 };
 
 /* ---- the command line ---- */
@@ -177,13 +183,12 @@ static gs_code play_study(struct study *study, int32_t together, gs_progress *pr
 }
 
 static gs_code play_all(struct study *study, gs_error *error) {
-    static const int32_t compared[POLICIES] = {1, 2, GS_QUEUE_TOGETHER};
     int32_t wanted = (int32_t)study->options->together;
     gs_progress progress;
     gs_progress_start(&progress, "simulating");
     gs_code code = wanted > 0 ? play_study(study, wanted, &progress, error) : GS_OK;
     for (int i = 0; i < POLICIES && wanted == 0 && code == GS_OK; i++)
-        code = play_study(study, compared[i], &progress, error);
+        code = play_study(study, i + 1, &progress, error);
     gs_progress_end(&progress);
     return code;
 }
@@ -192,11 +197,6 @@ static gs_code play_all(struct study *study, gs_error *error) {
 
 static double throughput_of(const gs_simulation *result) {
     return result->end_us > 0 ? result->alone_us / result->end_us : 1;
-}
-
-static const char *policy_name(int32_t together, char *text, size_t size) {
-    snprintf(text, size, together == 1 ? "in order" : together == 2 ? "pairs" : "up to %d", together);
-    return text;
 }
 
 static void print_tasks(const struct study *study, const gs_simulation *result) {
@@ -208,17 +208,30 @@ static void print_tasks(const struct study *study, const gs_simulation *result) 
     }
 }
 
+static void print_played(const struct study *study) {
+    const gs_plan_played *played = &study->played;
+    const struct {
+        const char *name;
+        double us;
+    } rows[] = {
+        {"one after the other", played->alone_us}, {"streams", played->streams_us}, {"daemon", played->served_us}};
+    printf("\n%-20s %12s %12s\n", "on the GPU", "time ms", "throughput");
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        printf("%-20s %12.3f %12.3f\n", rows[i].name, rows[i].us / 1000, played->alone_us / rows[i].us);
+}
+
 static void print_table(const struct study *study) {
-    char name[32];
     printf("%-10s %10s %12s %12s %10s %16s\n", "policy", "launches", "time ms", "throughput", "together",
            "longest wait ms");
     for (int i = 0; i < study->count; i++) {
         const gs_simulation *result = &study->results[i];
-        printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", policy_name(study->together[i], name, sizeof name),
+        printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", study->together[i] == 1 ? "in order" : "pairs",
                (unsigned long long)result->launches, result->end_us / 1000, throughput_of(result),
                100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
     }
     print_tasks(study, &study->results[study->count - 1]);
+    if (study->options->play)
+        print_played(study);
 }
 
 static void write_result(gs_writer *writer, const struct study *study, int at) {
@@ -254,6 +267,13 @@ static gs_code write_json(const struct study *study, gs_error *error) {
     gs_write_array(&writer, "policies");
     for (int i = 0; i < study->count; i++)
         write_result(&writer, study, i);
+    gs_write_end(&writer);
+    if (study->options->play) {
+        gs_write_object(&writer, "played");
+        gs_write_real(&writer, "alone_us", study->played.alone_us, 3);
+        gs_write_real(&writer, "streams_us", study->played.streams_us, 3);
+        gs_write_real(&writer, "daemon_us", study->played.served_us, 3);
+    }
     gs_write_finish(&writer);
     return gs_print_text(&text, GS_OK, error);
 }
@@ -266,6 +286,14 @@ static void note_doubts(const struct study *study) {
     if (study->results[0].doubtful > 0)
         fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are extrapolated: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
+    size_t reshaped = 0;
+    for (size_t i = 0; i < study->table.pairs.count; i++)
+        reshaped += study->table.pairs.data[i].option == GS_TABLE_INTRA_SM && study->table.pairs.data[i].is_reshaped;
+    if (reshaped > 0)
+        fprintf(stderr,
+                "gridsmith plan: %zu pairs of the plan need kernels with fewer registers or threads, which the daemon "
+                "does not have: they run in sequence\n",
+                reshaped);
     const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
     if (has_network(study) && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
@@ -300,6 +328,9 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
         code = gs_fail(&error, GS_E_USAGE, "--gemm is for networks, and no task is one");
     if (code == GS_OK)
         code = play_all(&study, &error);
+    gs_plan_play_options play = {words->data[0], study.options->tasks, study.options->size, study.options->rounds};
+    if (code == GS_OK && study.options->play)
+        code = gs_plan_play(&play, &study.played, &error);
     if (code == GS_OK)
         note_doubts(&study);
     if (code == GS_OK && study.options->json)
@@ -313,13 +344,14 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
 static const gs_command command_simulate = {
     .name = "plan",
     .summary = "Play tasks with a plan, without a GPU.",
-    .usage = "--simulate PLAN --tasks LIST [options]",
-    .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence, in pairs, and up to\n"
-               "four at a time, with the durations of the plan.\n\n"
+    .usage = "--simulate|--play PLAN --tasks LIST [options]",
+    .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence and in pairs, with\n"
+               "the durations of the plan, as the daemon would decide.\n\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
-               "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
+               "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n"
+               "  gridsmith plan --play plan.json --tasks resnet50:10,lbm:500\n",
     GS_OPTION_TABLE(simulate_options, option_table),
-    .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
+    .defaults = &(const simulate_options){.rounds = 5, .batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
     .run = run_simulate,
 };

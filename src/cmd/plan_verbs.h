@@ -2,7 +2,25 @@
 #ifndef GS_CMD_PLAN_VERBS_H
 #define GS_CMD_PLAN_VERBS_H
 
-/* 'gridsmith plan --simulate': argv[0] is "plan". Returns the exit code. */
+#include "base/base.h"
+
+/* 'gridsmith plan --simulate' and '--play': argv[0] is "plan". Returns the exit code. */
 int gs_cmd_plan_simulate(int argc, char **argv);
+
+enum { GS_PLAY_ROUNDS = 100 }; /* the most */
+
+typedef struct gs_plan_play_options {
+    const char *plan, *tasks; /* the file, and the names with commas between */
+    const char *size;         /* of the tasks; NULL: that for loads */
+    int64_t rounds;
+} gs_plan_play_options;
+
+/* How long all tasks take, the median of the rounds. */
+typedef struct gs_plan_played {
+    double alone_us; /* one after the other: the sum of their times alone */
+    double streams_us, served_us;
+} gs_plan_played;
+
+gs_code gs_plan_play(const gs_plan_play_options *options, gs_plan_played *played, gs_error *error);
 
 #endif

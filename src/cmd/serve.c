@@ -9,7 +9,7 @@
 struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan, *group;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
-    bool intra_sm, marks, mps, no_mps;
+    bool marks, mps, no_mps;
 };
 
 static const gs_option option_table[] = {
@@ -26,9 +26,7 @@ static const gs_option option_table[] = {
                      "the profiles of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: none)"),
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
     GS_TEXT(struct options, "plan", plan, "FILE",
-            "a plan as JSON: its pairs with a gain share SMs (default: each kernel has its own SMs)"),
-    GS_FLAG(struct options, "intra-sm", intra_sm,
-            "also try other pairs on the same SMs, if the predictor finds that both fit"),
+            "a plan as JSON: its pairs with a gain share SMs at once; others are tried, if both fit"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
     GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
     GS_INT(struct options, "client-memory", client_memory, "MIB", 1, 1 << 30,
@@ -63,7 +61,6 @@ static int run_serve(const gs_command *command, void *given, const gs_words *wor
                                 .profiles = options->profiles,
                                 .cache = options->cache,
                                 .plan = options->plan,
-                                .tries_intra_sm = options->intra_sm,
                                 .group = options->group,
                                 .mps = options->mps      ? GS_SERVE_MPS
                                        : options->no_mps ? GS_SERVE_NO_MPS

@@ -70,6 +70,8 @@ static int choose_kernel(struct group *group, struct application *app, const cha
     snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)length, sizeof name - 1), word);
     app->group = group;
     app->kernel = gs_zoo_find(name);
+    if (!app->kernel)
+        app->kernel = gs_zoo_network_open(name, &app->error);
     app->repeat = (uint32_t)group->options->repeat;
     if (!app->kernel)
         return gs_zoo_unknown(group->command, name);
@@ -280,8 +282,10 @@ int gs_zoo_load_verb(const gs_command *command, void *given, const gs_words *nam
     int status = open_group(group, names);
     if (status == 0)
         status = run_group(group);
-    for (size_t i = 0; i < group->count; i++)
+    for (size_t i = 0; i < group->count; i++) {
         gs_app_stream_close(group->list[i].stream);
+        gs_zoo_network_close(group->list[i].kernel);
+    }
     alarm(0);
     if (gs_print_text(&group->text, GS_OK, &error) != GS_OK)
         status = gs_report(&error);

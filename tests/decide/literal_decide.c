@@ -143,10 +143,8 @@ double literal_pair(const literal_query *query, size_t leader) {
         size_t members[2] = {leader, i};
         if (i == leader || are_queued(query, lead, contender))
             continue;
-        bool has_short = is_short(query, contender) || is_short(query, lead);
         double throughput = literal_split(query, members, 2), least = serial(query, lead, contender);
-        least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
-        if (throughput >= least)
+        if (throughput >= least * (1 + query->options->least_gain))
             best = fmax(best, throughput);
     }
     return best >= 0 ? best : gs_profile_share(lead->profile, cap(query, lead));

@@ -17,7 +17,7 @@ struct team {
     int32_t sms[GS_DECIDE_TOGETHER], workers[2];
     size_t count;
     double throughput;
-    bool is_trial, is_inside;
+    bool is_trial, is_inside, restarts;
 };
 
 /* A question, and what is left when the kernels that run whole have theirs. */
@@ -226,10 +226,26 @@ static void split(const struct question *q, struct team *team) {
         }
 }
 
+/* What the plan says of a kernel that has its workers of a pair, without its partner. */
+static double left_alone(const struct question *q, const gs_contender *c) {
+    const gs_planned *planned = q->options->planned;
+    if (!planned || c->state != GS_CONTENDER_RUNS || c->workers <= 0)
+        return 1;
+    for (size_t i = 0; i < planned->count; i++)
+        for (int at = 0; at < 2; at++) {
+            const gs_planned_pair *pair = &planned->data[i];
+            if (strcmp(pair->names[at], c->profile->name) == 0 && pair->workers[at] == c->workers &&
+                pair->after[at] > 0)
+                return pair->after[at];
+        }
+    return 1;
+}
+
 static struct team alone(const struct question *q, size_t who) {
     struct team team = {.who = {who}, .count = 1};
     team.sms[0] = most_sms(q, &team, 0);
     team.throughput = known(one(q, who)) ? gs_profile_share(one(q, who)->profile, team.sms[0]) : 1;
+    team.restarts = known(one(q, who)) && left_alone(q, one(q, who)) < 1 - q->options->least_gain;
     return team;
 }
 
@@ -276,6 +292,7 @@ static double otherwise(const struct question *q, const struct team *team, const
 static struct team with_split(const struct question *q, const struct team *team, size_t who) {
     const gs_contender *c = one(q, who), *lead = one(q, team->who[0]);
     struct team more = *team;
+    more.restarts = false;
     bool all_go = true, lead_goes = go_together(q, lead, c);
     more.throughput = NOTHING;
     for (size_t i = 0; i < q->of->count; i++) {
@@ -289,7 +306,10 @@ static struct team with_split(const struct question *q, const struct team *team,
     more.is_trial = !lead_goes;
     more.who[more.count++] = who;
     split(q, &more);
-    if (more.throughput < (brief(q, c) || brief(q, lead) ? least - 1e-9 : least * (1 + q->options->least_gain)))
+    bool lead_has = placed(lead) && lead->state != GS_CONTENDER_WAITS,
+         has = placed(c) && c->state != GS_CONTENDER_WAITS;
+    bool is_squeezed_in = (brief(q, c) && lead_has) || (brief(q, lead) && has);
+    if (more.throughput < (is_squeezed_in ? least - 1e-9 : least * (1 + q->options->least_gain)))
         more.throughput = NOTHING;
     return more;
 }
@@ -301,7 +321,7 @@ static bool may_share(const struct question *q, const gs_contender *c) {
            (c->state != GS_CONTENDER_RUNS || q->afresh || c->how == GS_DECIDE_CONFINED);
 }
 
-/* How the two can share SMs: as planned; as measured three times or more, with other workers than planned only if that
+/* How the two can share SMs: as planned; as measured twice or more, with other workers than planned only if that
    may be tried; and as it is to be tried. */
 static size_t find_ways(const struct question *q, const gs_profile *a, const gs_profile *b, gs_intra_sm_way *ways) {
     const gs_planned *planned = q->options->planned;
@@ -314,15 +334,24 @@ static size_t find_ways(const struct question *q, const gs_profile *a, const gs_
             if (strcmp(one_pair->names[at], a->name) != 0 || strcmp(one_pair->names[!at], b->name) != 0)
                 continue;
             is_in_plan = true;
+            bool was_split = false;
+            for (size_t k = 0; pair && k < GS_PAIR_SPLITS; k++)
+                was_split |= pair->splits[k].samples > 0;
+            int32_t first = one_pair->first_sms, second = q->all - first;
+            bool is_split = one_pair->workers[0] == 0 && first > 0 && second > 0 && !was_split;
             ways[count] = (gs_intra_sm_way){.workers = {one_pair->workers[at], one_pair->workers[!at]},
                                             .shares = {one_pair->shares[at], one_pair->shares[!at]}};
-            count += one_pair->workers[0] != 0;
+            if (is_split) {
+                ways[count].sms[0] = at ? second : first;
+                ways[count].sms[1] = at ? first : second;
+            }
+            count += one_pair->workers[0] != 0 || is_split;
         }
     size_t of_plan = count;
     for (size_t i = 0; pair && i < GS_PAIR_WAYS; i++) {
         const gs_pair_way *way = &pair->ways[i];
         int32_t first = way->workers[is_swapped], second = way->workers[!is_swapped];
-        if (way->shares[0].count < 3)
+        if (way->shares[0].count < 2)
             continue;
         bool is_planned = of_plan && ways[0].workers[0] == first && ways[0].workers[1] == second;
         if (is_planned || tries)
@@ -338,13 +367,21 @@ static size_t find_ways(const struct question *q, const gs_profile *a, const gs_
     return count;
 }
 
+/* Whether its client can do with less than its share for now: it is half a slice behind the other's, or a slice if both
+   have a place. */
+static bool can_wait(const struct question *q, const struct team *two, size_t i) {
+    const gs_contender *c = one(q, two->who[i]), *other = one(q, two->who[1 - i]);
+    double slice = (double)q->all * (double)q->options->slice_ns / weight(c);
+    return had(c) + (placed(c) && placed(other) ? slice : slice / 2) >= had(other);
+}
+
 /* `now`: only as the two already do. */
 static bool suits(const struct question *q, const struct team *two, const gs_intra_sm_way *way, bool now) {
     bool suits = true;
     for (size_t i = 0; i < 2; i++) {
         const gs_contender *c = one(q, two->who[i]);
         bool is_other = c->state == GS_CONTENDER_RUNS && c->workers != way->workers[i];
-        suits &= may_share(q, c) && (way->is_trial || way->shares[i] >= fair_share(q, two, i));
+        suits &= may_share(q, c) && (way->is_trial || way->shares[i] >= fair_share(q, two, i) || can_wait(q, two, i));
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
     }
@@ -362,13 +399,14 @@ static void share_all(const struct question *q, struct team *two, bool now) {
         double throughput = ways[i].shares[0] + ways[i].shares[1];
         if (throughput <= two->throughput || !suits(q, two, &ways[i], now))
             continue;
-        *two = (struct team){.who = {two->who[0], two->who[1]},
-                             .sms = {q->all, q->all},
-                             .workers = {ways[i].workers[0], ways[i].workers[1]},
-                             .count = 2,
-                             .throughput = throughput,
-                             .is_trial = ways[i].is_trial,
-                             .is_inside = true};
+        *two =
+            (struct team){.who = {two->who[0], two->who[1]},
+                          .sms = {ways[i].sms[0] ? ways[i].sms[0] : q->all, ways[i].sms[1] ? ways[i].sms[1] : q->all},
+                          .workers = {ways[i].workers[0], ways[i].workers[1]},
+                          .count = 2,
+                          .throughput = throughput,
+                          .is_trial = ways[i].is_trial,
+                          .is_inside = ways[i].workers[0] > 0};
     }
 }
 
@@ -377,6 +415,7 @@ static struct team with(const struct question *q, const struct team *team, size_
     if (team->count > 1 || (!q->options->planned && !q->options->tries_intra_sm))
         return apart;
     inside.who[inside.count++] = who;
+    inside.restarts = false;
     share_all(q, &inside, false);
     bool gains = inside.throughput >= otherwise(q, team, one(q, who)) * (1 + q->options->least_gain);
     return gains && inside.throughput > apart.throughput ? inside : apart;
@@ -461,7 +500,7 @@ static struct team team_now(const struct question *q, size_t leader) {
         double share = gs_profile_share(one(q, now.who[i])->profile, now.sms[i]) * slowed(q, &now, i, now.sms[i]);
         if (now.count > 1 && share < fair_share(q, &now, i) - q->options->fair_slack)
             return none;
-        now.throughput += share;
+        now.throughput += now.count == 1 ? share * left_alone(q, one(q, leader)) : share;
     }
     now.is_trial = now.count == 2 && !go_together(q, one(q, now.who[0]), one(q, now.who[1]));
     return now;
@@ -469,7 +508,7 @@ static struct team team_now(const struct question *q, size_t leader) {
 
 /* Whether it must stop to get other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *c) {
-    return team->is_inside && c->state == GS_CONTENDER_RUNS && c->workers != team->workers[i];
+    return c->state == GS_CONTENDER_RUNS && (team->restarts || (team->is_inside && c->workers != team->workers[i]));
 }
 
 static bool is_worth_it(const struct question *q, const struct team *now, const struct team *next) {
@@ -494,6 +533,70 @@ static bool is_worth_it(const struct question *q, const struct team *now, const 
     }
     return gain > q->options->least_gain &&
            gain * lasts > (double)(q->options->resize_ns * (resized > 1 ? resized : 1));
+}
+
+/* ---- another leader ---- */
+
+static double left(const gs_contender *c) {
+    return (double)c->blocks_left / (c->profile->alone + 1e-30);
+}
+
+/* When a launch behind `c` gains beside `other`, if all before it run alone. */
+static double gains_after(const struct question *q, const gs_contender *c, const gs_contender *other) {
+    double after = left(c);
+    for (int i = 0; i < GS_DECIDE_COMING && c->coming[i]; i++) {
+        gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
+        double takes_ns = (double)gs_profile_duration_ns(c->coming[i]), gain = -1;
+        bool are_long = takes_ns >= (double)q->options->short_ns &&
+                        (double)gs_profile_duration_ns(other->profile) >= (double)q->options->short_ns;
+        size_t count = are_long ? find_ways(q, c->coming[i], other->profile, ways) : 0;
+        for (size_t k = 0; k < count; k++)
+            if (!ways[k].is_trial)
+                gain = fmax(gain, ways[k].shares[0] + ways[k].shares[1] - 1);
+        double cost = other->state == GS_CONTENDER_RUNS ? 2 * (double)q->options->resize_ns : 0;
+        if (gain > q->options->least_gain && gain * fmin(left(other), takes_ns) > cost)
+            return after;
+        after += takes_ns;
+    }
+    return INFINITY;
+}
+
+static size_t another_leader(const struct question *q, const size_t *order, size_t leader, const struct team *team) {
+    const gs_contender *first = one(q, leader);
+    double most = team->throughput, soonest = INFINITY;
+    size_t best = leader, next = leader, at = 0, seen = 0;
+    if (q->most < 2 || !known(first) || expected(first))
+        return leader;
+    while (order[at] != leader)
+        at++;
+    for (; at < q->of->count && seen < 4; at++) {
+        const gs_contender *c = one(q, order[at]);
+        double slice = (double)q->all * (double)q->options->slice_ns / weight(c), inside = most, opens = INFINITY;
+        if (expected(c) || runs(c, GS_DECIDE_WHOLE))
+            continue;
+        seen++;
+        if (rank(q, c) != rank(q, first) || c->state != GS_CONTENDER_WAITS || !known(c) ||
+            had(first) + slice < had(c) || probe_of(q, c) > 0 ||
+            (placed(first) && gains_after(q, c, first) >= gains_after(q, first, c)))
+            continue;
+        struct team lone = alone(q, order[at]);
+        for (size_t i = 0; i < q->of->count; i++) {
+            struct team two = {.who = {order[at], i}, .count = 2};
+            if (i != order[at] && known(one(q, i)) && one(q, i)->stream != c->stream)
+                opens = fmin(opens, gains_after(q, c, one(q, i)));
+            if (i == order[at] || order[at] == leader || !may_be_partner(q, i) ||
+                (!q->options->planned && !q->options->tries_intra_sm))
+                continue;
+            share_all(q, &two, false);
+            if (two.throughput >= otherwise(q, &lone, one(q, i)) * (1 + q->options->least_gain))
+                inside = fmax(inside, two.throughput);
+        }
+        best = inside > most + q->options->least_gain ? order[at] : best;
+        most = fmax(most, inside);
+        next = opens < soonest ? order[at] : next;
+        soonest = fmin(soonest, opens);
+    }
+    return most < 1 + q->options->least_gain ? next : best;
 }
 
 /* ---- 3. alone, and queued ---- */
@@ -521,7 +624,7 @@ static bool waits_for_one(const struct question *q, const gs_decided_place *plac
         const gs_contender *other = one(q, i);
         if (places[i].how != GS_DECIDE_WHOLE)
             continue;
-        if (keeps_out(q, other, c))
+        if (keeps_out(q, other, c) || (known(other) && gains_after(q, other, c) < INFINITY))
             return true;
         if (!other->can_confine || (brief(q, other) && brief(q, c)) || !known(other) || q->options->most_together < 2)
             continue;
@@ -549,8 +652,7 @@ static void queue_more(const struct question *q, const size_t *order, gs_decided
         if (!known(c) || !whole_alone(q, c) || (wholes > 1 && ahead > q->options->yield_ns) ||
             waits_for_one(q, places, order[i]))
             return;
-        places[order[i]] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = q->all};
-        wholes++;
+        places[order[i]] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = q->all, .turn = (int32_t)wholes++};
     }
 }
 
@@ -585,6 +687,14 @@ static void place(const struct question *q, const struct team *team, gs_decided_
     }
 }
 
+static struct team team_of(const struct question *q, size_t leader, int32_t *probe) {
+    const gs_contender *lead = one(q, leader);
+    *probe = q->free == q->all && !expected(lead) ? probe_of(q, lead) : 0;
+    struct team now = team_now(q, leader);
+    struct team team = known(lead) && *probe == 0 ? best_team(q, leader) : alone(q, leader);
+    return *probe == 0 && !is_worth_it(q, &now, &team) ? now : team;
+}
+
 double literal_decide(const literal_query *query, gs_decided_place *places) {
     struct question q = ask(query);
     size_t order[GS_LITERAL_CROWD], wholes = 0, confined = 0;
@@ -599,12 +709,11 @@ double literal_decide(const literal_query *query, gs_decided_place *places) {
             places[i] = (gs_decided_place){.how = c->how, .sms = c->sms};
     }
     if (leader < query->count && q.free >= q.unit) {
-        const gs_contender *lead = one(&q, leader);
-        int32_t probe = q.free == q.all && !expected(lead) ? probe_of(&q, lead) : 0;
-        struct team now = team_now(&q, leader);
-        team = known(lead) && probe == 0 ? best_team(&q, leader) : alone(&q, leader);
-        if (probe == 0 && !is_worth_it(&q, &now, &team))
-            team = now;
+        int32_t probe;
+        team = team_of(&q, leader, &probe);
+        size_t other = probe > 0 ? leader : another_leader(&q, order, leader, &team);
+        if (other != leader)
+            team = team_of(&q, leader = other, &probe);
         place(&q, &team, places);
         if (probe > 0)
             places[leader] = (gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = probe, .is_probe = true};

@@ -80,8 +80,12 @@ static void make_plan(struct crowd *crowd, gs_random *random) {
         const char *one = names[2 * i], *other = names[2 * i + 1];
         *pair =
             (gs_planned_pair){.shares = {plan_random(random, 0.4, 0.9), plan_random(random, 0.4, 0.9)},
+                              .after = {plan_random(random, 0.8, 1), plan_random(random, 0.8, 1)},
                               .workers = {(int32_t)gs_random_from(random, 0, 3), (int32_t)gs_random_from(random, 1, 2)},
+                              .first_sms = (int32_t)gs_random_from(random, 0, SMS),
                               .key = gs_hash(gs_hash(0, one, strlen(one)), other, strlen(other))};
+        pair->first_sms = pair->workers[0] > 0 ? 0 : pair->first_sms;
+        pair->workers[1] = pair->workers[0] > 0 ? pair->workers[1] : 0;
         snprintf(pair->names[0], sizeof pair->names[0], "%s", one);
         snprintf(pair->names[1], sizeof pair->names[1], "%s", other);
     }
@@ -136,6 +140,9 @@ static void draw_contender(const struct crowd *crowd, size_t i, gs_contender *co
     if (gs_random_chance(random, 5))
         contender->profile = NULL;
     contender->arrival = i;
+    contender->stream = i + 1;
+    for (int64_t k = gs_random_from(random, -2, GS_DECIDE_COMING); k > 0; k--)
+        contender->coming[k - 1] = crowd->kernels[gs_random_from(random, 0, 4)];
     contender->priority = gs_random_chance(random, 80) ? 0 : (int32_t)gs_random_from(random, -2, 2);
     contender->weight = (uint32_t)gs_random_from(random, 0, 4);
     contender->cap = i % 7 == 3 ? 40 : i % 7 == 5 ? 90 : i % 7 == 6 ? -1 : 0;
@@ -176,7 +183,7 @@ static void describe(const struct crowd *crowd, const gs_decided_place *decided,
 
 static bool is_same(const gs_decided_place *a, const gs_decided_place *b) {
     return a->how == b->how && a->sms == b->sms && a->workers == b->workers && a->is_probe == b->is_probe &&
-           a->is_trial == b->is_trial;
+           a->is_trial == b->is_trial && a->turn == b->turn;
 }
 
 static void count_seen(const struct crowd *crowd, const gs_decided_place *places, bool is_changed, size_t *seen) {

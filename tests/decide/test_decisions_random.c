@@ -133,7 +133,8 @@ static void describe(const struct crowd *crowd) {
     }
 }
 
-/* Decisions are made again when the first patience or time slice ends, if something waits for it. */
+/* Decisions are made again when the first patience or time slice ends, if something waits for it, and after a
+   measurement. */
 static int64_t literal_look_again(const struct crowd *crowd) {
     int64_t first = INT64_MAX;
     bool waits = false;
@@ -144,7 +145,11 @@ static int64_t literal_look_again(const struct crowd *crowd) {
         waits |= is_waiting && crowd->contenders[i].state != GS_CONTENDER_EXPECTED;
         first = gs_min(first, (spent / time + 1) * time - spent);
     }
-    return waits ? first : INT64_MAX;
+    first = waits ? first : INT64_MAX;
+    for (size_t i = 0; i < crowd->count; i++)
+        if (crowd->placements[i].is_probe || crowd->placements[i].is_trial)
+            first = gs_min(first, crowd->placements[i].workers > 0 ? crowd->options.trial_ns * 5 / 4 : 5000000);
+    return first;
 }
 
 /* Whether something starts, stops or changes its SMs. */

@@ -120,6 +120,11 @@ on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda -
 # ---- applications ----
 on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
     --on cuda:0,sms=4 --rounds 2 --json
+on small 0 '"kernel":"vgg16","right":true' zoo load vgg16:1 --size odd --on cuda:0 --rounds 2 --json
+plan="$(dirname "$0")/../../examples/plan-invented.json"
+on small 0 "daemon  " plan --play "$plan" --tasks fft:2,lbm --size tiny --rounds 2
+on small 0 '"daemon_us":' plan --play "$plan" --tasks lbm --size tiny --rounds 1 --json
+on no-device 3 'gridsmith zoo load: there is no GPU "0"' plan --play "$plan" --tasks lbm --size tiny
 on small 0 "of many in a row" zoo launch --repeat 20
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
 

@@ -35,6 +35,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
     struct scene *scene = test_calloc(1, sizeof *scene);
     gs_server *server = &scene->server;
     server->plan = gs_decide_defaults(SMS);
+    server->contenders.fairness = (gs_fairness){.sms = SMS, .slice_ns = server->plan.slice_ns};
     server->profiles = gs_profile_store_open(NULL, "fake", SMS, NULL);
     server->sessions.data = scene->by_slot;
     server->sessions.count = CLIENTS;
@@ -44,7 +45,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
         gs_session *session = scene->by_slot[i] = &scene->sessions[i];
         session->server = server;
         session->page = &page;
-        session->options.weight = 1;
+        session->options.weight = session->fair.weight = 1;
         session->streams[0].session = session;
         scene->contenders[i] = &session->streams[0];
     }
@@ -155,26 +156,25 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
 static void who_comes_back_does_not_wait_long(void **state) {
     (void)state;
     struct scene *scene = open_scene(20000, 1);
-    gs_contenders *contenders = &scene->server.contenders;
+    gs_fairness *fairness = &scene->server.contenders.fairness;
     gs_session *first = &scene->sessions[0];
-    scene->server.facts.sms = SMS;
-    contenders->sessions = contenders->present = 1;
-    contenders->left_ns = 1000000000;
-    scene->server.now_ns = contenders->left_ns + 8000000;
+    fairness->clients = fairness->present = 1;
+    fairness->left_ns = 1000000000;
+    scene->server.now_ns = fairness->left_ns + 8000000;
     assert_int_equal(filled(scene), 399); /* it is not ahead */
-    first->had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000;
+    first->fair.had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000;
     assert_int_equal(filled(scene), 50); /* 1 ms */
     first->streams[7].ahead_ns = 500000;
     assert_int_equal(filled(scene), 25); /* with those of its other streams */
     first->streams[7].ahead_ns = 0;
-    scene->server.now_ns = contenders->left_ns;
+    scene->server.now_ns = fairness->left_ns;
     assert_int_equal(filled(scene), 2); /* enough that there is no gap */
-    contenders->sessions = 2;           /* it is still expected */
+    fairness->clients = 2;              /* it is still expected */
     assert_int_equal(filled(scene), 2);
-    contenders->present = 2; /* it is there */
+    fairness->present = 2; /* it is there */
     assert_int_equal(filled(scene), 1);
-    contenders->sessions = contenders->present = 1;
-    scene->server.now_ns = contenders->left_ns + 100000000; /* it does not come back */
+    fairness->clients = fairness->present = 1;
+    scene->server.now_ns = fairness->left_ns + 100000000; /* it does not come back */
     assert_int_equal(filled(scene), 399);
     first->waits_for_turn = true; /* another stream of the client waits */
     assert_int_equal(filled(scene), 1);
@@ -226,7 +226,7 @@ static struct scene *open_kept(void) {
         (struct gs_kept){.profile = scene->next.launch.profile, .how = GS_DECIDE_CONFINED, .sms = 40, .until_ns = 2000};
     scene->contenders[1]->head = scene->contenders[1]->next = &scene->action;
     scene->action.next = NULL;
-    scene->server.contenders.sessions = 2;
+    scene->server.contenders.fairness.clients = 2;
     return scene;
 }
 
@@ -293,7 +293,7 @@ static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
     scene->next.launch.arrival = 7;
     later.launch.arrival = 5;
     assert_int_equal(gs_contenders_describe(&scene->server), 3);
-    first->had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000; /* more than a turn */
+    first->fair.had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000; /* more than a turn */
     assert_int_equal(gs_contenders_describe(&scene->server), 2);
     assert_true(contenders->data[2] == &first->streams[0]); /* its other launch came first */
     first->streams[1].launches = 1;
@@ -301,10 +301,10 @@ static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
     assert_false(gs_launch_may_follow(&first->streams[1], &later));
     assert_int_equal(gs_contenders_describe(&scene->server), 2);
     assert_true(contenders->data[2] == &first->streams[0]);
-    scene->sessions[1].had = first->had;
+    scene->sessions[1].fair.had = first->fair.had;
     assert_int_equal(gs_contenders_describe(&scene->server), 3);
-    scene->sessions[1].had = 0;
-    contenders->sessions = 1; /* no other client contends */
+    scene->sessions[1].fair.had = 0;
+    contenders->fairness.clients = 1; /* no other client contends */
     assert_int_equal(gs_contenders_describe(&scene->server), 3);
     close_kept(scene);
 }

@@ -146,11 +146,55 @@ static size_t find_leader(const gs_decide_query *query) {
     return beside < query->count ? beside : first_of(query, can_be_placed, query->count);
 }
 
+/* What is left of a kernel alone on the GPU. */
+static double left_ns(const gs_contender *contender) {
+    return (double)contender->blocks_left / (contender->profile->alone + 1e-30);
+}
+
+/* Whether a launch that is to come gains beside a contender: more than stopping that one costs, if it runs. */
+static bool will_gain(const gs_decide_query *query, const gs_profile *coming, const gs_contender *contender) {
+    double gain = gs_team_promise(query, coming, contender->profile) - 1;
+    double ns = fmin(left_ns(contender), (double)gs_profile_duration_ns(coming));
+    double cost_ns = contender->state == GS_CONTENDER_RUNS ? 2 * (double)query->options->resize_ns : 0;
+    return gain > query->options->least_gain && gain * ns > cost_ns;
+}
+
+/* How long a contender and the launches behind it take alone, until one comes that gains beside `other`. INFINITY: none
+   is known. */
+static double opens_after_ns(const gs_decide_query *query, const gs_contender *contender, const gs_contender *other) {
+    double ns = left_ns(contender);
+    for (int i = 0; i < GS_DECIDE_COMING && contender->coming[i]; i++) {
+        if (will_gain(query, contender->coming[i], other))
+            return ns;
+        ns += (double)gs_profile_duration_ns(contender->coming[i]);
+    }
+    return INFINITY;
+}
+
+/* The same for any other contender. */
+static double opens_some_after_ns(const gs_decide_query *query, const gs_contender *contender) {
+    double least = INFINITY;
+    for (size_t i = 0; i < query->count; i++)
+        if (query->contenders[i].stream != contender->stream && is_known(&query->contenders[i]))
+            least = fmin(least, opens_after_ns(query, contender, &query->contenders[i]));
+    return least;
+}
+
+/* Whether a contender may lead in place of the first one: it has the same rank, its client has not had more by a time
+   slice, and it need not be probed. If the first one runs, a launch that gains beside it must come soon: before
+   one behind it that gains beside the other. */
+static bool may_lead(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
+    return rank_of(query, other) == rank_of(query, first) && other->state == GS_CONTENDER_WAITS && is_known(other) &&
+           !is_far_behind(query, first, other) && gs_team_probe(query, other) == 0 &&
+           (!is_placed_now(first) || opens_after_ns(query, other, first) < opens_after_ns(query, first, other));
+}
+
 /* ---- whether a change is worth its cost ---- */
 
-/* Whether a member must stop before it can share SMs: it runs, and has other workers. */
+/* Whether a member must stop before it can run in this team: it runs, and has other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *contender) {
-    return team->is_intra_sm && contender->state == GS_CONTENDER_RUNS && contender->workers != team->workers[i];
+    return contender->state == GS_CONTENDER_RUNS &&
+           (team->restarts || (team->is_intra_sm && contender->workers != team->workers[i]));
 }
 
 /* How many running kernels a change to this team would stop or resize. */
@@ -220,15 +264,15 @@ static bool all_whole(const gs_decided_place *placements, size_t count) {
 }
 
 /* Whether a contender should wait for one that runs whole: because that one blocks it, or to run beside its next
-   launch.
- */
+   launch, of the same kernel or of the one that is known to come. */
 static bool should_wait(const gs_decide_query *query, const gs_decided_place *placements, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *other = &query->contenders[i];
         if (placements[i].how != GS_DECIDE_WHOLE)
             continue;
-        if (keeps_out(query, other, contender))
+        if (keeps_out(query, other, contender) ||
+            (is_known(contender) && is_known(other) && opens_after_ns(query, other, contender) < INFINITY))
             return true;
         bool can_share = other->can_confine && !(is_short(query, other) && is_short(query, contender));
         if (can_share && gs_team_would_form(query, i, candidate))
@@ -258,8 +302,7 @@ static void queue_wholes(const gs_decide_query *query, gs_decided_place *placeme
         if (!is_whole_alone(query, contender) || !is_known(contender) || is_too_much ||
             should_wait(query, placements, next))
             return;
-        placements[next] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = query->all};
-        running++;
+        placements[next] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = query->all, .turn = (int32_t)running++};
     }
 }
 
@@ -291,6 +334,29 @@ static struct team choose_team(const gs_decide_query *query, size_t leader, int3
     return is_worth_it(query, &now, &best) ? best : now;
 }
 
+/* Of a leader with its team and those that may lead in its place: the one that gains most on the same SMs as another;
+   if none gains, the one behind which a launch that would gain comes soonest. */
+static size_t choose_leader(const gs_decide_query *query, size_t leader, const struct team *team) {
+    enum { LEADERS = 4 };
+    const gs_contender *first = &query->contenders[leader];
+    size_t best = leader, opening = leader, seen = 0;
+    double throughput = team->throughput, soonest = INFINITY;
+    if (query->most_together < 2 || !is_known(first) || first->state == GS_CONTENDER_EXPECTED)
+        return leader;
+    for (size_t i = leader; i < query->count && seen < LEADERS; i = first_of(query, can_be_placed, i), seen++) {
+        const gs_contender *contender = &query->contenders[i];
+        if (!may_lead(query, first, contender))
+            continue;
+        double inside = i == leader ? throughput : gs_team_inside(query, i);
+        double opens_ns = opens_some_after_ns(query, contender);
+        best = inside > throughput + query->options->least_gain ? i : best;
+        throughput = fmax(throughput, inside);
+        opening = opens_ns < soonest ? i : opening;
+        soonest = fmin(soonest, opens_ns);
+    }
+    return throughput < 1 + query->options->least_gain ? opening : best;
+}
+
 static gs_decision summarize(const gs_decide_query *query, const gs_decided_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
@@ -309,6 +375,10 @@ static gs_decision summarize(const gs_decide_query *query, const gs_decided_plac
         if (time > 0)
             decision.look_again_ns = gs_min(decision.look_again_ns, time - gs_max(spent, 0) % time);
     }
+    for (size_t i = 0; i < query->count; i++)
+        if (placements[i].is_probe || placements[i].is_trial)
+            decision.look_again_ns =
+                gs_min(decision.look_again_ns, gs_window_least_ns(query->options, &placements[i]) * 5 / 4);
     return decision;
 }
 
@@ -340,6 +410,9 @@ gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *
     else {
         int32_t probe;
         struct team team = choose_team(&query, leader, &probe);
+        size_t better = probe > 0 ? leader : choose_leader(&query, leader, &team);
+        if (better != leader)
+            team = choose_team(&query, leader = better, &probe);
         place_team(&query, placements, &team);
         throughput = team.throughput;
         if (probe > 0)

@@ -4,11 +4,11 @@
  *   intra-SM   the ways in which two kernels can share SMs: of a plan, measured, or to be tried (intra_sm.c)
  *   table      Slate's Table I: the guess for pairs that were not measured (class_table.c)
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs (decide.c, team.c)
+ *   fairness   what each client has had, and time slices (fairness.c)
+ *   windows    measurements of what runs by decision, which become profiles and pairs (window.c)
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible (masks.c)
- *   queue      launches of several tasks in; out: which start next, and together (queue.h: queue.c, queue_choose.c,
- *              partners.c)
- *   simulation a plan tried without a GPU (simulate.h: simulate.c; plan_table.c and fits.c have the plan, tasks.c and
- *              networks.c what runs)
+ *   simulation tasks played by these decisions, without a GPU (simulate.h: simulate.c; plan_table.c and fits.c have the
+ * plan, tasks.c and networks.c what runs)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same decision. The daemon
  * measures and calls; docs/plan.md explains the decisions.
@@ -24,13 +24,13 @@
 #ifndef GS_DECIDE_H
 #define GS_DECIDE_H
 
-#include "queue.h"
 #include "sharing/measure/measure.h"
 #include "simulate.h"
 
 enum {
     GS_MASK_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
-    GS_DECIDE_TOGETHER = 8           /* the most members of a team */
+    GS_DECIDE_TOGETHER = 8,          /* the most members of a team */
+    GS_DECIDE_COMING = 4             /* how far a decision looks ahead in a stream */
 };
 
 /* ---- Slate's Table I ---- */
@@ -44,8 +44,10 @@ bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum g
 /* Two kernels of a plan that was made ahead of time. */
 typedef struct gs_planned_pair {
     char names[2][GS_PROFILE_NAME];
-    double shares[2];   /* of each beside the other */
+    double shares[2];   /* of each beside the other, */
+    double after[2];    /* and with the same workers after that has ended */
     int32_t workers[2]; /* per SM; 0: intra-SM sharing gains nothing */
+    int32_t first_sms;  /* of the first, if each has its own SMs; 0: that gains nothing */
     uint64_t key;
 } gs_planned_pair;
 
@@ -55,11 +57,15 @@ typedef struct gs_planned {
     size_t sharing; /* pairs with intra-SM sharing */
 } gs_planned;
 
-/* The pairs of a plan that were measured in forms available to a daemon. False: out of memory. The caller clears it. */
-bool gs_planned_init(gs_planned *planned, const gs_plan_table *table);
+/* The pairs of a plan that were measured in forms available to a daemon, and that fit on this GPU; NULL: on that of the
+   plan. False: out of memory. The caller clears it. */
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table, const gs_gpu *gpu);
 void gs_planned_clear(gs_planned *planned);
 /* The pair of two kernels, by name, or NULL. `*first` is the place of `one` in it: 0 or 1. */
 const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *one, const char *other, int *first);
+
+/* The share of a kernel that was left alone with these workers, by its name; 1: not known. */
+double gs_planned_after(const gs_planned *planned, const char *name, int32_t workers);
 
 /* ---- decisions ---- */
 
@@ -86,9 +92,10 @@ typedef struct gs_decide_options {
 /* Defaults for a GPU with that many SMs. */
 gs_decide_options gs_decide_defaults(int32_t sms);
 
-/* A way in which two kernels can share SMs now. */
+/* A way in which two kernels can share the GPU now. */
 typedef struct gs_intra_sm_way {
     int32_t workers[2];
+    int32_t sms[2];   /* of each; 0: both have all of them */
     double shares[2]; /* expected; of a trial: 1, the upper limit */
     bool is_trial;
 } gs_intra_sm_way;
@@ -115,21 +122,24 @@ enum gs_contender_state {
 
 /* A kernel at the head of a stream. */
 typedef struct gs_contender {
-    const gs_profile *profile; /* NULL: not known */
+    const gs_profile *profile;                  /* NULL: not known */
+    const gs_profile *coming[GS_DECIDE_COMING]; /* of the launches behind it in its stream; NULL: no more are known */
     enum gs_contender_state state;
     uint32_t client;
-    int32_t priority; /* higher goes first */
-    uint32_t weight;  /* of its client, at least 1 */
-    int32_t cap;      /* SMs that its client may have at once; 0: all */
-    uint64_t arrival; /* order of arrival, unique */
+    int32_t priority;            /* higher goes first */
+    uint32_t weight;             /* of its client, at least 1 */
+    int32_t cap;                 /* SMs that its client may have at once; 0: all */
+    uint64_t arrival;            /* order of arrival, unique */
+    struct gs_fair_client *fair; /* of its client; only gs_fair_note_turns uses it */
+    uint64_t stream;             /* unique: the launches of a stream follow each other */
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */
     bool can_share;     /* it can have a number of workers: as can_confine; if it is expected, also if the launch before
                            it ran whole */
     int64_t waited_ns;  /* since it arrived or last ran; if it runs: how long it waited before */
     int64_t running_ns; /* since its stream began to run; consecutive launches without a wait count as one */
-    uint64_t served;    /* service of its client so far, in SMs times nanoseconds. A new client starts with the least of
-                           the others */
+    uint64_t served;    /* service of its client so far, in SMs times nanoseconds, with that of its running launches. A
+                           new client starts with the least of the others */
     /* RUNS: how it runs. EXPECTED: how the launch before it ran. WAITS: GS_DECIDE_CONFINED and `sms` if it takes the
        place of the launch before it, which was the same kernel; GS_DECIDE_WAIT and 0 if it has no place. A launch that
        takes a place counts as a member of the running team, which stays unchanged unless a change is worth its cost. */
@@ -142,6 +152,7 @@ typedef struct gs_decided_place {
     enum gs_decide_how how;
     int32_t sms;     /* confined: its SMs; whole: the SMs reserved for it, all if no kernel is confined */
     int32_t workers; /* confined: worker blocks per SM, shared with another kernel; 0: as many as fit */
+    int32_t turn;    /* of those that start now, the order in which they start */
     bool is_probe;   /* a probe: run it so briefly, call gs_profile_rate, decide again */
     bool is_trial;   /* a trial: run the two so briefly, call gs_profile_store_inter_sm or gs_profile_store_intra_sm,
                         decide again */
@@ -151,14 +162,85 @@ typedef struct gs_decision {
     size_t running;        /* contenders that do not wait */
     double throughput;     /* expected */
     bool is_changed;       /* something starts, stops, or changes its SMs */
-    int64_t look_again_ns; /* decide again after this time even if nothing happens: a time slice or a patience ends
-                              then. INT64_MAX: no need */
+    int64_t look_again_ns; /* decide again after this time even if nothing happens: a time slice, a patience, a probe or
+                              a trial ends then. INT64_MAX: no need */
 } gs_decision;
 
 /* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A weight of 0
    counts as 1, a cap out of range as none, negative times as 0. */
 gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store, const gs_contender *contenders,
                       size_t count, gs_decided_place *placements);
+
+/* ---- fairness ---- */
+
+/* What a client has had. */
+typedef struct gs_fair_client {
+    uint32_t weight;        /* at least 1 */
+    uint64_t had;           /* SMs times nanoseconds */
+    uint64_t left_ns;       /* when it left; 0: never */
+    bool has_slice;         /* it has a time slice, */
+    uint64_t turn_since_ns; /* and since when */
+} gs_fair_client;
+
+/* Of all clients that have contenders. */
+typedef struct gs_fairness {
+    int32_t sms;      /* of the GPU */
+    int64_t slice_ns; /* of few clients */
+    double share;     /* per weight, the service of a client that was always there */
+    uint64_t weight;  /* sum over the clients, */
+    size_t clients;   /* how many there are, */
+    size_t present;   /* and how many of them have a waiting or running launch, as of the last decision */
+    double least_had; /* the least service per weight of one, as of the last decision */
+    uint64_t left_ns; /* when a client left while others stayed, */
+    double left_had;  /* and its service per weight */
+} gs_fairness;
+
+/* The service of a client per weight. */
+double gs_fair_had(const gs_fair_client *client);
+/* The time slice of a kernel: shorter if many clients wait, so that none waits long. */
+int64_t gs_fair_slice_ns(const gs_fairness *fairness);
+/* A client gets its first contender. `least_had`: the least service per weight of the others; INFINITY: none. */
+void gs_fair_join(gs_fairness *fairness, gs_fair_client *client, double least_had, uint64_t now_ns);
+/* It has none any more. */
+void gs_fair_leave(gs_fairness *fairness, gs_fair_client *client, uint64_t now_ns);
+/* Charges a client: SMs times nanoseconds. */
+void gs_fair_charge(gs_fairness *fairness, gs_fair_client *client, uint64_t served);
+/* Whether a client has had more than others, or than the one that left last, by more than a time slice. It then has one
+   stream at a time on the device, however many it uses. */
+bool gs_fair_is_ahead(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
+/* The total duration of a client's launches with the device up to which one more follows without a decision. A client
+   that is ahead of one that has left has little on the device at first, and more the longer that one is away.
+   INT64_MAX: it is not ahead. */
+int64_t gs_fair_patience_ns(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
+/* A time slice lasts while a client has a place in every decision, with any of its launches. */
+void gs_fair_note_turns(const gs_contender *contenders, const gs_decided_place *places, size_t count, uint64_t now_ns);
+
+/* ---- windows ---- */
+
+/* A time in which the same one or two kernels run on the same SMs, or in sequence. */
+typedef struct gs_window {
+    size_t count; /* of kernels; 0: no window */
+    uint64_t streams[2];
+    gs_profile *profiles[2];
+    int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
+    uint64_t blocks[2], since_ns;
+    uint64_t least_ns; /* a shorter window is not used */
+    bool is_serial;    /* they run in sequence, by decision or by the GPU */
+    bool is_intra_sm;  /* they share their SMs */
+    bool is_probe;     /* requested by the decision: a probe or a trial */
+} gs_window;
+
+/* The least time that a kernel must run unchanged to be measured. */
+int64_t gs_window_least_ns(const gs_decide_options *options, const gs_decided_place *place);
+/* Counts blocks that were done. All blocks until now must be counted before one of the following is called. */
+void gs_window_count(gs_window *window, uint64_t stream, const gs_profile *profile, uint64_t blocks);
+/* Ends the window of a probe or a trial as soon as it is long enough. */
+void gs_window_end_probe(gs_window *window, gs_profile_store *store, uint64_t now_ns);
+/* Opens the window of the current decision; an open one continues if it is the same. */
+void gs_window_follow(gs_window *window, gs_profile_store *store, const gs_decide_options *options,
+                      const gs_contender *contenders, const gs_decided_place *places, size_t count, uint64_t now_ns);
+/* Adds the measurement to the profiles. */
+void gs_window_close(gs_window *window, gs_profile_store *store, uint64_t now_ns);
 
 /* ---- masks ---- */
 

@@ -38,8 +38,25 @@ static void copy_name(char *into, const char *name) {
     snprintf(into, GS_PROFILE_NAME, "%.*s", (int)gs_min_u64(bare.length, GS_PROFILE_NAME - 1), bare.name);
 }
 
+/* Whether the plan's workers of a pair are resident together on a GPU, whichever is launched first. */
+static bool fits_on(const gs_gpu *gpu, const gs_table_pair *pair) {
+    const int32_t workers[2] = {pair->first_workers, pair->second_workers};
+    for (int i = 0; i < 2; i++)
+        if (gs_fits_beside(gpu, &pair->shapes[i], &workers[i], 1, &pair->shapes[!i], workers[!i]) == workers[!i])
+            return true;
+    return false;
+}
+
+/* Whether a pair gains in a way that is available on this GPU. */
+static bool is_available(const gs_plan_table *table, const gs_table_pair *pair, const gs_gpu *gpu) {
+    if (pair->option == GS_TABLE_SPLIT)
+        return pair->first_sms > 0 && (!gpu || !table->sms || (gpu->sms == table->sms && pair->first_sms < gpu->sms));
+    return pair->option == GS_TABLE_INTRA_SM && pair->first_workers > 0 && pair->second_workers > 0 &&
+           (!gpu || fits_on(gpu, pair));
+}
+
 /* False: the pair was not measured, or in forms not available to a daemon. */
-static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_planned_pair *kept) {
+static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, const gs_gpu *gpu, gs_planned_pair *kept) {
     gs_pair_rates rates;
     double residual;
     bool is_measured = pair->together_us > 0 || pair->has_model || pair->has_few;
@@ -48,21 +65,24 @@ static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_
     copy_name(kept->names[0], table->kernels.data[pair->first].name);
     copy_name(kept->names[1], table->kernels.data[pair->second].name);
     kept->key = key_of(bare_of(kept->names[0]), bare_of(kept->names[1]));
-    if (pair->option != GS_TABLE_INTRA_SM || pair->first_workers == 0 || pair->second_workers == 0 ||
-        !gs_table_pair_rates(pair, &rates, &residual))
+    if (!is_available(table, pair, gpu) || !gs_table_pair_rates(pair, &rates, &residual))
         return true;
-    kept->shares[0] = rates.first / (1 + 2 * residual); /* as in the online scheduler (partners.c) */
+    kept->shares[0] = rates.first / (1 + 2 * residual); /* cautious: they are lower by twice the residual */
     kept->shares[1] = rates.second / (1 + 2 * residual);
-    kept->workers[0] = pair->first_workers;
-    kept->workers[1] = pair->second_workers;
+    kept->after[0] = rates.first_alone;
+    kept->after[1] = rates.second_alone;
+    bool is_split = pair->option == GS_TABLE_SPLIT;
+    kept->workers[0] = is_split ? 0 : pair->first_workers;
+    kept->workers[1] = is_split ? 0 : pair->second_workers;
+    kept->first_sms = is_split ? pair->first_sms : 0;
     return true;
 }
 
-bool gs_planned_init(gs_planned *planned, const gs_plan_table *table) {
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table, const gs_gpu *gpu) {
     *planned = (gs_planned){.data = calloc(table->pairs.count + 1, sizeof *planned->data)};
     for (size_t i = 0; planned->data && i < table->pairs.count; i++) {
         gs_planned_pair *kept = &planned->data[planned->count];
-        if (!keep_pair(table, &table->pairs.data[i], kept))
+        if (!keep_pair(table, &table->pairs.data[i], gpu, kept))
             continue;
         planned->sharing += kept->workers[0] > 0;
         planned->count++;
@@ -92,11 +112,31 @@ const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *on
     return pair ? pair : find_ordered(planned, b, a);
 }
 
+double gs_planned_after(const gs_planned *planned, const char *name, int32_t workers) {
+    struct bare bare = bare_of(name);
+    for (size_t i = 0; i < planned->count; i++)
+        for (int k = 0; k < 2; k++)
+            if (planned->data[i].workers[k] == workers && planned->data[i].after[k] > 0 &&
+                is_same(planned->data[i].names[k], bare))
+                return planned->data[i].after[k];
+    return 1;
+}
+
 /* ---- ways ---- */
 
-static gs_intra_sm_way planned_way(const gs_planned_pair *pair, int first) {
+static gs_intra_sm_way planned_way(const gs_planned_pair *pair, int first, int32_t sms) {
+    const int32_t split[2] = {pair->first_sms, pair->first_sms > 0 ? sms - pair->first_sms : 0};
     return (gs_intra_sm_way){.workers = {pair->workers[first], pair->workers[!first]},
+                             .sms = {split[first], split[!first]},
                              .shares = {pair->shares[first], pair->shares[!first]}};
+}
+
+/* A split of the plan counts until splits of the two were measured. */
+static bool is_split_planned(const gs_planned_pair *planned, const gs_pair *pair, int32_t sms) {
+    for (int i = 0; pair && i < GS_PAIR_SPLITS; i++)
+        if (pair->splits[i].samples > 0)
+            return false;
+    return planned->first_sms > 0 && planned->first_sms < sms;
 }
 
 static gs_intra_sm_way measured_way(const gs_pair_way *way, int first) {
@@ -123,9 +163,9 @@ size_t gs_intra_sm_ways(const gs_decide_options *options, const gs_profile_store
     const gs_pair *pair = store ? gs_profile_store_pair(store, one->key, other->key) : NULL;
     const gs_planned_pair *planned =
         options->planned ? gs_planned_find(options->planned, one->name, other->name, &first) : NULL;
-    bool is_in_plan = planned && planned->workers[0] > 0;
+    bool is_in_plan = planned && (planned->workers[0] > 0 || is_split_planned(planned, pair, options->sms));
     if (is_in_plan)
-        ways[count++] = planned_way(planned, first);
+        ways[count++] = planned_way(planned, first, options->sms);
     for (size_t i = 0; pair && i < GS_PAIR_WAYS; i++) {
         if (pair->ways[i].shares[0].count < GS_WAY_SAMPLES)
             continue;

@@ -190,6 +190,9 @@ static void read_pair(struct reading *reading, const gs_step *at) {
     read_shapes(reading, at, &pair);
     read_workers(reading, at, "first_workers_per_sm", &pair.first_workers);
     read_workers(reading, at, "second_workers_per_sm", &pair.second_workers);
+    int64_t first_sms = 0;
+    read_count(reading, at, "first_sms", GS_MAX_SMS, &first_sms);
+    pair.first_sms = (int32_t)first_sms;
     read_number(reading, at, "together_us", 0, MOST_US, &pair.together_us);
     read_number(reading, at, "first_us", 1e-6, MOST_US, &pair.first_us);
     read_number(reading, at, "second_us", 1e-6, MOST_US, &pair.second_us);
@@ -269,6 +272,7 @@ void gs_plan_table_clear(gs_plan_table *table) {
 
 /* Without a shape the time of a block is not known. */
 gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs_error *error) {
+    table->sms = recorded_on->sms;
     for (size_t i = 0; i < table->kernels.count; i++) {
         gs_table_kernel *kernel = &table->kernels.data[i];
         if (kernel->shape.threads == 0)

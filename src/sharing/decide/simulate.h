@@ -5,13 +5,13 @@
  *   fits         which kernels are resident together, as computed by the engine
  *   networks     the layers of networks (gridsmith.network/1), which become launches of a matrix product and of im2col
  *   tasks        the launches to run, of kernels of the table; some wait for others
- *   simulation   the tasks, played with the online scheduler
+ *   simulation   the tasks, played by the decisions of the daemon
  */
 #ifndef GS_SIMULATE_H
 #define GS_SIMULATE_H
 
 #include "model/gpu/gpu.h"
-#include "queue.h"
+#include "sharing/measure/measure.h"
 
 /* ---- table ---- */
 
@@ -32,6 +32,7 @@ typedef struct gs_table_pair {
     int32_t first, second; /* kernels */
     gs_table_option option;
     int32_t first_workers, second_workers; /* per SM, of INSIDE */
+    int32_t first_sms;                     /* of SPLIT; 0: not known */
     gs_shape shapes[2];                    /* of the workers, of INSIDE */
     bool is_reshaped;                      /* their threads or registers differ from the plan's kernels */
     double first_us, second_us;            /* of the measurement: each alone */
@@ -43,7 +44,8 @@ typedef struct gs_table_pair {
 } gs_table_pair;
 
 typedef struct gs_plan_table {
-    char *gpu; /* its name; NULL: not known */
+    char *gpu;   /* its name; NULL: not known */
+    int32_t sms; /* of it; 0: not known */
     struct {
         gs_table_kernel *data;
         size_t count, capacity;
@@ -163,7 +165,7 @@ void gs_task_list_clear(gs_task_list *tasks);
 
 typedef struct gs_simulation_options {
     const gs_gpu *gpu, *recorded_on; /* the simulated GPU, and the one on which the table was measured */
-    int32_t together;                /* most launches at a time */
+    int32_t together;                /* most launches at a time: 1 is in order */
     double for_us;                   /* tasks start again until this time; 0: as often as `repeat` says */
     double noise;                    /* the largest relative difference of durations and rates from the table */
     uint64_t seed;

@@ -187,11 +187,18 @@ static void find_split(const gs_decide_query *query, struct team *team) {
 
 /* ---- partners ---- */
 
+/* The share of a running kernel whose partner has ended. */
+static double share_after(const gs_decide_query *query, const gs_contender *contender) {
+    bool has_few = contender->state == GS_CONTENDER_RUNS && contender->workers > 0 && query->options->planned;
+    return has_few ? gs_planned_after(query->options->planned, contender->profile->name, contender->workers) : 1;
+}
+
 struct team gs_team_lone(const gs_decide_query *query, size_t leader) {
     struct team team = {.members = {leader}, .count = 1};
     const gs_contender *contender = &query->contenders[leader];
     team.sms[0] = most_sms(query, &team, 0);
     team.throughput = is_known(contender) ? gs_profile_share(contender->profile, team.sms[0]) : 1;
+    team.restarts = is_known(contender) && share_after(query, contender) < 1 - query->options->least_gain;
     return team;
 }
 
@@ -243,14 +250,22 @@ static bool are_queued(const gs_decide_query *query, const gs_contender *a, cons
            (are_only && (are_turns_due(query, pair) || is_no_gain(query, pair)));
 }
 
-/* The team with one more member, each on its own SMs, or impossible. */
+/* Whether it has SMs, and would have to be resized for another one. */
+static bool has_begun(const gs_contender *contender) {
+    return contender->state != GS_CONTENDER_WAITS && is_placed_now(contender);
+}
+
+/* The team with one more member, each on its own SMs, or impossible. A short kernel beside one that has its SMs already
+   needs no gain: it would have to wait otherwise. */
 static struct team with_split(const gs_decide_query *query, const struct team *before, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
+    after.restarts = false;
     after.throughput = GS_TEAM_IMPOSSIBLE;
     if (are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
         return after;
-    bool has_short = is_short(query, contender) || is_short(query, member(query, before, 0));
+    bool has_short = (is_short(query, contender) && has_begun(member(query, before, 0))) ||
+                     (is_short(query, member(query, before, 0)) && has_begun(contender));
     double least = throughput_without(query, before, contender);
     least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
     after.members[after.count++] = candidate;
@@ -287,8 +302,18 @@ static bool would_stop_leader(const gs_decide_query *query, const struct team *t
     return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
 }
 
-/* Whether both members can have their workers of this way, and each at least its share in sequence. A trial, which
-   measures the shares, waits until there is no third kernel, and does not end a split, because that has a gain. */
+/* Whether a member may have less than its share in sequence: its client lacks no more than half a time slice to the
+   other's, or a whole one if the two run together already. */
+static bool can_wait(const gs_decide_query *query, const struct team *team, size_t i) {
+    const gs_contender *one = member(query, team, i), *other = member(query, team, !i);
+    bool are_together = is_placed_now(one) && is_placed_now(other);
+    double slice = (double)query->all * (double)query->options->slice_ns / weight_of(one);
+    return served_for_weight(one) + (are_together ? slice : slice / 2) >= served_for_weight(other);
+}
+
+/* Whether both members can have their workers of this way, and each its share in sequence unless it can wait for it. A
+   trial, which measures the shares, waits until there is no third kernel, and does not end a split, because that has a
+   gain. */
 static bool way_suits(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
@@ -296,7 +321,7 @@ static bool way_suits(const gs_decide_query *query, const struct team *team, con
         return false;
     for (size_t i = 0; i < 2; i++)
         if (!may_share(query, member(query, team, i)) ||
-            (!way->is_trial && way->shares[i] < least_share(query, team, i)))
+            (!way->is_trial && way->shares[i] < least_share(query, team, i) && !can_wait(query, team, i)))
             return false;
     return true;
 }
@@ -324,12 +349,25 @@ static bool share_inside(const gs_decide_query *query, struct team *team, bool i
             (is_now && !is_used_now(query, team, &ways[i])))
             continue;
         team->throughput = throughput;
-        team->is_intra_sm = true;
+        team->is_intra_sm = ways[i].workers[0] > 0;
         team->is_trial = ways[i].is_trial;
         memcpy(team->workers, ways[i].workers, sizeof team->workers);
-        team->sms[0] = team->sms[1] = query->all;
+        for (size_t k = 0; k < 2; k++)
+            team->sms[k] = ways[i].sms[k] > 0 ? ways[i].sms[k] : query->all;
     }
     return team->throughput != GS_TEAM_IMPOSSIBLE;
+}
+
+/* Short kernels never share SMs. */
+double gs_team_promise(const gs_decide_query *query, const gs_profile *one, const gs_profile *other) {
+    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
+    bool is_long = (int64_t)gs_profile_duration_ns(one) >= query->options->short_ns &&
+                   (int64_t)gs_profile_duration_ns(other) >= query->options->short_ns;
+    size_t count = is_long ? gs_intra_sm_ways(query->options, query->store, one, other, ways) : 0;
+    double best = 0;
+    for (size_t i = 0; i < count; i++)
+        best = ways[i].is_trial ? best : fmax(best, ways[i].shares[0] + ways[i].shares[1]);
+    return best;
 }
 
 static bool may_be_inside(const gs_decide_query *query) {
@@ -338,6 +376,7 @@ static bool may_be_inside(const gs_decide_query *query) {
 
 static struct team with_inside(const gs_decide_query *query, const struct team *before, size_t candidate) {
     struct team after = *before;
+    after.restarts = false;
     double least = throughput_without(query, before, &query->contenders[candidate]);
     if (before->count == 1)
         after.members[after.count++] = candidate;
@@ -436,6 +475,15 @@ struct team gs_team_best(const gs_decide_query *query, size_t leader) {
     return best;
 }
 
+double gs_team_inside(const gs_decide_query *query, size_t leader) {
+    struct team lone = gs_team_lone(query, leader);
+    double best = GS_TEAM_IMPOSSIBLE;
+    for (size_t i = 0; i < query->count && may_be_inside(query); i++)
+        if (is_candidate(query, &lone, i))
+            best = fmax(best, with_inside(query, &lone, i).throughput);
+    return best;
+}
+
 /* Whether all members have a place and a known profile, and none has more SMs than allowed. */
 static bool is_running(const gs_decide_query *query, const struct team *team) {
     int32_t sum = 0;
@@ -474,7 +522,7 @@ struct team gs_team_now(const gs_decide_query *query, size_t leader) {
         double share = gs_team_share(query, &now, i, now.sms[i]);
         if (now.count > 1 && share < least_share(query, &now, i) - query->options->fair_slack)
             return now;
-        throughput += share;
+        throughput += now.count == 1 ? share * share_after(query, member(query, &now, 0)) : share;
     }
     now.throughput = throughput;
     now.is_trial = now.count == 2 && !go_together(query, member(query, &now, 0), member(query, &now, 1));

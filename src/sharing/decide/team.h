@@ -30,6 +30,7 @@ struct team {
     bool is_trial;
     bool is_intra_sm; /* two that share all SMs, with these workers: */
     int32_t workers[2];
+    bool restarts; /* the leader alone, which now has fewer workers than it could have: it must stop first */
 };
 
 /* The limit of units. On a larger GPU a unit has more SMs. */
@@ -44,6 +45,10 @@ struct team gs_team_best(const gs_decide_query *query, size_t leader);
 struct team gs_team_now(const gs_decide_query *query, size_t leader);
 /* Whether these two would be a team if both had no place yet. */
 bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b);
+/* The highest throughput of the leader with a partner that shares SMs with it; impossible: there is none. */
+double gs_team_inside(const gs_decide_query *query, size_t leader);
+/* The highest throughput of two kernels that share SMs in a known way; 0: none. */
+double gs_team_promise(const gs_decide_query *query, const gs_profile *one, const gs_profile *other);
 /* On how many SMs a contender should be probed. 0: not at all. */
 int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contender);
 /* The expected share of the i-th member on `sms` SMs, beside the others. */

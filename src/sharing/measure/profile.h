@@ -106,8 +106,8 @@ uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, co
 
 enum {
     GS_PAIR_SPLITS = 8,
-    GS_PAIR_WAYS = 3,  /* of intra-SM sharing that are tried for a pair */
-    GS_WAY_SAMPLES = 3 /* measurements of a way before they count */
+    GS_PAIR_WAYS = 2,  /* of intra-SM sharing that are tried for a pair */
+    GS_WAY_SAMPLES = 2 /* measurements of a way before they count: a pair has at most four trials */
 };
 
 /* A way of intra-SM sharing, and its measurements. */

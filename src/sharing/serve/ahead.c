@@ -70,7 +70,8 @@ bool gs_launch_defers_report(gs_stream *stream, const gs_action *action) {
 }
 
 static bool is_too_far_ahead(const gs_session *session, int64_t ns) {
-    int64_t most_ns = gs_contenders_patience_ns(session);
+    int64_t most_ns =
+        gs_fair_patience_ns(&session->server->contenders.fairness, &session->fair, session->server->now_ns);
     for (int i = 0; i < GS_CLIENT_STREAMS && most_ns < INT64_MAX; i++)
         ns += session->streams[i].ahead_ns;
     return ns > most_ns;

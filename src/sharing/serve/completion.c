@@ -71,10 +71,11 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
     uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms), served = ns * sms;
     launch->ran_ns += ns;
     action->session->counts.served += served;
-    gs_contenders_count(action->session, is_shared ? gs_min_u64(served, (uint64_t)launch->expected_ns * sms) : served);
+    gs_fair_charge(&server->contenders.fairness, &action->session->fair,
+                   is_shared ? gs_min_u64(served, (uint64_t)launch->expected_ns * sms) : served);
     if (report->code != GS_OK || !launch->profile)
         return;
-    gs_window_count(action, done);
+    gs_schedule_count(action, done);
     note_worker(launch->profile, &launch->request, &report->cost);
     measure_blocks(action, done, ns);
     gs_stream_forget_kept(action->stream);

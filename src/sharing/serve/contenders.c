@@ -4,9 +4,6 @@
  * Contenders are the streams with a waiting or running launch, one launch each; and, for a short time, those whose last
  * launch has just ended, because another one is expected. A launch of the same kernel that arrives in that time takes
  * the place of the one before it: the decision is told so, and gives it the same SMs.
- *
- * The client that has been served least goes first. A new client starts with the account of a client that was always
- * there and got its share. So clients that connect, launch and leave repeatedly gain nothing over one that stays.
  */
 #include "server.h"
 
@@ -30,61 +27,16 @@ bool gs_contenders_reserve(gs_server *server) {
     return queries && places;
 }
 
-enum {
-    ABSENT_NS = 100000000, /* a client that was away for longer counts as new */
-    MOST_BEHIND = 4,       /* time slices that a client may have to catch up */
-    PATIENCE = 8,          /* a returning client waits about 1/8 of its absence at most, */
-    GAP_NS = 50000         /* or this long: with less work on the device there would be gaps between launches */
-};
-
-/* A time slice of a client, divided by its weight. */
-static double turn_of(const gs_session *session) {
-    const gs_server *server = session->server;
-    return (double)server->plan.slice_ns * server->facts.sms / session->options.weight;
-}
-
-static double had_for_weight(const gs_session *session) {
-    return (double)session->had / session->options.weight;
-}
-
-int64_t gs_contenders_slice_ns(const gs_server *server) {
-    enum { USUAL = 4, MANY = 40 }; /* clients: a slice is from 10 ms to 1 ms */
-    int64_t clients = gs_max(USUAL, gs_min((int64_t)server->contenders.present, MANY));
-    return server->plan.slice_ns * USUAL / clients;
-}
-
-/* The account of a new client: its share, limited so that it waits at most until each other client had one time slice.
- */
-static double fair_for(const gs_session *session) {
-    const gs_server *server = session->server;
+/* The least service per weight of another client that contends. */
+static double least_of_others(const gs_session *session) {
+    const gs_contenders *contenders = &session->server->contenders;
     double least = INFINITY;
-    for (size_t i = 0; i < server->contenders.count; i++) {
-        const gs_session *other = server->contenders.data[i]->session;
+    for (size_t i = 0; i < contenders->count; i++) {
+        const gs_session *other = contenders->data[i]->session;
         if (other != session)
-            least = fmin(least, had_for_weight(other));
+            least = fmin(least, gs_fair_had(&other->fair));
     }
-    double turn = (double)gs_contenders_slice_ns(server) * server->facts.sms / session->options.weight;
-    return fmin(server->contenders.share, least + turn);
-}
-
-/* A new or returning client has no more to catch up than others. One that was away briefly, between two launches, keeps
-   its account, down to some time slices below its share. If it could be further behind, new clients would start as far
-   behind as it is, and would keep out those that had their share. */
-static void join_contenders(gs_session *session) {
-    gs_contenders *contenders = &session->server->contenders;
-    if (session->contenders++)
-        return;
-    bool was_there = session->left_ns && session->server->now_ns - session->left_ns < ABSENT_NS;
-    double fair = was_there ? contenders->share - MOST_BEHIND * turn_of(session) : fair_for(session);
-    contenders->sessions++;
-    contenders->weight += session->options.weight;
-    session->had = gs_max_u64(session->had, fair > 0 ? (uint64_t)(fair * session->options.weight) : 0);
-}
-
-void gs_contenders_count(gs_session *session, uint64_t served) {
-    gs_contenders *contenders = &session->server->contenders;
-    session->had += served;
-    contenders->share += (double)served / (double)gs_max_u64(contenders->weight, session->options.weight);
+    return least;
 }
 
 void gs_contenders_add(gs_stream *stream) {
@@ -92,19 +44,10 @@ void gs_contenders_add(gs_stream *stream) {
     if (stream->is_contender)
         return;
     stream->is_contender = true;
-    join_contenders(stream->session);
+    if (!stream->session->contenders++)
+        gs_fair_join(&contenders->fairness, &stream->session->fair, least_of_others(stream->session),
+                     stream->session->server->now_ns);
     contenders->data[contenders->count++] = stream;
-}
-
-/* It is remembered for a while, because it may come back. */
-static void leave_contenders(gs_contenders *contenders, gs_session *session) {
-    session->left_ns = session->server->now_ns;
-    session->has_slice = false;
-    contenders->weight -= session->options.weight;
-    if (!--contenders->sessions)
-        return;
-    contenders->left_ns = session->left_ns;
-    contenders->left_had = had_for_weight(session);
 }
 
 static void remove_at(gs_contenders *contenders, size_t at) {
@@ -112,7 +55,7 @@ static void remove_at(gs_contenders *contenders, size_t at) {
     gs_stream_forget_kept(stream);
     stream->is_contender = false;
     if (!--stream->session->contenders)
-        leave_contenders(contenders, stream->session);
+        gs_fair_leave(&contenders->fairness, &stream->session->fair, stream->session->server->now_ns);
     contenders->data[at] = contenders->data[--contenders->count];
 }
 
@@ -151,7 +94,7 @@ bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action) 
 }
 
 static void describe_expected(const gs_stream *stream, gs_contender *query) {
-    query->running_ns = (int64_t)(stream->session->server->now_ns - stream->session->turn_since);
+    query->running_ns = (int64_t)(stream->session->server->now_ns - stream->session->fair.turn_since_ns);
     query->profile = stream->kept.profile;
     query->state = GS_CONTENDER_EXPECTED;
     query->how = stream->kept.how;
@@ -159,6 +102,24 @@ static void describe_expected(const gs_stream *stream, gs_contender *query) {
     query->can_confine = stream->kept.how == GS_DECIDE_CONFINED;
     query->can_share = stream->kept.can_share;
     query->blocks_left = stream->kept.profile->blocks;
+}
+
+/* The launches that are known to follow. */
+static void look_ahead(const gs_action *action, gs_contender *query) {
+    for (int i = 0; i < GS_DECIDE_COMING; i++) {
+        action = action->next;
+        if (!action || action->command != GS_WIRE_LAUNCH)
+            return;
+        query->coming[i] = action->launch.profile;
+    }
+}
+
+/* The service of a running launch so far: it is charged when it has ended. One that runs whole is short. */
+static uint64_t served_now(const gs_stream *stream, const gs_action_launch *launch) {
+    uint64_t ns = stream->session->server->now_ns - stream->running_since;
+    if (launch->request.form != GS_LAUNCH_CONFINED)
+        return 0;
+    return (launch->request.workers ? gs_min_u64(ns, (uint64_t)launch->expected_ns) : ns) * (uint64_t)launch->sms;
 }
 
 static void describe_launch(const gs_stream *stream, const gs_action *action, gs_contender *query) {
@@ -171,21 +132,25 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->blocks_left = launch->blocks - launch->request.first_block;
     query->can_confine = query->can_share = gs_contender_can_confine(action);
     query->waited_ns = (int64_t)(now - launch->waits_since);
-    query->running_ns = is_running ? (int64_t)(now - stream->session->turn_since) : 0;
+    query->running_ns = is_running ? (int64_t)(now - stream->session->fair.turn_since_ns) : 0;
     query->how = is_running ? launch->how : has_place ? GS_DECIDE_CONFINED : GS_DECIDE_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
     query->workers = is_running ? (int32_t)launch->request.workers : 0;
+    query->served += is_running ? served_now(stream, launch) : 0;
+    look_ahead(action, query);
 }
 
 /* False: the stream has nothing to contend for. */
 static bool describe_contender(const gs_server *server, const gs_stream *stream, gs_contender *query) {
-    const gs_session *session = stream->session;
+    gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);
     *query = (gs_contender){.client = session->slot,
+                            .fair = &session->fair,
+                            .stream = gs_stream_id(stream),
                             .priority = session->options.priority,
                             .weight = session->options.weight,
                             .cap = (int32_t)gs_min(session->options.most_sms, server->facts.sms),
-                            .served = session->had};
+                            .served = session->fair.had};
     if (action)
         describe_launch(stream, action, query);
     else if (has_kept_sms(stream))
@@ -195,30 +160,9 @@ static bool describe_contender(const gs_server *server, const gs_stream *stream,
     return true;
 }
 
-/* ---- clients that have had more than others ---- */
-
-/* Whether a client that has left may come back soon. */
-static bool is_missed(const gs_server *server) {
-    return server->contenders.left_ns && server->now_ns - server->contenders.left_ns < ABSENT_NS;
-}
-
 bool gs_contenders_is_ahead(const gs_session *session) {
     const gs_server *server = session->server;
-    const gs_contenders *contenders = &server->contenders;
-    double had = had_for_weight(session) - turn_of(session);
-    return (contenders->sessions > 1 && had > contenders->least_had) ||
-           (is_missed(server) && had > contenders->left_had);
-}
-
-int64_t gs_contenders_patience_ns(const gs_session *session) {
-    const gs_server *server = session->server;
-    const gs_contenders *contenders = &server->contenders;
-    if (!gs_contenders_is_ahead(session))
-        return INT64_MAX;
-    if (contenders->present > 1)
-        return 0;
-    return contenders->sessions > 1 ? GAP_NS
-                                    : gs_max(GAP_NS, (int64_t)(server->now_ns - contenders->left_ns) / PATIENCE);
+    return gs_fair_is_ahead(&server->contenders.fairness, &session->fair, server->now_ns);
 }
 
 /* Inserts a waiting stream among those of its client that have waited longest. */
@@ -234,21 +178,22 @@ static void note_earliest(gs_session *session, const gs_stream *stream) {
 
 /* What each client has on the device, and which of its launches came first. */
 static void look_at_sessions(gs_contenders *contenders) {
-    contenders->least_had = INFINITY;
-    contenders->present = 0;
+    gs_fairness *fairness = &contenders->fairness;
+    fairness->least_had = INFINITY;
+    fairness->present = 0;
     for (size_t i = 0; i < contenders->count; i++) {
         gs_session *session = contenders->data[i]->session;
         session->running = 0;
         session->is_present = false;
         memset(session->earliest, 0, sizeof session->earliest);
-        contenders->least_had = fmin(contenders->least_had, had_for_weight(session));
+        fairness->least_had = fmin(fairness->least_had, gs_fair_had(&session->fair));
     }
     for (size_t i = 0; i < contenders->count; i++) {
         const gs_stream *stream = contenders->data[i];
         const gs_action *action = gs_stream_contender(stream);
         gs_session *session = stream->session;
         session->running += action && action->is_issued;
-        contenders->present += action && !session->is_present;
+        fairness->present += action && !session->is_present;
         session->is_present |= action != NULL;
         if (action && !action->is_issued)
             note_earliest(session, stream);

@@ -190,7 +190,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
                                            : NULL,
         .cache = options->cache,
         .plan = options->plan,
-        .tries_intra_sm = options->tries_intra_sm,
+        .tries_intra_sm = true,
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .quotas = {.client_memory_bytes = options->client_memory_bytes,
                    .client_shared_bytes = options->client_host_memory_bytes},

@@ -1,5 +1,5 @@
 /*
- * plan_pairs.c: which kernels may share SMs: the pairs of `serve --plan`, and with `serve --intra-sm` others that fit.
+ * plan_pairs.c: which kernels may share SMs: the pairs of `serve --plan`, and others that fit.
  *
  * A plan is made for one GPU. On another one its pairs are not used: blocks may not fit together, and durations differ.
  * The emulated GPU takes any plan, so that the decisions of a plan can be tried without its GPU.
@@ -46,7 +46,7 @@ gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error
         return error->code;
     gs_code code = gs_plan_table_read(input, &table, error);
     bool is_same = code == GS_OK && is_of_this_gpu(server, &table);
-    if (is_same && !gs_planned_init(&server->planned, &table))
+    if (is_same && !gs_planned_init(&server->planned, &table, NULL))
         code = gs_fail_memory(error);
     if (code == GS_OK)
         say_pairs(server, &table, is_same);
@@ -59,7 +59,7 @@ gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error
 gs_code gs_server_try_inside(gs_server *server, gs_error *error) {
     gs_gpu *gpu = server->options.tries_intra_sm ? gs_gpu_open_called(server->facts.name, server->facts.sms) : NULL;
     gs_code code = gpu ? gs_profile_store_predict(server->profiles, gpu, error) : GS_OK;
-    if (server->options.tries_intra_sm && !gpu)
+    if (server->options.tries_intra_sm && !gpu && server->facts.is_gpu)
         log_line(server, "this GPU has no description: only pairs of a plan may share SMs");
     server->plan.tries_intra_sm = gpu && code == GS_OK;
     gs_gpu_free(gpu);

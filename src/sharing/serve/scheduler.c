@@ -140,6 +140,16 @@ static void share_sms(gs_server *server, gs_stream *stream, const gs_decided_pla
         confine_launch(server, action, &all, place->sms);
 }
 
+static void start_wholes(const gs_contenders *contenders, size_t count, int32_t turn) {
+    for (size_t i = 0; i < count; i++) {
+        gs_action *action = gs_stream_contender(contenders->data[i]);
+        const gs_decided_place *place = &contenders->places[i];
+        if (action && !action->is_issued && place->how == GS_DECIDE_WHOLE && place->turn == turn &&
+            may_start_whole(action))
+            start_action(action, GS_DECIDE_WHOLE, place->sms, NULL);
+    }
+}
+
 static void apply_placements(gs_server *server, size_t count) {
     static const gs_mask nowhere;
     const gs_contenders *contenders = &server->contenders;
@@ -163,12 +173,8 @@ static void apply_placements(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (contenders->places[i].workers > 0)
             share_sms(server, contenders->data[i], &contenders->places[i]);
-    for (size_t i = 0; i < count; i++) {
-        gs_action *action = gs_stream_contender(contenders->data[i]);
-        const gs_decided_place *place = &contenders->places[i];
-        if (action && !action->is_issued && place->how == GS_DECIDE_WHOLE && may_start_whole(action))
-            start_action(action, GS_DECIDE_WHOLE, place->sms, NULL);
-    }
+    for (int32_t turn = 0; turn < GS_DECIDE_TOGETHER; turn++)
+        start_wholes(contenders, count, turn);
 }
 
 /* ---- deciding ---- */
@@ -207,32 +213,19 @@ static bool waits_rightly(const gs_contenders *contenders, size_t count, size_t 
     return gs_contenders_is_ahead(contenders->data[waiting]->session);
 }
 
-/* A time slice lasts while a client has a place in every decision, with any of its launches. */
-static void note_turns(gs_server *server, size_t count) {
-    const gs_contenders *contenders = &server->contenders;
-    for (size_t i = 0; i < count; i++) {
-        gs_session *session = contenders->data[i]->session;
-        if (!session->has_slice)
-            session->turn_since = server->now_ns;
-        session->waits_for_turn = false;
-    }
-    for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_slice = false;
-    for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_slice |= contenders->places[i].how != GS_DECIDE_WAIT;
-}
-
 /* Launches that wait for a time slice get it when the running ones have ended, so nothing may follow those. If their
    client has a time slice in another stream, nothing of that client may follow. */
 static void note_waiting(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
-    note_turns(server, count);
+    gs_fair_note_turns(contenders->queries, contenders->places, count, server->now_ns);
+    for (size_t i = 0; i < count; i++)
+        contenders->data[i]->session->waits_for_turn = false;
     for (size_t i = 0; i < count; i++) {
         gs_session *session = contenders->data[i]->session;
         if (contenders->places[i].how != GS_DECIDE_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
             continue;
         session->waits_for_turn = true;
-        server->scheduler.somebody_waits |= !session->has_slice && !waits_rightly(contenders, count, i);
+        server->scheduler.somebody_waits |= !session->fair.has_slice && !waits_rightly(contenders, count, i);
     }
 }
 
@@ -243,32 +236,54 @@ static void set_alarm(gs_server *server, const gs_decision *decision, size_t cou
     if (decision->look_again_ns < INT64_MAX)
         at = now + (uint64_t)gs_max(decision->look_again_ns, 0);
     for (size_t i = 0; i < count; i++) {
-        uint64_t other = UINT64_MAX;
-        if (contenders->places[i].is_probe || contenders->places[i].is_trial)
-            other = now + gs_window_least_ns(server, &contenders->places[i]) * 5 / 4;
-        else if (contenders->queries[i].state == GS_CONTENDER_EXPECTED)
-            other = contenders->data[i]->kept.until_ns;
-        at = gs_min_u64(at, other);
+        const gs_decided_place *place = &contenders->places[i];
+        if (contenders->queries[i].state == GS_CONTENDER_EXPECTED && !place->is_probe && !place->is_trial)
+            at = gs_min_u64(at, contenders->data[i]->kept.until_ns);
     }
     server->scheduler.look_at_ns = at;
+}
+
+/* ---- measuring ---- */
+
+void gs_schedule_count(gs_action *action, uint64_t done) {
+    gs_action_launch *launch = &action->launch;
+    uint64_t more = done > launch->counted ? done - launch->counted : 0;
+    launch->counted += more;
+    gs_window_count(&action->session->server->window, gs_stream_id(action->stream), launch->profile, more);
+}
+
+static void count_running(gs_server *server) {
+    for (size_t i = 0; i < server->contenders.count; i++) {
+        gs_action *action = server->contenders.data[i]->confined;
+        if (action)
+            gs_schedule_count(action, gs_worker_progress(server->worker, gs_action_tag(action)));
+    }
+}
+
+void gs_schedule_end_window(gs_server *server) {
+    if (server->window.count)
+        count_running(server);
+    gs_window_close(&server->window, server->profiles, server->now_ns);
 }
 
 /* To load a module the driver waits until no kernel runs, without limit. So all launches are stopped for it. */
 static void stop_all(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
         server->contenders.places[i] = (gs_decided_place){.how = GS_DECIDE_WAIT};
-    gs_window_close(server);
+    gs_schedule_end_window(server);
     apply_placements(server, count);
 }
 
 static void ask_plan(gs_server *server, size_t count) {
     gs_contenders *contenders = &server->contenders;
     gs_decide_options options = server->plan;
-    options.slice_ns = gs_contenders_slice_ns(server);
-    gs_window_end_probe(server);
+    options.slice_ns = gs_fair_slice_ns(&contenders->fairness);
+    count_running(server);
+    gs_window_end_probe(&server->window, server->profiles, server->now_ns);
     gs_decision decision = gs_decide(&options, server->profiles, contenders->queries, count, contenders->places);
     set_alarm(server, &decision, count);
-    gs_window_follow(server, count);
+    gs_window_follow(&server->window, server->profiles, &options, contenders->queries, contenders->places, count,
+                     server->now_ns);
     note_waiting(server, count);
 }
 
@@ -279,7 +294,7 @@ void gs_schedule_decide(gs_server *server) {
     scheduler->somebody_waits = false;
     scheduler->look_at_ns = UINT64_MAX;
     if (count == 0 || server->is_down) {
-        gs_window_close(server);
+        gs_schedule_end_window(server);
         return;
     }
     scheduler->decisions++;

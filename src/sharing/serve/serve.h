@@ -20,7 +20,6 @@ typedef struct gs_serve_options {
     const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none */
     const char *cache;             /* the folder of compiled kernels; NULL: the user's */
     const char *plan;              /* a plan (gridsmith.plan/1) of kernels that may share SMs, or NULL */
-    bool tries_intra_sm;           /* also tries intra-SM sharing of other kernels that fit */
     const char *group;             /* its members may use `gridsmith run`, or NULL */
     enum gs_serve_mps mps;         /* whether MPS is started and stopped with the daemon */
     bool counts_blocks;            /* for tests: each block of a confined kernel is counted */

@@ -327,6 +327,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     if (server->worker) {
         server->facts = *gs_worker_facts_of(server->worker);
         server->plan = gs_decide_defaults(server->facts.sms);
+        server->contenders.fairness = (gs_fairness){.sms = server->plan.sms, .slice_ns = server->plan.slice_ns};
         gs_quotas_open(&server->quotas, &options->quotas, server->facts.memory_bytes);
         if (gs_server_read_plan(server, options->plan, error) == GS_OK)
             server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
@@ -354,7 +355,7 @@ void gs_server_close(gs_server *server) {
     for (server->is_down = true, server->sessions.must_sweep = true; server->sessions.must_sweep;)
         gs_sessions_sweep(server);
     gs_tenants_close(&server->tenants);
-    gs_window_close(server);
+    gs_schedule_end_window(server);
     gs_contenders_close(server);
     gs_actions_free(&server->actions);
     free(server->sessions.data);

@@ -14,7 +14,6 @@
  *   stream.c       the actions of a stream, in order
  *   contenders.c   streams that take part in decisions
  *   ahead.c        which launches are handed over ahead, without a decision
- *   window.c       measurement windows: how kernels affect each other while they run
  *   transfer.c     copies and fills in pieces, and which client's piece is next
  *   handover.c     actions handed to the worker
  *   scheduler.c    decisions: src/sharing/decide decides, this file queries it and applies the decision
@@ -345,6 +344,9 @@ struct gs_stream {
 gs_action *gs_stream_launch(const gs_stream *stream);
 /* The same, if the worker has it or it is next. */
 gs_action *gs_stream_contender(const gs_stream *stream);
+static inline uint64_t gs_stream_id(const gs_stream *stream) {
+    return (uint64_t)(uintptr_t)stream;
+}
 void gs_stream_append(gs_action *action);
 /* Frees the actions at the head that are done, and publishes the stream's progress. */
 void gs_stream_settle(gs_stream *stream);
@@ -366,34 +368,19 @@ typedef struct gs_contenders {
     gs_contender *queries;
     gs_decided_place *places;
     size_t answer_capacity; /* of queries and places */
-    double share;           /* per weight, the service of a client that was always a contender */
-    uint64_t weight;        /* sum over sessions with contenders */
-    size_t sessions;        /* with contenders, */
-    size_t present;         /* of them, those with a waiting or running launch, as of the last decision; */
-    double least_had;       /* the least service per weight of a session, as of the last decision */
-    uint64_t left_ns;       /* when a session left while others stayed, */
-    double left_had;        /* and its service per weight */
+    gs_fairness fairness;
 } gs_contenders;
 
 /* Makes space for the streams of one more session. */
 bool gs_contenders_reserve(gs_server *server);
 void gs_contenders_add(gs_stream *stream);
-/* Charges a client: SMs times nanoseconds. */
-void gs_contenders_count(gs_session *session, uint64_t served);
-/* The time slice of a kernel: shorter if many clients wait, so that none waits long. */
-int64_t gs_contenders_slice_ns(const gs_server *server);
 void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
 /* Fills in the queries; streams without a launch are removed. Returns how many take part; the others come after
    them. */
 size_t gs_contenders_describe(gs_server *server);
-/* Whether a client has had more than other contenders, or than the one that left last, by more than a time slice. It
-   then has one stream at a time on the device, however many it uses. */
+/* See gs_fair_is_ahead. */
 bool gs_contenders_is_ahead(const gs_session *session);
-/* The total duration of a client's launches with the worker up to which one more follows without a decision. A client
-   that is ahead of one that has left has little on the device at first, and more the longer that one is away.
-   INT64_MAX: it is not ahead. */
-int64_t gs_contenders_patience_ns(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
 bool gs_contender_can_confine(const gs_action *action);
@@ -408,35 +395,6 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action);
 bool gs_launch_may_share_next(const gs_stream *stream, const gs_action *action);
 /* Whether the end of a launch may be reported with the next one's. Called once, when it starts. */
 bool gs_launch_defers_report(gs_stream *stream, const gs_action *action);
-
-/* ---- window.c ---- */
-
-/* A time in which the same one or two kernels run on the same SMs, or in sequence. */
-typedef struct gs_window {
-    size_t count; /* of kernels; 0: no window */
-    const gs_stream *streams[2];
-    gs_profile *profiles[2];
-    int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
-    uint64_t blocks[2], since_ns;
-    uint64_t least_ns; /* a shorter window is not used */
-    bool is_serial;    /* they run in sequence, by decision or by the GPU */
-    bool is_intra_sm;  /* they share their SMs */
-    bool is_probe;     /* requested by the decision: a probe or a trial */
-} gs_window;
-
-enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to about a millisecond */
-
-/* The least time that a kernel must run unchanged to be measured. */
-uint64_t gs_window_least_ns(const gs_server *server, const gs_decided_place *place);
-
-/* Counts the blocks done by a launch. */
-void gs_window_count(gs_action *action, uint64_t done);
-/* Ends the window of a probe or a trial as soon as it is long enough. */
-void gs_window_end_probe(gs_server *server);
-/* Opens the window of the current decision; an open one continues if it is the same. */
-void gs_window_follow(gs_server *server, size_t count);
-/* Adds the measurement to the profiles. */
-void gs_window_close(gs_server *server);
 
 /* ---- transfer.c ---- */
 
@@ -480,6 +438,10 @@ typedef struct gs_scheduler {
 } gs_scheduler;
 
 void gs_schedule_decide(gs_server *server);
+/* Counts the blocks done by a launch. */
+void gs_schedule_count(gs_action *action, uint64_t done);
+/* Ends the measurement of what runs. */
+void gs_schedule_end_window(gs_server *server);
 
 /* ---- creation.c ---- */
 
@@ -588,15 +550,12 @@ struct gs_session {
     uint32_t running;                       /* those on the device, as of the last decision, */
     const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: no more */
     bool is_present;                        /* whether one has a launch, */
-    bool has_slice;                         /* whether one has a time slice, */
-    uint64_t turn_since;                    /* and since when, */
-    bool waits_for_turn;                    /* and whether one waits for it */
-    uint64_t left_ns;                       /* when the last of its streams left */
+    bool waits_for_turn;                    /* and whether one waits for a time slice */
     uint64_t moving;                        /* bytes of copies and fills in flight, */
     bool is_held;                           /* whether some wait for other clients', */
     double moved;                           /* bytes moved, for fairness, and */
     uint64_t moved_ns;                      /* when the last were: see transfer.c */
-    uint64_t had;                           /* SMs times nanoseconds, for fairness: see contenders.c */
+    gs_fair_client fair;                    /* what it has had */
     gs_session_loads loads;
     gs_session_counts counts;
     gs_account account;

@@ -60,6 +60,7 @@ gs_session *gs_session_open(gs_server *server, const gs_session_options *options
     }
     *session = (gs_session){.server = server,
                             .options = *options,
+                            .fair = {.weight = options->weight},
                             .slot = slot,
                             .page = page,
                             .left_socket = -1,

@@ -1,0 +1,259 @@
+/*
+ * test_decision_orders.c: decisions for small queues, against the best of all orders.
+ *
+ * A scene has a few tasks, each a chain of launches, and pairs of kernels with known rates. It is played by the
+ * decisions of the daemon (gs_simulate), and every order in which its launches could start, alone or in pairs, is
+ * tried. An order never stops a launch; decisions may.
+ */
+#include "decide_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_KERNELS = 6, MOST_TASKS = 4, MOST_LAUNCHES = 8 };
+
+typedef struct order_scene {
+    gs_plan_table table;
+    gs_table_kernel kernels[MOST_KERNELS];
+    gs_table_pair pairs[MOST_KERNELS * MOST_KERNELS];
+    gs_listed_task tasks[MOST_TASKS];
+    gs_listed_launch launches[MOST_TASKS][MOST_LAUNCHES];
+    size_t after[MOST_TASKS][MOST_LAUNCHES];
+    char names[MOST_KERNELS][8];
+    gs_task_list list;
+} order_scene;
+
+static const char *const task_names[MOST_TASKS] = {"a", "b", "c", "d"};
+
+/* ---- random scenes ---- */
+
+static void add_pair(order_scene *scene, gs_random *random, int32_t first, int32_t second) {
+    double sum = plan_random(random, 0.8, 1.6), part = plan_random(random, 0.25, 0.75);
+    gs_pair_rates rates = {.first = fmin(sum * part, 0.98), .second = fmin(sum * (1 - part), 0.98)};
+    rates.first_alone = plan_random(random, fmax(rates.first, 0.8), 1);
+    rates.second_alone = plan_random(random, fmax(rates.second, 0.8), 1);
+    scene->pairs[scene->table.pairs.count++] =
+        (gs_table_pair){.first = first,
+                        .second = second,
+                        .option = GS_TABLE_INTRA_SM,
+                        .first_workers = (int32_t)gs_random_from(random, 1, 2),
+                        .second_workers = (int32_t)gs_random_from(random, 1, 2),
+                        .shapes = {scene->kernels[0].shape, scene->kernels[0].shape},
+                        .few = {.rates = rates},
+                        .has_few = true};
+}
+
+static void new_scene(order_scene *scene, gs_random *random) {
+    memset(scene, 0, sizeof *scene);
+    scene->table.kernels.data = scene->kernels;
+    scene->table.pairs.data = scene->pairs;
+    scene->table.kernels.count = (size_t)gs_random_from(random, 2, MOST_KERNELS);
+    for (size_t i = 0; i < scene->table.kernels.count; i++) {
+        snprintf(scene->names[i], sizeof scene->names[i], "k%zu", i);
+        scene->kernels[i] = (gs_table_kernel){
+            .name = scene->names[i], .blocks = 10000, .shape = gs_shape_of(256, 32, 0), .workers = 4, .alone_us = 1000};
+    }
+    for (int32_t a = 0; a < (int32_t)scene->table.kernels.count; a++)
+        for (int32_t b = a + 1; b < (int32_t)scene->table.kernels.count; b++)
+            if (gs_random_chance(random, 70))
+                add_pair(scene, random, a, b);
+    size_t left = MOST_LAUNCHES;
+    scene->list = (gs_task_list){.data = scene->tasks, .count = (size_t)gs_random_from(random, 2, MOST_TASKS)};
+    for (size_t t = 0; t < scene->list.count; t++) {
+        size_t count = (size_t)gs_random_from(random, 1, (int64_t)left / (int64_t)(scene->list.count - t));
+        gs_listed_task *task = &scene->tasks[t];
+        *task = (gs_listed_task){.name = (char *)task_names[t], .repeat = 1};
+        task->launches.data = scene->launches[t];
+        task->after.data = scene->after[t];
+        for (size_t i = 0; i < count; i++) {
+            scene->launches[t][i] = (gs_listed_launch){
+                .kernel = (int32_t)gs_random_from(random, 0, (int64_t)scene->table.kernels.count - 1),
+                .blocks = 10000,
+                .work = pow(10, plan_random(random, -0.7, 1.3)), /* 0.2 to 20 ms */
+                .after = task->after.count,
+                .after_count = i > 0};
+            if (i > 0)
+                scene->after[t][task->after.count++] = i - 1;
+        }
+        task->launches.count = count;
+        left -= count;
+    }
+}
+
+/* ---- all orders ---- */
+
+/* A launch that runs in an order. */
+struct runner {
+    int32_t kernel, workers;
+    size_t task;
+    double left_us, rate;
+};
+
+struct order {
+    const order_scene *scene;
+    size_t next[MOST_TASKS]; /* the launch of each task that is next; it may run */
+    struct runner running[2];
+    size_t count;
+    double now_us;
+};
+
+static const gs_table_pair *pair_of(const order_scene *scene, int32_t a, int32_t b) {
+    for (size_t i = 0; i < scene->table.pairs.count; i++) {
+        const gs_table_pair *pair = &scene->pairs[i];
+        if ((pair->first == a && pair->second == b) || (pair->first == b && pair->second == a))
+            return pair;
+    }
+    return NULL;
+}
+
+static bool runs(const struct order *order, size_t task) {
+    return (order->count > 0 && order->running[0].task == task) || (order->count > 1 && order->running[1].task == task);
+}
+
+/* The launch of a task that is ready, or NULL. */
+static const gs_listed_launch *ready_of(const struct order *order, size_t task) {
+    const gs_listed_task *listed = &order->scene->tasks[task];
+    return order->next[task] < listed->launches.count && !runs(order, task) ? &listed->launches.data[order->next[task]]
+                                                                            : NULL;
+}
+
+static void start(struct order *order, size_t task) {
+    const gs_listed_launch *launch = ready_of(order, task);
+    order->running[order->count++] =
+        (struct runner){.kernel = launch->kernel, .task = task, .left_us = launch->work * 1000, .rate = 1};
+}
+
+/* Lets both runners share SMs. False: they cannot, or one of them has other workers already. */
+static bool join(struct order *order) {
+    struct runner *a = &order->running[0], *b = &order->running[1];
+    const gs_table_pair *pair = pair_of(order->scene, a->kernel, b->kernel);
+    if (!pair)
+        return false;
+    bool swap = pair->first != a->kernel;
+    int32_t workers = swap ? pair->second_workers : pair->first_workers;
+    if (a->workers > 0 && a->workers != workers)
+        return false;
+    a->workers = workers;
+    b->workers = swap ? pair->first_workers : pair->second_workers;
+    return true;
+}
+
+/* Advances to the next end. */
+static void advance(struct order *order) {
+    double rates[2] = {order->running[0].rate, 0}, after[2] = {1, 1};
+    size_t first = 0;
+    if (order->count == 2) {
+        const gs_table_pair *pair = pair_of(order->scene, order->running[0].kernel, order->running[1].kernel);
+        const gs_pair_rates *known = &pair->few.rates;
+        bool swap = pair->first != order->running[0].kernel;
+        rates[swap] = known->first;
+        rates[!swap] = known->second;
+        after[swap] = known->first_alone;
+        after[!swap] = known->second_alone;
+        first = order->running[1].left_us / rates[1] < order->running[0].left_us / rates[0];
+    }
+    double step = order->running[first].left_us / rates[first];
+    order->now_us += step;
+    order->next[order->running[first].task]++;
+    if (order->count == 2) {
+        struct runner other = order->running[!first];
+        other.left_us -= step * rates[!first];
+        other.rate = after[!first];
+        order->running[0] = other;
+    }
+    order->count--;
+}
+
+/* The least time that what is left can take: the pair that gains most has a throughput of 1.6. */
+static double least_left(const struct order *order) {
+    double sum = 0;
+    for (size_t i = 0; i < order->count; i++)
+        sum += order->running[i].left_us;
+    for (size_t t = 0; t < order->scene->list.count; t++)
+        for (size_t i = order->next[t] + runs(order, t); i < order->scene->tasks[t].launches.count; i++)
+            sum += order->scene->launches[t][i].work * 1000;
+    return sum / 1.6;
+}
+
+static void try_orders(struct order order, double *best);
+
+static void go_on(struct order order, double *best) {
+    advance(&order);
+    try_orders(order, best);
+}
+
+/* All that can start now: nothing beside what runs, one launch, or two. */
+static void try_orders(struct order order, double *best) {
+    if (order.now_us + least_left(&order) >= *best)
+        return;
+    bool some = false;
+    for (size_t a = 0; a < order.scene->list.count; a++) {
+        if (!ready_of(&order, a))
+            continue;
+        some = true;
+        struct order one = order;
+        start(&one, a);
+        if (one.count == 2) {
+            if (join(&one))
+                go_on(one, best);
+            continue;
+        }
+        go_on(one, best);
+        for (size_t b = 0; b < order.scene->list.count; b++) {
+            struct order two = one;
+            if (!ready_of(&two, b))
+                continue;
+            start(&two, b);
+            if (join(&two))
+                go_on(two, best);
+        }
+    }
+    if (order.count > 0)
+        go_on(order, best);
+    else if (!some)
+        *best = fmin(*best, order.now_us);
+}
+
+static double best_of_all(const order_scene *scene) {
+    struct order order = {.scene = scene};
+    double best = INFINITY;
+    try_orders(order, &best);
+    return best;
+}
+
+/* ---- tests ---- */
+
+static void near_the_best_of_all_orders(void **state) {
+    (void)state;
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    static order_scene scene;
+    int rounds = plan_rounds(300), worst_round = 0;
+    double sum = 0, worst = 0, in_order = 0;
+    for (int round = 0; round < rounds; round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 41), (uint64_t)round);
+        new_scene(&scene, &random);
+        gs_simulation result;
+        gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1};
+        assert_int_equal(gs_simulate(&scene.table, &scene.list, &options, &result, &error), GS_OK);
+        double best = best_of_all(&scene), ratio = result.end_us / best;
+        sum += ratio;
+        in_order += result.alone_us / best;
+        if (ratio > worst)
+            worst_round = round;
+        worst = fmax(worst, ratio);
+        gs_simulation_clear(&result);
+    }
+    print_message(
+        "%d queues: %.3f of the best of all orders on average, %.3f at worst (%d); one after the other %.3f\n", rounds,
+        sum / rounds, worst, worst_round, in_order / rounds);
+    assert_true(sum / rounds <= 1.05 && worst <= 1.2);
+    gs_gpu_free(gpu);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(near_the_best_of_all_orders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
