@@ -62,9 +62,14 @@ occupancy "PTX without ptxas" 3 "give a cubin or a program, or --threads and --r
 unset GRIDSMITH_PTXAS
 ptxas=$(command -v ptxas || ls "${CUDA_HOME:-/usr/local/cuda}/bin/ptxas" 2>/dev/null)
 if [ -n "$ptxas" ]; then
+    number=0
     for file in kernels/ptx/*.ptx.gz; do
         gzip -dc "$file" >"$work/one.ptx"
-        for row in h200:90 rtx4090:89 b200:100; do
+        number=$((number + 1))
+        # One GPU for each file, in rotation.
+        set -- h200:90 rtx4090:89 b200:100
+        shift $((number % 3))
+        for row in "$1"; do
             arch=sm_${row#*:}
             ! grep -q "^.target $arch"a "$work/one.ptx" || arch=${arch}a
             "$ptxas" -v -arch="$arch" -o "$work/one.cubin" "$work/one.ptx" 2>"$work/log" || continue
