@@ -23,8 +23,12 @@ gs_code gs_flow_refuse(gs_error *error, size_t instruction, const char *format, 
 /* ---- instructions ---- */
 
 int gs_flow_written(const gs_flow_instruction *instruction) {
-    enum { SIZE_64 = 5, SIZE_128 = 6 };
+    enum { SIZE_64 = 5, SIZE_128 = 6, CS2R = 0x005, DMMA = 0x03f, DMMA_REGISTERS = 8 };
     unsigned operands = instruction->opcode->operands, size = gs_bits(instruction->high, 9, 3);
+    if (gs_operation(instruction) == DMMA)
+        return DMMA_REGISTERS;
+    if (gs_operation(instruction) == CS2R)
+        return gs_bits(instruction->high, 16, 1) ? 2 : 1;
     if (operands & GS_WRITES_SIZED)
         return size == SIZE_64 ? 2 : size == SIZE_128 ? 4 : 1;
     return operands & GS_WRITES_4 ? 4 : operands & GS_WRITES_2 ? 2 : operands & GS_WRITES ? 1 : 0;
@@ -65,6 +69,9 @@ void gs_flow_add_written(gs_flow_written_set *set, const gs_flow_instruction *in
         first &= GS_NO_UNIFORM;
     for (unsigned i = first; first != none && i < first + (unsigned)gs_flow_written(instruction) && i < none; i++)
         (is_uniform ? set->uniform : set->registers)[i] = true;
+    unsigned more = gs_bits(instruction->high, 0, 8); /* textures write the rest of their result there */
+    for (unsigned i = more; strcmp(instruction->opcode->class_name, "texture") == 0 && i < more + 4 && i < none; i++)
+        set->registers[i] = true;
     bool *predicates = is_uniform ? set->uniform_predicates : set->predicates;
     if (operands & GS_SETS)
         predicates[gs_bits(instruction->high, 17, 3)] = true;
