@@ -34,7 +34,7 @@ tests_of() {
             check:4000 library import bound view recorded_programs large_graphs engine:4000 fuzz_campaign documented_commands \
             recorded_runs engine:20000
         ;;
-    check) echo check:4000 reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 ;;
+    check) echo check:4000 concurrent reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 command_line ;;
     forms)
         echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
             ptx_text:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands

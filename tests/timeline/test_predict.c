@@ -175,6 +175,33 @@ static void waiting_is_explained_in_words(void **state) {
     }
 }
 
+/* Where warps step aside, it is the SM that has no room, and not one of its partitions. */
+static void waits_where_warps_step_aside_are_explained(void **state) {
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {HEAD L("a", "132", "1024", "64", "0", "") "," L("b", "1", "1024", "64", "0", "") "]}",
+         "1 of 1 blocks of b wait: every SM has no headroom for another 64-register warp (a block needs 65,536 "
+         "registers where at most 0 are free)"},
+        {HEAD L("a", "264", "1024", "32", "0", "") "," L("b", "1", "1024", "32", "0", "") "]}",
+         "1 of 1 blocks of b wait: every SM has no free warp slot (a block needs 32 warp slots where at most 0 are "
+         "free)"},
+    };
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_predict_options options = {.explain = true};
+    (void)state;
+    gpu->mechanisms.warp_placement = GS_WARPS_FREE;
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_run *run = test_run_of(rows[i].text);
+        gs_run *prediction = gs_predict(gpu, run, &options, NULL);
+        assert_non_null(prediction);
+        assert_string_equal(prediction->events.data[1].why, rows[i].why);
+        gs_run_free(prediction);
+        gs_run_free(run);
+    }
+    gs_gpu_free(gpu);
+}
+
 /* On an H200: why clusters wait, and which SMs they leave to the kernels after them. */
 static void waiting_clusters_are_explained_in_words(void **state) {
     (void)state;
@@ -306,6 +333,7 @@ int main(void) {
         cmocka_unit_test(urgent_kernels_go_first_by_either_way_of_counting),
         cmocka_unit_test(kernels_of_a_stream_run_one_after_the_other),
         cmocka_unit_test(waiting_is_explained_in_words),
+        cmocka_unit_test(waits_where_warps_step_aside_are_explained),
         cmocka_unit_test(waiting_clusters_are_explained_in_words),
         cmocka_unit_test(what_waited_for_room_is_not_scored_with_connections),
         cmocka_unit_test(the_gpu_of_the_recording_says_how_long_blocks_run),

@@ -28,7 +28,7 @@ static int32_t count_kept(const size_t *order, size_t count) {
         for (size_t j = 0; j < i; j++)
             if (order[j] < order[i] && length[j] >= length[i])
                 length[i] = length[j] + 1;
-        longest = length[i] > longest ? length[i] : longest;
+        longest = (int32_t)gs_max(longest, length[i]);
     }
     return longest;
 }
