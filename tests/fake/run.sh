@@ -150,7 +150,7 @@ echo '{"schema": "gridsmith.launch/1", "grid": [4, 1, 1], "block": [32, 1, 1],
     "arguments": [{"buffer": "int32", "count": 1, "fill": "zero"}]}' >"$work/spin.json"
 gzip -n "$work/spin.ptx"
 on small 0 "spin            it did not end within 3 seconds" plan "$work/spin.ptx.gz" transpose --size tiny --seconds 3
-grep -q "^transpose            whole        256" "$work/out" || { failed=1; echo "FAILED: the plan ends with the kernel that never does"; }
+grep -q "^transpose       whole         256" "$work/out" || { failed=1; echo "FAILED: the plan ends with the kernel that never does"; }
 on no-device 3 'there is no GPU "0": CUDA sees 0' plan transpose --size tiny
 
 # ---- no usable GPU ----
