@@ -36,7 +36,7 @@ static bool is_small(const gs_task_list *tasks) {
 static void simulate(gs_plan_table *table, const gs_task_list *tasks) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("orin", &error);
-    for (int32_t together = 1; gpu && together <= GS_QUEUE_TOGETHER; together++) {
+    for (int32_t together = 1; gpu && together <= GS_DECIDE_TOGETHER; together++) {
         gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = together, .unknown = 1};
         gs_simulation result;
         if (gs_simulate(table, tasks, &options, &result, &error) == GS_OK)
