@@ -497,6 +497,47 @@ static void steps_that_differ_are_not_judged(void **state) {
     gs_run_free(run);
 }
 
+/* Steps without times at the beginning and the end are left out; a launch that ends when it starts has no time. */
+static void launches_without_times_are_no_steps(void **state) {
+    (void)state;
+    gs_run *run = program_of("aaaaaaaa", 0, 5);
+    run->launches.data[0].issue.start_ns = run->launches.data[0].issue.end_ns = GS_NO_TIME;
+    run->launches.data[3].issue.start_ns = run->launches.data[3].issue.end_ns = GS_NO_TIME;
+    run->launches.data[7].issue.end_ns = run->launches.data[7].issue.start_ns;
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.first, 1);
+    assert_int_equal(explained.part.last, 6);
+    assert_int_equal(explained.part.to_ns - explained.part.from_ns, 55000);
+    gs_explained_clear(&explained);
+    gs_run_add_range(run, "none", 0, 1000, NULL);
+    assert_int_equal(
+        refuse_range(run, "nvtx=none", "nothing to explain: no operation of the range has start_us and end_us"),
+        GS_E_USAGE);
+    gs_run_free(run);
+    run = program_of("a", 0, 5);
+    run->launches.data[0].issue.end_ns = run->launches.data[0].issue.start_ns;
+    assert_int_equal(refuse_range(run, NULL,
+                                  "nothing to explain: no launch has start_us and a later end_us; record a program "
+                                  "with 'gridsmith trace' through CUPTI"),
+                     GS_E_USAGE);
+    gs_run_free(run);
+}
+
+/* What the host issued first need not start first. */
+static void a_part_begins_with_the_earliest_start(void **state) {
+    (void)state;
+    gs_run *run = program_of("abc", 0, 5);
+    run->launches.data[0].issue.start_ns += 500000;
+    run->launches.data[0].issue.end_ns += 500000;
+    gs_explained explained = explain_run(run, "all", NULL);
+    assert_int_equal(explained.part.from_ns, run->launches.data[1].issue.start_ns);
+    assert_int_equal(explained.part.to_ns, run->launches.data[0].issue.end_ns);
+    assert_int_equal(explained.account.busy_ns, 30000);
+    assert_int_equal(explained.account.kernel_ns, 30000);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -552,6 +593,8 @@ int main(void) {
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
+                                       cmocka_unit_test(launches_without_times_are_no_steps),
+                                       cmocka_unit_test(a_part_begins_with_the_earliest_start),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,8 @@ gs_code gs_sequence_of(const gs_run *run, gs_sequence *order, gs_error *error);
 void gs_sequence_clear(gs_sequence *order);
 
 /* The operations from `first` to before `last` of the order. They are steps of `period` operations each; 0: nothing
-   repeats. The part begins when its first operation starts, and ends when the operation after it starts, or when all
-   its operations have ended. */
+   repeats. The part begins when the first of its operations starts, and ends when the step after it starts, or when all
+   its operations have ended. GS_NO_TIME: none of them was measured. */
 typedef struct gs_part {
     size_t first, last, period;
     int64_t from_ns, to_ns;
