@@ -538,6 +538,35 @@ static void a_part_begins_with_the_earliest_start(void **state) {
     gs_run_free(run);
 }
 
+/* Ten steps of two launches, which the host issues 60 us apart; once it is 400 us late. */
+static gs_run *program_with_stall(size_t place) {
+    gs_run *run = program_of("abababababababababab", 0, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns = (int64_t)i * 60000 + (i >= place ? 400000 : 0);
+        issue->start_ns = issue->at_ns + 5000;
+        issue->end_ns = issue->start_ns + 10000;
+    }
+    return run;
+}
+
+/* Whichever step the host was late in, it counts as much; a graph is not slower, and neither are all SMs. */
+static void a_stall_counts_the_same_in_each_step(void **state) {
+    (void)state;
+    for (size_t place = 4; place < 18; place++) {
+        gs_run *run = program_with_stall(place);
+        gs_explained explained = explain_run(run, NULL, NULL);
+        assert_int_equal(explained.recorded_ns, (9 * 120000 + 400000) / 9);
+        assert_in_range(explained.played_ns, explained.recorded_ns - 10, explained.recorded_ns + 10);
+        assert_int_equal(try_words(run, "sms=132").most_ns, explained.played_ns);
+        assert_int_equal(try_words(run, "sms=131").most_ns, explained.played_ns);
+        int64_t graph_ns = try_words(run, "graph").most_ns, between_ns = place % 2 ? 60000 : 60000 + 400000 / 9;
+        assert_in_range(graph_ns, between_ns - 10, between_ns + 10);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+    }
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -595,6 +624,7 @@ int main(void) {
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),
                                        cmocka_unit_test(a_part_begins_with_the_earliest_start),
+                                       cmocka_unit_test(a_stall_counts_the_same_in_each_step),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,36 @@ static void forget_rare_waits(gs_plan *plan, size_t period) {
     }
 }
 
+/* How long the host took before the operation at a place of all steps of the part, on average; -1: not known. The
+   pause between two steps is also that after the last one. */
+static int64_t mean_gap(const gs_recorded_program *program, size_t phase) {
+    const gs_part *part = program->part;
+    int64_t sum_ns = 0, count = 0;
+    size_t last = gs_min_u64(part->last + !phase, program->order->count);
+    for (size_t place = part->first + (phase ? phase : part->period); place < last; place += part->period) {
+        int64_t at_ns = gs_run_issue(program->run, program->order->data[place])->at_ns;
+        int64_t before_ns = gs_run_issue(program->run, program->order->data[place - 1])->at_ns;
+        bool is_known = at_ns != GS_NO_TIME && before_ns != GS_NO_TIME;
+        sum_ns += is_known ? gs_max(0, at_ns - before_ns) : 0;
+        count += is_known;
+    }
+    return count ? sum_ns / count : -1;
+}
+
+/* If the host is the limit, what it lost in one step counts the same in whichever step that was: it takes as long as on
+   average at the same place of each step, unless it waits there. */
+static void even_host(const gs_recorded_program *program, gs_plan *plan) {
+    size_t period = program->is_host_bound ? program->part->period : 0;
+    for (size_t phase = 0; phase < period; phase++) {
+        int64_t mean_ns = mean_gap(program, phase);
+        bool has_waited = false;
+        for (size_t i = phase; i < plan->count; i += period)
+            has_waited = has_waited || plan->data[i].waits_for_all;
+        for (size_t i = phase; i < plan->count && mean_ns >= 0 && !has_waited; i += period)
+            plan->data[i].gap_ns = i ? mean_ns : 0;
+    }
+}
+
 static void change_host(gs_plan *plan, double factor) {
     plan->is_never_late = factor == 0;
     for (size_t i = 0; i < plan->count && factor > 0; i++) {
@@ -153,6 +183,7 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
     if (!part->period)
         plan_backlog(program, plan);
     forget_rare_waits(plan, part->period);
+    even_host(program, plan);
     adjust_host(program, plan);
     return GS_OK;
 }
@@ -333,10 +364,10 @@ static void set_chosen(gs_plan *plan, gs_program_change_kind kind, int32_t numbe
 
 static gs_code change_sms(const gs_recorded_program *program, const gs_program_change *change, gs_plan *plan,
                           gs_error *error) {
-    int32_t most = program->gpu->sms - (*change->patterns ? 1 : 0);
+    int32_t all = (plan->gpu ? plan->gpu : program->gpu)->sms, most = all - (*change->patterns ? 1 : 0);
     if (change->number > most)
-        return gs_fail(error, GS_E_USAGE, "%.60s: the GPU has %d SMs", change->words, program->gpu->sms);
-    plan->sms = change->number;
+        return gs_fail(error, GS_E_USAGE, "%.60s: the GPU has %d SMs", change->words, all);
+    plan->sms = change->number < all ? change->number : 0;
     plan->is_parted = *change->patterns;
     set_chosen(plan, change->kind, 0);
     return GS_OK;
