@@ -465,6 +465,17 @@ static void a_small_part_does_not_stand_for_a_program(void **state) {
     gs_run_free(run);
 }
 
+/* Many short steps are less of the program than a few long ones. */
+static void the_steps_are_those_with_most_time(void **state) {
+    (void)state;
+    gs_run *run = program_of("xxxxxaaaaaaaaaaaaaaaaaaaa", 1000, 5);
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.first, 0);
+    assert_int_equal(explained.part.last, 4);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
 /* The GPU was 300 us behind the host: a part in the middle finds its launches there. */
 static void a_part_begins_with_what_the_gpu_had(void **state) {
     (void)state;
@@ -620,6 +631,7 @@ int main(void) {
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
+                                       cmocka_unit_test(the_steps_are_those_with_most_time),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),

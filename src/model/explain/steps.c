@@ -112,7 +112,11 @@ static void choose_periods(struct search *search) {
     qsort(search->periods, search->period_count, sizeof *search->periods, compare_periods);
 }
 
-/* The longest stretch with a period: `first` to `last`, whole steps. */
+static int64_t stretch_ns(const struct search *search, const gs_part *part) {
+    return search->until_ns[part->last] - search->until_ns[part->first];
+}
+
+/* Of the stretches with a period that are steps, the one with most time of kernels: `first` to `last`, whole steps. */
 static gs_part longest_stretch(const struct search *search, size_t period) {
     gs_part best = {.period = period};
     size_t from = 0;
@@ -120,9 +124,9 @@ static gs_part longest_stretch(const struct search *search, size_t period) {
         bool goes_on = i + period < search->count && search->kinds[i] == search->kinds[i + period];
         if (goes_on)
             continue;
-        size_t length = (i - from + period) / period * period;
-        if (length > best.last - best.first)
-            best = (gs_part){.first = from, .last = from + length, .period = period};
+        gs_part found = {.first = from, .last = from + (i - from + period) / period * period, .period = period};
+        if (gs_part_steps(&found) >= FEWEST_STEPS && stretch_ns(search, &found) > stretch_ns(search, &best))
+            best = found;
         from = i + 1;
     }
     return best;
@@ -132,8 +136,8 @@ static void find_stretch(const struct search *search, gs_part *part) {
     int64_t best_ns = 0;
     for (size_t i = 0; i < search->period_count; i++) {
         gs_part found = longest_stretch(search, search->periods[i].period);
-        int64_t ns = search->until_ns[found.last] - search->until_ns[found.first];
-        if (gs_part_steps(&found) >= FEWEST_STEPS && ns > best_ns + best_ns / 10) {
+        int64_t ns = stretch_ns(search, &found);
+        if (ns > best_ns + best_ns / 10) {
             *part = found;
             best_ns = ns;
         }
