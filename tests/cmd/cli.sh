@@ -1063,6 +1063,7 @@ check "explain a trace" 0 "$program" explain --what-if host=2x --what-if gpu=a10
 says "gpu=a100"
 check "explain as JSON" 0 "$program" explain --json --range all --what-if graph corpus/h200-program-graphs.jsonl.gz
 says '"schema":"gridsmith.explain/1"'
+complaint 7 "explain keeps the exit status" "the program made no CUDA calls" "$program" explain -- sh -c 'exit 7'
 mistake "explain a run without times" "no launch has start_us and a later end_us" "$program" explain scenarios/case-1.1.json
 mistake "an unknown range" "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz
