@@ -549,6 +549,35 @@ static void a_part_begins_with_the_earliest_start(void **state) {
     gs_run_free(run);
 }
 
+/* Steps of 100 us, each with a kernel that runs 30 us into the next step: time outside of the part does not count. */
+static void kernels_count_within_the_part(void **state) {
+    (void)state;
+    gs_run *run = program_of("abababababab", 0, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns = (int64_t)(i / 2) * 100000;
+        issue->start_ns = issue->at_ns + (i % 2 ? 50000 : 5000);
+        issue->end_ns = issue->start_ns + (i % 2 ? 85000 : 40000);
+        run->launches.data[i].stream = i % 2 ? "2" : "1";
+    }
+    gs_run_add_range(run, "first", 0, 100000, NULL);
+    gs_explained explained = explain_run(run, "steps=1-1", NULL);
+    assert_int_equal(explained.account.kernel_ns, 95000);
+    assert_int_equal(explained.account.busy_ns, 95000);
+    assert_int_equal(explained.overlap.achieved_ns, 0);
+    assert_int_equal(explained.kernels.data[0].ns, 55000);
+    assert_int_equal(explained.kernels.data[0].whole_ns, 85000);
+    assert_int_equal(explained.kernels.data[1].ns, 40000);
+    assert_int_equal(explained.ranges.data[0].kernel_ns, 95000);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "steps=2-2", NULL);
+    assert_int_equal(explained.account.kernel_ns, 125000);
+    assert_int_equal(explained.account.busy_ns, 95000);
+    assert_int_equal(explained.overlap.achieved_ns, 30000);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
 /* Ten steps of two launches, which the host issues 60 us apart; once it is 400 us late. */
 static gs_run *program_with_stall(size_t place) {
     gs_run *run = program_of("abababababababababab", 0, 5);
@@ -636,6 +665,7 @@ int main(void) {
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),
                                        cmocka_unit_test(a_part_begins_with_the_earliest_start),
+                                       cmocka_unit_test(kernels_count_within_the_part),
                                        cmocka_unit_test(a_stall_counts_the_same_in_each_step),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);

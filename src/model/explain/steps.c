@@ -272,6 +272,12 @@ static gs_code skip_slow_steps(const gs_run *run, const gs_sequence *order, gs_p
     return GS_OK;
 }
 
+int64_t gs_part_ns(const gs_part *part, const gs_issue *issue) {
+    if (!gs_measured_ns(issue))
+        return 0;
+    return gs_max(0, gs_min(part->to_ns, issue->end_ns) - gs_max(part->from_ns, issue->start_ns));
+}
+
 void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *part) {
     set_times(run, order, false, part);
 }

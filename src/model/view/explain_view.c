@@ -106,7 +106,7 @@ static void put_kernel(gs_text *text, const gs_kernel_row *row, const gs_explain
         snprintf(tail, sizeof tail, "%.0f%%", row->tail * 100);
     gs_text_add(text, "%8.*f %10.1f %8.1f %5.1f%%  %13s %6.2f %5s %4.0f%% %-9s ", row->launches % steps ? 1 : 0,
                 (double)row->launches / (double)steps, (double)row->ns / 1000 / (double)steps,
-                (double)row->ns / 1000 / (double)row->launches, percent(row->ns, explained->account.kernel_ns), blocks,
+                (double)row->whole_ns / 1000 / (double)row->launches, percent(row->ns, explained->account.kernel_ns), blocks,
                 row->waves, tail, row->occupancy * 100, limit_name(row->limits));
     if (row->wait_ns)
         gs_text_add(text, "%3.0f%% %-16s", percent(row->waits, row->launches), reason_words(row->reason));
