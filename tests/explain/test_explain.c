@@ -619,6 +619,12 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         {"host=fast", "host=fast: give never-late, or how many times as fast, such as 2x"},
         {"host=nanx", "host=nanx: give never-late, or how many times as fast, such as 2x"},
         {"sms=0", "sms=0: give a number of SMs"},
+        {"streams=0", "streams=0: give 1 to 128 streams, or patterns of kernels"},
+        {"streams=100000", "streams=100000: give 1 to 128 streams, or patterns of kernels"},
+        {"sms=10,sms=20", "sms=10 and sms=20 exclude each other"},
+        {"sms=a:10,sms=b:20", "sms=a:10 and sms=b:20 exclude each other"},
+        {"host=2x,graph,host=3x", "host=2x and host=3x exclude each other"},
+        {"gpu=a100,gpu=h200", "gpu=a100 and gpu=h200 exclude each other"},
         {"order=a", "order=a: give PATTERN:first, such as order=*nccl*:first"},
         {"priority=a:b", "priority=a:b: give PATTERN:NUMBER, such as priority=*nccl*:-1"},
         {"graph,,sms=3",
@@ -635,6 +641,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         assert_int_equal(gs_what_if_read(mistakes[i].words, &what_if, &error), GS_E_USAGE);
         assert_string_equal(error.message, mistakes[i].message);
     }
+    assert_int_equal(gs_what_if_read("streams=2,streams=a,blocks=a:1,blocks=b:2,sms=9", &what_if, NULL), GS_OK);
     gs_run *run = program_of_steps(6, 10000);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_explained explained;
