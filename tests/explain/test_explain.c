@@ -549,6 +549,22 @@ static void a_part_begins_with_the_earliest_start(void **state) {
     gs_run_free(run);
 }
 
+/* Before the first operation and after the last one nothing was recorded. */
+static void a_range_of_time_is_within_the_recording(void **state) {
+    (void)state;
+    gs_run *run = program_of("abc", 0, 5);
+    gs_explained explained = explain_run(run, "ms=0-1000000", NULL);
+    assert_int_equal(explained.part.from_ns, run->launches.data[0].issue.start_ns);
+    assert_int_equal(explained.part.to_ns, run->launches.data[2].issue.end_ns);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "ms=0.010-0.020", NULL);
+    assert_int_equal(explained.part.from_ns, 10000);
+    assert_int_equal(explained.part.to_ns, 20000);
+    gs_explained_clear(&explained);
+    assert_int_equal(refuse_range(run, "ms=5-6", "nothing ran from 5 to 6 ms"), GS_E_USAGE);
+    gs_run_free(run);
+}
+
 /* Steps of 100 us, each with a kernel that runs 30 us into the next step: time outside of the part does not count. */
 static void kernels_count_within_the_part(void **state) {
     (void)state;
@@ -672,6 +688,7 @@ int main(void) {
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),
                                        cmocka_unit_test(a_part_begins_with_the_earliest_start),
+                                       cmocka_unit_test(a_range_of_time_is_within_the_recording),
                                        cmocka_unit_test(kernels_count_within_the_part),
                                        cmocka_unit_test(a_stall_counts_the_same_in_each_step),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
