@@ -594,14 +594,15 @@ static void kernels_count_within_the_part(void **state) {
     gs_run_free(run);
 }
 
-/* Ten steps of two launches, which the host issues 60 us apart; once it is 400 us late. */
-static gs_run *program_with_stall(size_t place) {
+/* Ten steps of two launches, which the host issues so long apart; once it is 400 us late. If a launch ends when the
+   next one is issued, the host waits for it. */
+static gs_run *program_with_stall(size_t place, int64_t apart_ns, int64_t kernel_ns) {
     gs_run *run = program_of("abababababababababab", 0, 5);
     for (size_t i = 0; i < run->launches.count; i++) {
         gs_issue *issue = &run->launches.data[i].issue;
-        issue->at_ns = (int64_t)i * 60000 + (i >= place ? 400000 : 0);
+        issue->at_ns = (int64_t)i * apart_ns + (i >= place ? 400000 : 0);
         issue->start_ns = issue->at_ns + 5000;
-        issue->end_ns = issue->start_ns + 10000;
+        issue->end_ns = issue->start_ns + kernel_ns;
     }
     return run;
 }
@@ -610,7 +611,7 @@ static gs_run *program_with_stall(size_t place) {
 static void a_stall_counts_the_same_in_each_step(void **state) {
     (void)state;
     for (size_t place = 4; place < 18; place++) {
-        gs_run *run = program_with_stall(place);
+        gs_run *run = program_with_stall(place, 60000, 10000);
         gs_explained explained = explain_run(run, NULL, NULL);
         assert_int_equal(explained.recorded_ns, (9 * 120000 + 400000) / 9);
         assert_in_range(explained.played_ns, explained.recorded_ns - 10, explained.recorded_ns + 10);
@@ -618,6 +619,11 @@ static void a_stall_counts_the_same_in_each_step(void **state) {
         assert_int_equal(try_words(run, "sms=131").most_ns, explained.played_ns);
         int64_t graph_ns = try_words(run, "graph").most_ns, between_ns = place % 2 ? 60000 : 60000 + 400000 / 9;
         assert_in_range(graph_ns, between_ns - 10, between_ns + 10);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+        run = program_with_stall(place, 30000, 25000);
+        explained = explain_run(run, NULL, NULL);
+        assert_in_range(explained.played_ns, explained.recorded_ns - 10, explained.recorded_ns + 10);
         gs_explained_clear(&explained);
         gs_run_free(run);
     }

@@ -3,9 +3,9 @@
  *
  * Busy is when a kernel runs. The rest is divided: first what a copy or memset takes. In what is left nothing runs, and
  * it ends when some operation starts, the next one. While the host had not issued that, or it was on its way to the
- * GPU, the host was late. Then it is ready, and what passes until it starts is a gap: usually a microsecond. If it
- * takes longer than SLACK_NS, the reason is not in the recording: an event of another GPU, a host function, another
- * program.
+ * GPU, the host was late. Then it is ready, and what passes until it starts is a gap: usually a microsecond. What
+ * takes longer than the usual gap and SLACK_NS has a reason that is not in the recording: an event of another GPU, a
+ * host function, another program.
  *
  * All times are whole nanoseconds, so that the parts add up exactly.
  */
