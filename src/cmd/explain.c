@@ -205,6 +205,7 @@ static gs_code explain_file(const void *given, const char *path, gs_error *error
 
 struct version {
     gs_run *run;
+    const gs_gpu *gpu;
     gs_gpu_of_runs kept;
     gs_explained explained;
 };
@@ -213,11 +214,11 @@ static gs_code explain_version(const struct options *options, const char *path, 
                                gs_error *error) {
     const gs_explain_options request = {.range = options->range};
     version->run = gs_read_program(path, options->only, error);
-    const gs_gpu *gpu = version->run ? gs_gpu_for(&version->kept, &options->gpu, version->run, error) : NULL;
-    if (!gpu)
+    version->gpu = version->run ? gs_gpu_for(&version->kept, &options->gpu, version->run, error) : NULL;
+    if (!version->gpu)
         return error->code;
     const gs_gpu *recorded_on = gs_recorded_gpu_for(&version->kept, version->run);
-    return gs_explain(gpu, recorded_on, version->run, &request, &version->explained, error);
+    return gs_explain(version->gpu, recorded_on, version->run, &request, &version->explained, error);
 }
 
 static void clear_version(struct version *version) {
@@ -230,10 +231,7 @@ static void clear_version(struct version *version) {
 static gs_code draw_version(const struct options *options, const char *path, struct version *version, gs_view *view,
                             gs_error *error) {
     static const gs_explain_options request = {0};
-    const gs_gpu *gpu = gs_gpu_for(&version->kept, &options->gpu, version->run, error);
-    if (!gpu)
-        return error->code;
-    struct program program = {gpu, gs_recorded_gpu_for(&version->kept, version->run), version->run, path};
+    struct program program = {version->gpu, gs_recorded_gpu_for(&version->kept, version->run), version->run, path};
     return draw_part(options, &program, &request, view, error);
 }
 
@@ -262,8 +260,12 @@ static gs_code compare_versions(const struct options *options, const char *path,
     gs_code code = explain_version(options, options->before, &before, error);
     if (code == GS_OK)
         code = explain_version(options, path, &after, error);
-    if (code == GS_OK)
+    if (code == GS_OK) {
+        gs_gpu_put_assumed(before.gpu, &text);
+        if (strcmp(before.gpu->name, after.gpu->name) != 0)
+            gs_gpu_put_assumed(after.gpu, &text);
         code = gs_put_versions(&text, &before.explained, &after.explained, options->top, error);
+    }
     if (code == GS_OK && text.failed)
         code = gs_fail_memory(error);
     if (code == GS_OK)

@@ -73,7 +73,7 @@ gs_run *gs_read_program(const char *path, int64_t only, gs_error *error) {
 
 /* ---- a program ---- */
 
-/* Records a program into a file. Returns its exit status, or that of the error. */
+/* Records a program into a file. Returns its exit status, or that of the error if that is 0. */
 static int record_program(const char *path, const gs_words *words, gs_error *error) {
     gs_trace_options request = {.output = path, .through = GS_TRACE_BY_CUPTI};
     gs_trace_summary summary = {0};
@@ -82,7 +82,7 @@ static int record_program(const char *path, const gs_words *words, gs_error *err
     if (code == GS_OK && !summary.count)
         code = gs_fail(error, GS_E_USAGE, "the program made no CUDA calls: nothing was recorded");
     gs_trace_summary_clear(&summary);
-    return code == GS_OK ? status : gs_code_exit(code);
+    return status ? status : code == GS_OK ? 0 : gs_code_exit(code);
 }
 
 int gs_with_program(const char *recording, const gs_words *words, gs_use_recording *use, const void *context) {

@@ -1063,7 +1063,22 @@ check "explain a trace" 0 "$program" explain --what-if host=2x --what-if gpu=a10
 says "gpu=a100"
 check "explain as JSON" 0 "$program" explain --json --range all --what-if graph corpus/h200-program-graphs.jsonl.gz
 says '"schema":"gridsmith.explain/1"'
-mistake "explain a run without times" "no launch has start_us and end_us" "$program" explain scenarios/case-1.1.json
+says '"first":0,"last":282,"steps":0'
+check "explain all of a program" 0 "$program" explain --range all corpus/h200-program-eager.jsonl.gz
+check "all was asked for" 1 grep -q "no steps that repeat" "$work/out"
+check "explain one step" 0 "$program" explain --range steps=1-1 corpus/h200-program-eager.jsonl.gz
+says "1 step of 150 operations, 6.09 ms; "
+says "369 operations before and 458 after it are left out"
+check "explain says what is assumed" 0 "$program" explain --gpu h100-sxm --what-if gpu=a100 corpus/h200-program-eager.jsonl.gz
+says "a100: limits from the specification, mechanisms assumed"
+says "h100-sxm: limits from the specification, mechanisms assumed"
+check "explain says what is assumed in JSON" 0 "$program" explain --json --gpu h100-sxm --what-if gpu=a100 corpus/h200-program-eager.jsonl.gz
+says '"gpu":"h100-sxm","assumed":"limits from the specification, mechanisms assumed"'
+says '"change":"gpu=a100","assumed":"limits from'
+check "versions say what is assumed" 0 "$program" explain --gpu h100-sxm --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
+says "h100-sxm: limits from the specification, mechanisms assumed"
+complaint 7 "explain keeps the exit status" "the program made no CUDA calls" "$program" explain -- sh -c 'exit 7'
+mistake "explain a run without times" "no launch has start_us and a later end_us" "$program" explain scenarios/case-1.1.json
 mistake "an unknown range" "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz
 mistake "an unknown change" "unknown change \"grap\" (did you mean \"graph\"?)" "$program" explain --what-if grap corpus/h200-program-eager.jsonl.gz

@@ -465,6 +465,17 @@ static void a_small_part_does_not_stand_for_a_program(void **state) {
     gs_run_free(run);
 }
 
+/* Many short steps are less of the program than a few long ones. */
+static void the_steps_are_those_with_most_time(void **state) {
+    (void)state;
+    gs_run *run = program_of("xxxxxaaaaaaaaaaaaaaaaaaaa", 1000, 5);
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.first, 0);
+    assert_int_equal(explained.part.last, 4);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
 /* The GPU was 300 us behind the host: a part in the middle finds its launches there. */
 static void a_part_begins_with_what_the_gpu_had(void **state) {
     (void)state;
@@ -497,6 +508,127 @@ static void steps_that_differ_are_not_judged(void **state) {
     gs_run_free(run);
 }
 
+/* Steps without times at the beginning and the end are left out; a launch that ends when it starts has no time. */
+static void launches_without_times_are_no_steps(void **state) {
+    (void)state;
+    gs_run *run = program_of("aaaaaaaa", 0, 5);
+    run->launches.data[0].issue.start_ns = run->launches.data[0].issue.end_ns = GS_NO_TIME;
+    run->launches.data[3].issue.start_ns = run->launches.data[3].issue.end_ns = GS_NO_TIME;
+    run->launches.data[7].issue.end_ns = run->launches.data[7].issue.start_ns;
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(explained.part.first, 1);
+    assert_int_equal(explained.part.last, 6);
+    assert_int_equal(explained.part.to_ns - explained.part.from_ns, 55000);
+    gs_explained_clear(&explained);
+    gs_run_add_range(run, "none", 0, 1000, NULL);
+    assert_int_equal(
+        refuse_range(run, "nvtx=none", "nothing to explain: no operation of the range has start_us and end_us"),
+        GS_E_USAGE);
+    gs_run_free(run);
+    run = program_of("a", 0, 5);
+    run->launches.data[0].issue.end_ns = run->launches.data[0].issue.start_ns;
+    assert_int_equal(refuse_range(run, NULL,
+                                  "nothing to explain: no launch has start_us and a later end_us; record a program "
+                                  "with 'gridsmith trace' through CUPTI"),
+                     GS_E_USAGE);
+    gs_run_free(run);
+}
+
+/* What the host issued first need not start first. */
+static void a_part_begins_with_the_earliest_start(void **state) {
+    (void)state;
+    gs_run *run = program_of("abc", 0, 5);
+    run->launches.data[0].issue.start_ns += 500000;
+    run->launches.data[0].issue.end_ns += 500000;
+    gs_explained explained = explain_run(run, "all", NULL);
+    assert_int_equal(explained.part.from_ns, run->launches.data[1].issue.start_ns);
+    assert_int_equal(explained.part.to_ns, run->launches.data[0].issue.end_ns);
+    assert_int_equal(explained.account.busy_ns, 30000);
+    assert_int_equal(explained.account.kernel_ns, 30000);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* Before the first operation and after the last one nothing was recorded. */
+static void a_range_of_time_is_within_the_recording(void **state) {
+    (void)state;
+    gs_run *run = program_of("abc", 0, 5);
+    gs_explained explained = explain_run(run, "ms=0-1000000", NULL);
+    assert_int_equal(explained.part.from_ns, run->launches.data[0].issue.start_ns);
+    assert_int_equal(explained.part.to_ns, run->launches.data[2].issue.end_ns);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "ms=0.010-0.020", NULL);
+    assert_int_equal(explained.part.from_ns, 10000);
+    assert_int_equal(explained.part.to_ns, 20000);
+    gs_explained_clear(&explained);
+    assert_int_equal(refuse_range(run, "ms=5-6", "nothing ran from 5 to 6 ms"), GS_E_USAGE);
+    gs_run_free(run);
+}
+
+/* Steps of 100 us, each with a kernel that runs 30 us into the next step: time outside of the part does not count. */
+static void kernels_count_within_the_part(void **state) {
+    (void)state;
+    gs_run *run = program_of("abababababab", 0, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns = (int64_t)(i / 2) * 100000;
+        issue->start_ns = issue->at_ns + (i % 2 ? 50000 : 5000);
+        issue->end_ns = issue->start_ns + (i % 2 ? 85000 : 40000);
+        run->launches.data[i].stream = i % 2 ? "2" : "1";
+    }
+    gs_run_add_range(run, "first", 0, 100000, NULL);
+    gs_explained explained = explain_run(run, "steps=1-1", NULL);
+    assert_int_equal(explained.account.kernel_ns, 95000);
+    assert_int_equal(explained.account.busy_ns, 95000);
+    assert_int_equal(explained.overlap.achieved_ns, 0);
+    assert_int_equal(explained.kernels.data[0].ns, 55000);
+    assert_int_equal(explained.kernels.data[0].whole_ns, 85000);
+    assert_int_equal(explained.kernels.data[1].ns, 40000);
+    assert_int_equal(explained.ranges.data[0].kernel_ns, 95000);
+    gs_explained_clear(&explained);
+    explained = explain_run(run, "steps=2-2", NULL);
+    assert_int_equal(explained.account.kernel_ns, 125000);
+    assert_int_equal(explained.account.busy_ns, 95000);
+    assert_int_equal(explained.overlap.achieved_ns, 30000);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* Ten steps of two launches, which the host issues so long apart; once it is 400 us late. If a launch ends when the
+   next one is issued, the host waits for it. */
+static gs_run *program_with_stall(size_t place, int64_t apart_ns, int64_t kernel_ns) {
+    gs_run *run = program_of("abababababababababab", 0, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns = (int64_t)i * apart_ns + (i >= place ? 400000 : 0);
+        issue->start_ns = issue->at_ns + 5000;
+        issue->end_ns = issue->start_ns + kernel_ns;
+    }
+    return run;
+}
+
+/* Whichever step the host was late in, it counts as much; a graph is not slower, and neither are all SMs. */
+static void a_stall_counts_the_same_in_each_step(void **state) {
+    (void)state;
+    for (size_t place = 4; place < 18; place++) {
+        gs_run *run = program_with_stall(place, 60000, 10000);
+        gs_explained explained = explain_run(run, NULL, NULL);
+        assert_int_equal(explained.recorded_ns, (9 * 120000 + 400000) / 9);
+        assert_in_range(explained.played_ns, explained.recorded_ns - 10, explained.recorded_ns + 10);
+        assert_int_equal(try_words(run, "sms=132").most_ns, explained.played_ns);
+        assert_int_equal(try_words(run, "sms=131").most_ns, explained.played_ns);
+        int64_t graph_ns = try_words(run, "graph").most_ns, between_ns = place % 2 ? 60000 : 60000 + 400000 / 9;
+        assert_in_range(graph_ns, between_ns - 10, between_ns + 10);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+        run = program_with_stall(place, 30000, 25000);
+        explained = explain_run(run, NULL, NULL);
+        assert_in_range(explained.played_ns, explained.recorded_ns - 10, explained.recorded_ns + 10);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+    }
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -509,6 +641,12 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         {"host=fast", "host=fast: give never-late, or how many times as fast, such as 2x"},
         {"host=nanx", "host=nanx: give never-late, or how many times as fast, such as 2x"},
         {"sms=0", "sms=0: give a number of SMs"},
+        {"streams=0", "streams=0: give 1 to 128 streams, or patterns of kernels"},
+        {"streams=100000", "streams=100000: give 1 to 128 streams, or patterns of kernels"},
+        {"sms=10,sms=20", "sms=10 and sms=20 exclude each other"},
+        {"sms=a:10,sms=b:20", "sms=a:10 and sms=b:20 exclude each other"},
+        {"host=2x,graph,host=3x", "host=2x and host=3x exclude each other"},
+        {"gpu=a100,gpu=h200", "gpu=a100 and gpu=h200 exclude each other"},
         {"order=a", "order=a: give PATTERN:first, such as order=*nccl*:first"},
         {"priority=a:b", "priority=a:b: give PATTERN:NUMBER, such as priority=*nccl*:-1"},
         {"graph,,sms=3",
@@ -525,6 +663,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         assert_int_equal(gs_what_if_read(mistakes[i].words, &what_if, &error), GS_E_USAGE);
         assert_string_equal(error.message, mistakes[i].message);
     }
+    assert_int_equal(gs_what_if_read("streams=2,streams=a,blocks=a:1,blocks=b:2,sms=9", &what_if, NULL), GS_OK);
     gs_run *run = program_of_steps(6, 10000);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_explained explained;
@@ -550,8 +689,14 @@ int main(void) {
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
+                                       cmocka_unit_test(the_steps_are_those_with_most_time),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
+                                       cmocka_unit_test(launches_without_times_are_no_steps),
+                                       cmocka_unit_test(a_part_begins_with_the_earliest_start),
+                                       cmocka_unit_test(a_range_of_time_is_within_the_recording),
+                                       cmocka_unit_test(kernels_count_within_the_part),
+                                       cmocka_unit_test(a_stall_counts_the_same_in_each_step),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,9 @@
  *
  * Busy is when a kernel runs. The rest is divided: first what a copy or memset takes. In what is left nothing runs, and
  * it ends when some operation starts, the next one. While the host had not issued that, or it was on its way to the
- * GPU, the host was late. Then it is ready, and what passes until it starts is a gap: usually a microsecond. If it
- * takes longer than SLACK_NS, the reason is not in the recording: an event of another GPU, a host function, another
- * program.
+ * GPU, the host was late. Then it is ready, and what passes until it starts is a gap: usually a microsecond. What
+ * takes longer than the usual gap and SLACK_NS has a reason that is not in the recording: an event of another GPU, a
+ * host function, another program.
  *
  * All times are whole nanoseconds, so that the parts add up exactly.
  */
@@ -111,7 +111,13 @@ static void divide_rest(struct division *division, int64_t from_ns, int64_t to_n
 
 /* ---- busy ---- */
 
-static gs_code divide_span(struct division *division, const struct spans *kernels, const gs_part *part) {
+/* The part of the time that a kernel takes alone, if so much of it is within the span. */
+static int64_t alone_within(const struct span *kernel, int64_t alone_ns, int64_t within_ns) {
+    return (int64_t)((double)alone_ns * (double)within_ns / (double)(kernel->to_ns - kernel->from_ns));
+}
+
+static gs_code divide_span(struct division *division, const struct spans *kernels, const gs_part *part,
+                           const gs_timeline *played) {
     int64_t until_ns = part->from_ns;
     for (size_t i = 0; i < kernels->count && kernels->data[i].from_ns < part->to_ns; i++) {
         int64_t from_ns = gs_max(part->from_ns, kernels->data[i].from_ns);
@@ -119,6 +125,8 @@ static gs_code divide_span(struct division *division, const struct spans *kernel
         if (to_ns <= from_ns)
             continue;
         division->account->kernel_ns += to_ns - from_ns;
+        division->account->alone_ns +=
+            alone_within(&kernels->data[i], played->operations[kernels->data[i].operation].alone_ns, to_ns - from_ns);
         if (from_ns > until_ns)
             divide_rest(division, until_ns, from_ns);
         division->account->busy_ns += gs_max(0, to_ns - gs_max(from_ns, until_ns));
@@ -175,7 +183,6 @@ static void count_operations(const gs_run *run, const gs_sequence *order, const 
         if (operation < run->launches.count) {
             account->launches++;
             account->small += played->operations[operation].share < 1;
-            account->alone_ns += played->operations[operation].alone_ns;
         } else if (run->copies.data[operation - run->launches.count].is_memset)
             account->memsets++;
         else
@@ -196,7 +203,7 @@ gs_code gs_time_account_of(const gs_run *run, const gs_sequence *order, const gs
     if (code == GS_OK)
         code = list_spans(run, 0, order->count, &division.all, error);
     if (code == GS_OK)
-        code = divide_span(&division, &kernels, part);
+        code = divide_span(&division, &kernels, part, played);
     if (code == GS_OK)
         code = fill_account(&kernels, part, played, account, error);
     if (code == GS_OK)

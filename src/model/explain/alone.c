@@ -23,9 +23,11 @@ static int compare_alike(const void *first, const void *second) {
 static int64_t median_alone(const gs_run *run, const gs_timeline *played, const struct alike *alike, size_t count,
                             int64_t *times) {
     size_t alone = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!played->operations[alike[i].launch].is_shared)
-            times[alone++] = gs_measured_ns(&run->launches.data[alike[i].launch].issue);
+    for (size_t i = 0; i < count; i++) {
+        int64_t ns = gs_measured_ns(&run->launches.data[alike[i].launch].issue);
+        if (ns && !played->operations[alike[i].launch].is_shared)
+            times[alone++] = ns;
+    }
     qsort(times, alone, sizeof *times, gs_compare_int64);
     return alone ? times[alone / 2] : 0;
 }

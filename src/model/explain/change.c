@@ -75,6 +75,55 @@ static void forget_rare_waits(gs_plan *plan, size_t period) {
     }
 }
 
+/* What the host did before the operation at one place of all steps of a part. */
+struct pause {
+    int64_t gap_ns, slack_ns, count; /* sums of as many */
+    bool has_waited;                 /* in the plan */
+};
+
+/* The pause between two steps is also that after the last one. */
+static void sum_pauses(const gs_recorded_program *program, struct pause *pauses) {
+    const gs_part *part = program->part;
+    int64_t end_ns = GS_NO_TIME, before_ns = GS_NO_TIME;
+    size_t last = gs_min_u64(part->last + 1, program->order->count);
+    for (size_t place = part->first; place < last; place++) {
+        const gs_issue *issue = gs_run_issue(program->run, program->order->data[place]);
+        struct pause *pause = &pauses[(place - part->first) % part->period];
+        if (issue->at_ns != GS_NO_TIME && before_ns != GS_NO_TIME) {
+            pause->gap_ns += gs_max(0, issue->at_ns - before_ns);
+            pause->slack_ns += end_ns != GS_NO_TIME ? gs_max(0, issue->at_ns - end_ns) : 0;
+            pause->count++;
+        }
+        if (issue->at_ns != GS_NO_TIME)
+            before_ns = issue->at_ns;
+        if (gs_measured_ns(issue))
+            end_ns = gs_max(end_ns, issue->end_ns);
+    }
+}
+
+/* If the host is the limit, what it lost in one step counts the same in whichever step that was: it takes as long as on
+   average at the same place of each step, and waits there in each step or in none. */
+static gs_code even_host(const gs_recorded_program *program, gs_plan *plan, gs_error *error) {
+    size_t period = program->is_host_bound ? program->part->period : 0;
+    struct pause *pauses = calloc(period + 1, sizeof *pauses);
+    if (!pauses)
+        return gs_fail_memory(error);
+    if (period)
+        sum_pauses(program, pauses);
+    for (size_t i = 0; i < plan->count && period; i++)
+        pauses[i % period].has_waited = pauses[i % period].has_waited || plan->data[i].waits_for_all;
+    for (size_t i = 1; i < plan->count && period; i++) {
+        const struct pause *pause = &pauses[i % period];
+        if (!pause->count)
+            continue;
+        plan->data[i].gap_ns = pause->gap_ns / pause->count;
+        plan->data[i].slack_ns = pause->slack_ns / pause->count;
+        plan->data[i].waits_for_all = pause->has_waited;
+    }
+    free(pauses);
+    return GS_OK;
+}
+
 static void change_host(gs_plan *plan, double factor) {
     plan->is_never_late = factor == 0;
     for (size_t i = 0; i < plan->count && factor > 0; i++) {
@@ -153,8 +202,12 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
     if (!part->period)
         plan_backlog(program, plan);
     forget_rare_waits(plan, part->period);
-    adjust_host(program, plan);
-    return GS_OK;
+    gs_code code = even_host(program, plan, error);
+    if (code == GS_OK)
+        adjust_host(program, plan);
+    else
+        gs_plan_clear(plan);
+    return code;
 }
 
 void gs_plan_clear(gs_plan *plan) {
@@ -333,10 +386,10 @@ static void set_chosen(gs_plan *plan, gs_program_change_kind kind, int32_t numbe
 
 static gs_code change_sms(const gs_recorded_program *program, const gs_program_change *change, gs_plan *plan,
                           gs_error *error) {
-    int32_t most = program->gpu->sms - (*change->patterns ? 1 : 0);
+    int32_t all = (plan->gpu ? plan->gpu : program->gpu)->sms, most = all - (*change->patterns ? 1 : 0);
     if (change->number > most)
-        return gs_fail(error, GS_E_USAGE, "%.60s: the GPU has %d SMs", change->words, program->gpu->sms);
-    plan->sms = change->number;
+        return gs_fail(error, GS_E_USAGE, "%.60s: the GPU has %d SMs", change->words, all);
+    plan->sms = change->number < all ? change->number : 0;
     plan->is_parted = *change->patterns;
     set_chosen(plan, change->kind, 0);
     return GS_OK;

@@ -125,9 +125,10 @@ static gs_code add_greens(struct making *making, gs_error *error) {
     const gs_plan *plan = making->plan;
     if (!plan->sms)
         return GS_OK;
+    int32_t all = (plan->gpu ? plan->gpu : making->program->gpu)->sms;
     making->green = making->run->green_contexts.count;
     gs_code code = add_green(making, 0, plan->sms, error);
-    return code == GS_OK && plan->is_parted ? add_green(making, plan->sms, making->program->gpu->sms, error) : code;
+    return code == GS_OK && plan->is_parted ? add_green(making, plan->sms, all, error) : code;
 }
 
 static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, gs_error *error) {

@@ -60,7 +60,10 @@ static gs_code read_ms(const gs_run *run, const gs_sequence *order, const char *
         to > 1e12)
         return gs_fail(error, GS_E_USAGE, "ms=%.40s: give FROM-TO in milliseconds since the start of the recording",
                        words);
-    *part = (gs_part){.first = order->count, .from_ns = (int64_t)(from * 1e6), .to_ns = (int64_t)(to * 1e6)};
+    gs_part all = whole_part(run, order); /* before and after it nothing is recorded */
+    *part = (gs_part){.first = order->count,
+                      .from_ns = gs_max(all.from_ns, (int64_t)(from * 1e6)),
+                      .to_ns = gs_min(all.to_ns, (int64_t)(to * 1e6))};
     for (size_t i = 0; i < order->count; i++) {
         const gs_issue *issue = gs_run_issue(run, order->data[i]);
         if (!gs_measured_ns(issue) || issue->end_ns <= part->from_ns || issue->start_ns >= part->to_ns)

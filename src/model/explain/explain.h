@@ -35,8 +35,8 @@ gs_code gs_sequence_of(const gs_run *run, gs_sequence *order, gs_error *error);
 void gs_sequence_clear(gs_sequence *order);
 
 /* The operations from `first` to before `last` of the order. They are steps of `period` operations each; 0: nothing
-   repeats. The part begins when its first operation starts, and ends when the operation after it starts, or when all
-   its operations have ended. */
+   repeats. The part begins when the first of its operations starts, and ends when the step after it starts, or when all
+   its operations have ended. GS_NO_TIME: none of them was measured. */
 typedef struct gs_part {
     size_t first, last, period;
     int64_t from_ns, to_ns;
@@ -76,6 +76,9 @@ void gs_part_set_next(const gs_run *run, const gs_sequence *order, gs_part *part
 /* Leaves the last step out, as nobody knows when the next one would have started; and sets the times. */
 void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part);
 
+/* How much of the time of an operation is within the span of a part. */
+int64_t gs_part_ns(const gs_part *part, const gs_issue *issue);
+
 /* The ranges of a name in which launches of a part were issued. */
 typedef struct gs_range_row {
     const char *name; /* `length` letters of it */
@@ -109,8 +112,8 @@ const char *gs_idle_name(gs_idle idle);
 /* busy_ns and all of idle_ns together are span_ns. */
 typedef struct gs_time_account {
     int64_t span_ns, busy_ns, idle_ns[GS_IDLES];
-    int64_t kernel_ns;       /* of all kernels together: more than busy_ns if they run side by side */
-    int64_t alone_ns;        /* of the launches of the part, as if each had the GPU to itself */
+    int64_t kernel_ns;       /* of all kernels together, within the span: more than busy_ns if they run side by side */
+    int64_t alone_ns;        /* the same, as if each had the GPU to itself */
     double filled;           /* of the SM time while busy: the share that is taken by blocks, at most 1 */
     int64_t launches, small; /* launches; those that do not fill the GPU once */
     int64_t copies, memsets;
@@ -124,7 +127,9 @@ gs_code gs_time_account_of(const gs_run *run, const gs_sequence *order, const gs
 
 typedef struct gs_kernel_row {
     const char *kernel, *name; /* as in the run; short */
-    int64_t launches, ns;
+    int64_t launches;
+    int64_t ns;       /* of its launches together, within the span of the part */
+    int64_t whole_ns; /* also outside of it */
     int64_t least_blocks, most_blocks;
     double waves;     /* of blocks on the GPU, on average */
     double tail;      /* the share of SM time that is lost because the last wave is not full; on average over time */

@@ -17,9 +17,10 @@ static gs_code check_measured(const gs_run *run, gs_error *error) {
     for (size_t i = 0; i < run->launches.count; i++)
         if (gs_measured_ns(&run->launches.data[i].issue))
             return GS_OK;
-    return gs_fail(error, GS_E_USAGE,
-                   "nothing to explain: no launch has start_us and end_us; record a program with 'gridsmith trace' "
-                   "through CUPTI");
+    return gs_fail(
+        error, GS_E_USAGE,
+        "nothing to explain: no launch has start_us and a later end_us; record a program with 'gridsmith trace' "
+        "through CUPTI");
 }
 
 /* What is taken from the recording as it is. */
@@ -93,6 +94,8 @@ static gs_code choose_part(const gs_run *run, const char *range, gs_sequence *or
         code = gs_sequence_of(run, order, error);
     if (code == GS_OK)
         code = range ? gs_part_read(run, order, range, part, error) : gs_part_find(run, order, part, error);
+    if (code == GS_OK && part->from_ns == GS_NO_TIME)
+        code = gs_fail(error, GS_E_USAGE, "nothing to explain: no operation of the range has start_us and end_us");
     return code;
 }
 

@@ -19,6 +19,7 @@ struct sums {
 
 struct table {
     const gs_gpu *gpu;
+    const gs_part *part;
     const gs_timeline *followed;
     gs_kernel_rows *rows;
     struct {
@@ -40,7 +41,8 @@ static void add_launch(const struct table *table, size_t row, const gs_launch *l
     gs_wait waits[GS_MOST_WAITS];
     int64_t ns = gs_measured_ns(&launch->issue), all_waves = gs_max(1, played->waves);
     kernel->launches++;
-    kernel->ns += ns;
+    kernel->ns += gs_part_ns(table->part, &launch->issue);
+    kernel->whole_ns += ns;
     kernel->least_blocks = gs_min(kernel->least_blocks, launch->blocks);
     kernel->most_blocks = gs_max(kernel->most_blocks, launch->blocks);
     sums->waves += played->share;
@@ -77,7 +79,7 @@ static size_t row_of(struct table *table, const gs_launch *launch, const gs_shor
 
 static void finish_row(gs_kernel_row *row, const struct sums *sums) {
     row->waves = sums->waves / (double)row->launches;
-    row->tail = row->ns ? sums->lost_ns / (double)row->ns : 0;
+    row->tail = row->whole_ns ? sums->lost_ns / (double)row->whole_ns : 0;
     for (gs_reason reason = 0; reason < GS_REASONS; reason++)
         if (sums->wait_ns[reason] > row->wait_ns) {
             row->reason = reason;
@@ -96,7 +98,7 @@ static int compare_rows(const void *first, const void *second) {
 gs_code gs_kernel_rows_of(const gs_gpu *gpu, const gs_run *run, const gs_sequence *order, const gs_part *part,
                           const gs_timeline *followed, const gs_short_names *names, gs_kernel_rows *rows,
                           gs_error *error) {
-    struct table table = {.gpu = gpu, .followed = followed, .rows = rows};
+    struct table table = {.gpu = gpu, .part = part, .followed = followed, .rows = rows};
     bool done = true;
     *rows = (gs_kernel_rows){0};
     for (size_t i = part->first; i < part->last && done; i++) {

@@ -243,7 +243,7 @@ static struct sums *sum_issues(const gs_run *run, const gs_sequence *order, cons
         size_t place = issues->data[i].place, operation = order->data[place];
         bool counts = place >= part->first && place < part->last && operation < run->launches.count;
         sums[i + 1] = sums[i];
-        sums[i + 1].ns += counts ? gs_measured_ns(gs_run_issue(run, operation)) : 0;
+        sums[i + 1].ns += counts ? gs_part_ns(part, gs_run_issue(run, operation)) : 0;
         sums[i + 1].launches += counts;
     }
     return sums;

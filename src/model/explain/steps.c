@@ -112,7 +112,11 @@ static void choose_periods(struct search *search) {
     qsort(search->periods, search->period_count, sizeof *search->periods, compare_periods);
 }
 
-/* The longest stretch with a period: `first` to `last`, whole steps. */
+static int64_t stretch_ns(const struct search *search, const gs_part *part) {
+    return search->until_ns[part->last] - search->until_ns[part->first];
+}
+
+/* Of the stretches with a period that are steps, the one with most time of kernels: `first` to `last`, whole steps. */
 static gs_part longest_stretch(const struct search *search, size_t period) {
     gs_part best = {.period = period};
     size_t from = 0;
@@ -120,9 +124,9 @@ static gs_part longest_stretch(const struct search *search, size_t period) {
         bool goes_on = i + period < search->count && search->kinds[i] == search->kinds[i + period];
         if (goes_on)
             continue;
-        size_t length = (i - from + period) / period * period;
-        if (length > best.last - best.first)
-            best = (gs_part){.first = from, .last = from + length, .period = period};
+        gs_part found = {.first = from, .last = from + (i - from + period) / period * period, .period = period};
+        if (gs_part_steps(&found) >= FEWEST_STEPS && stretch_ns(search, &found) > stretch_ns(search, &best))
+            best = found;
         from = i + 1;
     }
     return best;
@@ -132,8 +136,8 @@ static void find_stretch(const struct search *search, gs_part *part) {
     int64_t best_ns = 0;
     for (size_t i = 0; i < search->period_count; i++) {
         gs_part found = longest_stretch(search, search->periods[i].period);
-        int64_t ns = search->until_ns[found.last] - search->until_ns[found.first];
-        if (gs_part_steps(&found) >= FEWEST_STEPS && ns > best_ns + best_ns / 10) {
+        int64_t ns = stretch_ns(search, &found);
+        if (ns > best_ns + best_ns / 10) {
             *part = found;
             best_ns = ns;
         }
@@ -205,12 +209,18 @@ static void shift_part(const gs_run *run, const gs_sequence *order, gs_part *par
     part->last -= part->period - best;
 }
 
-/* When the step that begins at a place starts: the first of its operations that was measured. */
-static int64_t step_start(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t place) {
-    for (size_t i = place; i < order->count && (i < place + part->period || !part->period); i++)
+/* The earliest start of the operations from `first` to before `last`; GS_NO_TIME: none was measured. */
+static int64_t first_start(const gs_run *run, const gs_sequence *order, size_t first, size_t last) {
+    int64_t start_ns = INT64_MAX;
+    for (size_t i = first; i < last && i < order->count; i++)
         if (gs_measured_ns(gs_run_issue(run, order->data[i])))
-            return gs_run_issue(run, order->data[i])->start_ns;
-    return GS_NO_TIME;
+            start_ns = gs_min(start_ns, gs_run_issue(run, order->data[i])->start_ns);
+    return start_ns == INT64_MAX ? GS_NO_TIME : start_ns;
+}
+
+/* When the step that begins at a place starts. */
+static int64_t step_start(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t place) {
+    return first_start(run, order, place, place + part->period);
 }
 
 static int64_t last_end(const gs_run *run, const gs_sequence *order, const gs_part *part) {
@@ -223,10 +233,27 @@ static int64_t last_end(const gs_run *run, const gs_sequence *order, const gs_pa
 
 /* The part ends when the step after it starts, or when its last operation ends. */
 static void set_times(const gs_run *run, const gs_sequence *order, bool has_next, gs_part *part) {
-    part->from_ns = step_start(run, order, part, part->first);
+    part->from_ns = part->period ? step_start(run, order, part, part->first) : GS_NO_TIME;
+    if (part->from_ns == GS_NO_TIME)
+        part->from_ns = first_start(run, order, part->first, part->last);
     part->to_ns = has_next ? step_start(run, order, part, part->last) : last_end(run, order, part);
-    if (part->to_ns <= part->from_ns)
+    if (part->from_ns != GS_NO_TIME && part->to_ns <= part->from_ns)
         part->to_ns = gs_max(last_end(run, order, part), part->from_ns + 1);
+}
+
+/* Leaves steps at both ends out of which nothing was measured. */
+static void trim_part(const gs_run *run, const gs_sequence *order, gs_part *part) {
+    while (part->first < part->last && step_start(run, order, part, part->first) == GS_NO_TIME)
+        part->first += part->period;
+    while (part->first < part->last && step_start(run, order, part, part->last - part->period) == GS_NO_TIME)
+        part->last -= part->period;
+}
+
+/* How long after a step the next one starts; 0: not known. */
+static int64_t step_time(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t place) {
+    int64_t from_ns = step_start(run, order, part, place);
+    int64_t to_ns = step_start(run, order, part, place + part->period);
+    return from_ns == GS_NO_TIME || to_ns == GS_NO_TIME ? 0 : to_ns - from_ns;
 }
 
 /* The steps at the beginning that take a quarter longer than the median are start-up. */
@@ -235,16 +262,20 @@ static gs_code skip_slow_steps(const gs_run *run, const gs_sequence *order, gs_p
     int64_t *times = malloc(2 * (steps + 1) * sizeof *times), *sorted = times + steps + 1;
     if (!times)
         return gs_fail_memory(error);
-    for (size_t i = 0; i + 1 < steps; i++) {
-        size_t place = part->first + i * part->period;
-        times[i] = sorted[i] = step_start(run, order, part, place + part->period) - step_start(run, order, part, place);
-    }
+    for (size_t i = 0; i + 1 < steps; i++)
+        times[i] = sorted[i] = step_time(run, order, part, part->first + i * part->period);
     qsort(sorted, steps - 1, sizeof *sorted, gs_compare_int64);
     int64_t median_ns = sorted[(steps - 1) / 2];
     for (size_t i = 0; i + 1 < steps && gs_part_steps(part) > FEWEST_STEPS && times[i] > median_ns + median_ns / 4; i++)
         part->first += part->period;
     free(times);
     return GS_OK;
+}
+
+int64_t gs_part_ns(const gs_part *part, const gs_issue *issue) {
+    if (!gs_measured_ns(issue))
+        return 0;
+    return gs_max(0, gs_min(part->to_ns, issue->end_ns) - gs_max(part->from_ns, issue->start_ns));
 }
 
 void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *part) {
@@ -266,6 +297,11 @@ gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, gs_part *p
     if (code != GS_OK || !part->period)
         return code;
     shift_part(run, order, part);
+    trim_part(run, order, part);
+    if (gs_part_steps(part) < FEWEST_STEPS) {
+        *part = (gs_part){0};
+        return GS_OK;
+    }
     code = skip_slow_steps(run, order, part, error);
     gs_part_cut_last(run, order, part);
     return code;

@@ -36,6 +36,8 @@ static gs_code read_host(gs_program_change *change, const char *value, gs_error 
 static gs_code read_streams(gs_program_change *change, const char *value, gs_error *error) {
     if (read_number(value, 1, 128, &change->number))
         return GS_OK;
+    if (*value && !value[strspn(value, "+-0123456789")])
+        return gs_fail(error, GS_E_USAGE, "streams=%.40s: give 1 to 128 streams, or patterns of kernels", value);
     change->number = 0;
     return read_patterns(change, value, strlen(value), error);
 }
@@ -124,6 +126,17 @@ static gs_code read_change(gs_program_change *change, gs_error *error) {
         change->words, gs_similar_words(&similar));
 }
 
+/* Whether the last change contradicts one before it: only what is chosen by patterns can be changed several times, and
+   SMs are divided once. */
+static gs_code check_once(const gs_what_if *what_if, gs_error *error) {
+    const gs_program_change *last = &what_if->changes[what_if->count - 1];
+    bool is_single = last->kind == GS_CHANGE_SMS || last->kind == GS_CHANGE_GPU;
+    for (const gs_program_change *change = what_if->changes; change < last; change++)
+        if (change->kind == last->kind && (is_single || (!*change->patterns && !*last->patterns)))
+            return gs_fail(error, GS_E_USAGE, "%.60s and %.60s exclude each other", change->words, last->words);
+    return GS_OK;
+}
+
 gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error) {
     gs_code code = GS_OK;
     *what_if = (gs_what_if){0};
@@ -137,6 +150,8 @@ gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error)
         memcpy(change->words, words, length);
         code = read_change(change, error);
         what_if->count++;
+        if (code == GS_OK)
+            code = check_once(what_if, error);
         if (!words[length])
             break;
         words += length + 1;

@@ -3,6 +3,8 @@
  */
 #include "view.h"
 
+#include <stdlib.h>
+
 static double percent(int64_t part, int64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -54,14 +56,25 @@ static void put_account(gs_text *text, const gs_explained *explained) {
         }
 }
 
-static void put_part(gs_text *text, const gs_explained *explained) {
+/* "1 step", "2 steps". */
+static void put_count(gs_text *text, size_t count, const char *noun) {
+    gs_text_add(text, "%zu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+/* `range`: NULL if nobody chose one. */
+static void put_part(gs_text *text, const gs_explained *explained, const char *range) {
     const gs_part *part = &explained->part;
     size_t steps = gs_part_steps(part);
     if (steps) {
-        gs_text_add(text, "%zu steps of %zu operations, ", steps, part->period);
+        put_count(text, steps, "step");
+        gs_text_add(text, " of ");
+        put_count(text, part->period, "operation");
+        gs_text_add(text, ", ");
         gs_put_duration(text, explained->recorded_ns);
-        gs_text_add(text, " each; %zu operations before and %zu after them are left out (--range all)\n", part->first,
-                    explained->order.count - part->last);
+        gs_text_add(text, "%s; ", steps == 1 ? "" : " each");
+        put_count(text, part->first, "operation");
+        gs_text_add(text, " before and %zu after %s are left out (--range all)\n", explained->order.count - part->last,
+                    steps == 1 ? "it" : "them");
         if (part->is_inside)
             gs_text_add(text, "several of these steps are in one ProfilerStep: as parts of it, such as layers, they "
                               "may depend on each other\n");
@@ -69,10 +82,11 @@ static void put_part(gs_text *text, const gs_explained *explained) {
         size_t count = part->last - part->first;
         if (part->range)
             gs_text_add(text, "%.100s (%zu of %zu such ranges): ", part->name, part->range, part->ranges);
-        gs_text_add(text, "%zu operation%s, ", count, count == 1 ? "" : "s");
+        put_count(text, count, "operation");
+        gs_text_add(text, ", ");
         gs_put_duration(text, explained->account.span_ns);
-        bool is_all = count == explained->order.count && !part->range;
-        gs_text_add(text, is_all ? "; no steps that repeat were found\n" : "\n");
+        bool is_found = !range && !part->range; /* all, because nothing else was found */
+        gs_text_add(text, is_found ? "; no steps that repeat were found\n" : "\n");
     }
 }
 
@@ -106,8 +120,8 @@ static void put_kernel(gs_text *text, const gs_kernel_row *row, const gs_explain
         snprintf(tail, sizeof tail, "%.0f%%", row->tail * 100);
     gs_text_add(text, "%8.*f %10.1f %8.1f %5.1f%%  %13s %6.2f %5s %4.0f%% %-9s ", row->launches % steps ? 1 : 0,
                 (double)row->launches / (double)steps, (double)row->ns / 1000 / (double)steps,
-                (double)row->ns / 1000 / (double)row->launches, percent(row->ns, explained->account.kernel_ns), blocks,
-                row->waves, tail, row->occupancy * 100, limit_name(row->limits));
+                (double)row->whole_ns / 1000 / (double)row->launches, percent(row->ns, explained->account.kernel_ns),
+                blocks, row->waves, tail, row->occupancy * 100, limit_name(row->limits));
     if (row->wait_ns)
         gs_text_add(text, "%3.0f%% %-16s", percent(row->waits, row->launches), reason_words(row->reason));
     else
@@ -208,7 +222,9 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
     gs_put_duration(text, explained->recorded_ns);
     gs_text_add(text, ", played: ");
     gs_put_duration(text, explained->played_ns);
-    gs_text_add(text, "); %s\n", explained->outcome_count ? "what if" : "what would help");
+    bool is_same = llabs(explained->played_ns - explained->step_ns) * 100 <= explained->step_ns;
+    gs_text_add(text, "); %s%s\n", explained->outcome_count ? "what if" : "what would help",
+                is_same ? "" : ", against the played time");
     gs_text_style(text, GS_STYLE_PLAIN);
     put_what_ifs(text, explained, options);
     for (size_t i = 0; i < advices->count; i++) {
@@ -233,7 +249,11 @@ void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
     if (run->origin.program)
         gs_text_add(text, ": %.100s", run->origin.program);
     gs_text_add(text, "\n");
-    put_part(text, explained);
+    gs_gpu_put_assumed(gpu, text);
+    for (size_t i = 0; i < options->what_if_count; i++)
+        if (options->what_ifs[i].gpu)
+            gs_gpu_put_assumed(options->what_ifs[i].gpu, text);
+    put_part(text, explained, options->range);
     gs_text_add(text, "\n");
     put_verdict(text, &explained->account);
     put_account(text, explained);
@@ -312,6 +332,7 @@ static void write_what_ifs(gs_writer *writer, const gs_explained *explained, con
             gs_text_add(&words, "%s%s", j ? "," : "", options->what_ifs[i].changes[j].words);
         gs_write_object(writer, NULL);
         gs_write_string(writer, "change", words.data);
+        gs_write_optional(writer, "assumed", options->what_ifs[i].gpu ? options->what_ifs[i].gpu->assumed : NULL);
         write_interval(writer, explained->outcomes[i].least_ns, explained->outcomes[i].most_ns);
         gs_write_us(writer, "unscheduled_us", explained->outcomes[i].unscheduled_ns);
         gs_write_int(writer, "foreign_launches", explained->outcomes[i].foreign);
@@ -336,10 +357,11 @@ void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained 
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.explain/1");
     gs_write_string(&writer, "gpu", gpu->name);
+    gs_write_optional(&writer, "assumed", gpu->assumed);
     gs_write_uint(&writer, "operations", explained->order.count);
     gs_write_object(&writer, "part");
     gs_write_uint(&writer, "first", explained->part.first);
-    gs_write_uint(&writer, "last", explained->part.last);
+    gs_write_uint(&writer, "last", explained->part.last - 1);
     gs_write_uint(&writer, "steps", gs_part_steps(&explained->part));
     gs_write_uint(&writer, "period", explained->part.period);
     gs_write_us(&writer, "from_us", explained->part.from_ns);
