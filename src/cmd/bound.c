@@ -613,6 +613,8 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
         return gs_usage(command, "--latencies goes with --launch or --beside");
     if (options->launch && !file)
         return gs_usage(command, "--launch needs the file of a kernel: a cubin, a fatbin, a program or PTX");
+    if (options->launch && !options->gpu.name && !options->gpu.like)
+        return gs_usage(command, "--gpu NAME|FILE is needed: --launch does not name the GPU");
     if (options->launch && (options->warps || options->repeat || options->issue))
         return gs_usage(command,
                         "--warps, --repeat and --issue do not go with --launch: the kernel and the GPU say that");

@@ -498,13 +498,23 @@ documents gridsmith.run-bound/1
 says '{"schema":"gridsmith.run-bound/1","at_once":false,'
 # The longest request takes 225 us. A block of gemm, in four waves, takes 100 us, and 32 blocks of each SM 600 cycles each to exit.
 check "a request beside work" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json
-says "request: 0.225 ms, the longest of 5 recorded"
+says "request: 0.225 ms, the longest of 6 recorded"
 says "longest that stops between its blocks: 0.400 ms, gemm: a block 0.100 ms, exits 0.013 ms"
 says "longest that does not stop:            0.080 ms, reduce"
 says "response: 0.432 ms = 0.193 stopping + 0.014 launch + 0.225 request"
 check "a request beside work that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --no-guard --ahead 100 --json
 documents gridsmith.beside/1
-says '"response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":5,"streams":2,"ahead_us":100,'
+says '"response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":6,"streams":2,"ahead_us":100,'
+# The last request counts, too.
+{
+    echo '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}'
+    for number in 1 2 3 4 5; do
+        echo "{\"op\":\"launch\",\"id\":$number,\"kernel\":\"r\",\"blocks\":64,\"threads\":256,\"registers\":32,\"shared_bytes\":0,\"stream\":\"7\",\"at_us\":${number}0000,\"start_us\":${number}0010,\"end_us\":${number}0${number}50}"
+    done
+} >"$work/requests.jsonl"
+check "the last request is the longest" 0 "$program" bound --run "$work/requests.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json --json
+says '"request_us":550,"requests":5,'
+mistake "a kernel without a GPU" "--gpu NAME|FILE is needed" "$program" bound tests/cases/flow90.cubin --launch tests/cases/flow-launch.json --instructions
 mistake "a GPU without latencies" "the latencies of h200 are not known: measure them" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json
 mistake "work without requests" "--beside needs --run FILE" "$program" bound --beside tests/bound/work.json
 mistake "guards of nothing" "--ahead and --no-guard go with --beside" "$program" bound --run tests/bound/request.json --no-guard

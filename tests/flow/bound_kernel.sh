@@ -87,6 +87,24 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
         2>"$folder/err" >"$folder/out"; status=$?; kernel='reads, with its input'
     expect 0 ' 7 (of this input)'
     expect 0 'this is for one input'
+    # Two loops in one line, of 7 and 2 rounds: no count is below what is executed, and a line names neither of them.
+    cat >"$folder/line.ptx" <<'PTX'
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 to, .param .u32 most) { .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %a;
+ld.param.u64 %a, [to]; ld.param.u32 %r1, [most]; mov.u32 %r2, 1; A: st.volatile.global.u32 [%a], %r2; mul.lo.u32 %r2, %r2, 2; setp.lt.u32 %p, %r2, %r1; @%p bra A; mov.u32 %r3, 1; B: st.volatile.global.u32 [%a], %r3; mul.lo.u32 %r3, %r3, 30; setp.lt.u32 %p, %r3, %r1; @%p bra B; ret; }
+PTX
+    sed 's/"int32": 100/"uint32": 100/' tests/cases/flow-launch.json >"$folder/line.json"
+    for option in --input --loop=5=3 --json; do
+        "$gridsmith" bound "$folder/line.ptx" --launch "$folder/line.json" --gpu h200 --instructions "$option" \
+            2>"$folder/err" >"$folder/out"; status=$?; kernel="two loops in a line, $option"
+        case $option in
+        --input) expect 0 'loops: line 5 7, line 5 7 (of this input)' ;;
+        --loop*) expect 1 'several loops begin in line 5; --loop 0x' ;;
+        --json) expect 1 'the rounds of the loop are not known; --loop 0x' ;;
+        esac
+    done
 fi
 
 ask half_waits --instructions; status=$?

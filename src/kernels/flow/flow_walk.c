@@ -339,26 +339,43 @@ static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32
     return given->at == (given->place == GS_FLOW_OFFSET ? at * GS_FLOW_BYTES : line_at(walker, at));
 }
 
-static void use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
+static size_t begin_of(const gs_flow_graph *graph, size_t loop) {
+    return graph->blocks.data[graph->loops.data[loop].header].first;
+}
+
+/* Whether another loop begins in the line of this one. */
+static bool shares_line(const struct walker *walker, const gs_flow_graph *graph, size_t loop) {
+    for (size_t i = 1; i < graph->loops.count; i++)
+        if (i != loop && line_at(walker, begin_of(graph, i)) == line_at(walker, begin_of(graph, loop)))
+            return true;
+    return false;
+}
+
+static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
     for (size_t i = 1; i < graph->loops.count; i++)
         for (size_t j = 0; j < walker->given_count; j++) {
             gs_flow_loop *loop = &graph->loops.data[i];
             gs_flow_rounds *given = &walker->given[j];
             if (!is_at(walker, graph, (int32_t)i, given))
                 continue;
+            if (given->place == GS_FLOW_LINE && shares_line(walker, graph, i))
+                return gs_flow_refuse(walker->error, begin_of(graph, i),
+                                      "several loops begin in line %u; --loop 0x%zx=ROUNDS means this one", given->at,
+                                      begin_of(graph, i) * GS_FLOW_BYTES);
             given->is_used = true;
             loop->times = given->rounds;
             loop->source = given->place == GS_FLOW_BRANCH_LINE ? GS_FLOW_OF_BRANCH_LINE : GS_FLOW_GIVEN;
         }
+    return GS_OK;
 }
 
 static gs_code check_rounds(struct walker *walker, const gs_flow_graph *graph) {
     for (size_t i = 1; i < graph->loops.count; i++) {
-        size_t at = graph->blocks.data[graph->loops.data[i].header].first;
+        size_t at = begin_of(graph, i);
         uint32_t line = line_at(walker, at);
         if (graph->loops.data[i].times >= 0)
             continue;
-        if (line)
+        if (line && !shares_line(walker, graph, i))
             return gs_flow_refuse(walker->error, at,
                                   "the rounds of the loop in line %u are not known; --loop %u=ROUNDS gives them", line,
                                   line);
@@ -375,10 +392,10 @@ static gs_code walk_function(struct walker *walker, size_t entry, bool is_called
         return gs_flow_refuse(walker->error, entry, "more than %d calls", MOST_CALLS);
     gs_code result = gs_flow_graph_make(&graph, &walker->code, entry, walker->error);
     graph.is_called = is_called;
-    if (result == GS_OK) {
-        use_given_rounds(walker, &graph);
+    if (result == GS_OK)
+        result = use_given_rounds(walker, &graph);
+    if (result == GS_OK)
         result = gs_flow_find_divergence(&graph, walker->error);
-    }
     if (result == GS_OK)
         result = gs_flow_count_rounds(&graph, walker->launch, walker->error);
     if (result == GS_OK)

@@ -184,10 +184,10 @@ static gs_code find_requests(const gs_run *request, gs_request_bound *found, gs_
         code = gs_part_find(request, &order, &part, error);
     if (code == GS_OK) {
         size_t period = part.period ? part.period : order.count, from = part.period ? part.first : 0;
-        size_t to = part.period ? part.last : order.count;
-        for (size_t at = from; at + period <= to && period; at += period) {
+        for (size_t at = from; at < order.count && period; at += period) {
+            size_t end = (size_t)gs_min_u64(at + period, order.count);
             found->requests++;
-            found->request_ns = gs_max(found->request_ns, span_of(request, &order, at, at + period));
+            found->request_ns = gs_max(found->request_ns, span_of(request, &order, at, end));
         }
     }
     gs_sequence_clear(&order);
