@@ -814,13 +814,17 @@ static void long_kernels_are_named(void **state) {
 
 /* ---- long kernels that can be stopped ---- */
 
+static void load_steps(const struct program *program) {
+    char command[400];
+    snprintf(command, sizeof command, "load %s", test_path("tests/cases/steps.cubin"));
+    assert_int_equal(ask(program, command), 0);
+}
+
 /* A program with a long kernel, which is learned while there is nobody to wait for but an idle latency program. */
 static struct program start_steps(void) {
     struct program training = PROGRAM("--best-effort", "--guard");
-    char command[400];
     assert_int_equal(ask(&training, "start"), 0);
-    snprintf(command, sizeof command, "load %s", test_path("tests/cases/steps.cubin"));
-    assert_int_equal(ask(&training, command), 0);
+    load_steps(&training);
     for (int i = 0; i < 6; i++) { /* samples are collected at every 16th launch */
         assert_int_equal(ask(&training, "steps 1600 1 1"), 0);
         assert_int_equal(ask(&training, "launch 1 1 16"), 0);
@@ -849,7 +853,26 @@ static unsigned long long count_stops(const struct program *program) {
     return counts[STOPS];
 }
 
-/* It stops in its midst while there is a request, and then goes on: each block runs once. */
+/* Its kernels stop in their midst while there is a request, and go on when the latency program ends: of the `launches`
+   that are under way, each block runs once. */
+static void stop_and_go_on(const struct program *training, struct program *latency, struct runs before,
+                           unsigned launches) {
+    while (ask_runs(training).sum < before.sum + 160)
+        wait_ms(1);
+    assert_int_equal(ask(latency, "launch 100000000 1"), 0);
+    while (count_stops(training) == 0)
+        wait_ms(1);
+    wait_ms(20); /* blocks that had begun */
+    struct runs stopped = ask_runs(training);
+    wait_ms(50);
+    assert_int_equal(ask_runs(training).sum, stopped.sum);
+    assert_true(stopped.sum < before.sum + launches * 1600);
+    stop_program(latency);
+    assert_int_equal(ask(training, "sync 1"), 0);
+    struct runs after = ask_runs(training);
+    assert_true(after.least == before.least + launches && after.most == before.most + launches);
+}
+
 static void long_kernels_are_stopped_by_requests(void **state) {
     struct program latency = PROGRAM("--latency", "--hold=10000");
     (void)state;
@@ -858,20 +881,7 @@ static void long_kernels_are_stopped_by_requests(void **state) {
     struct runs before = ask_runs(&training);
     assert_true(before.least == 6 && before.most == 6);
     assert_int_equal(ask(&training, "steps 1600 1 100"), 0);
-    while (ask_runs(&training).sum < before.sum + 160)
-        wait_ms(1);
-    assert_int_equal(ask(&latency, "launch 100000000 1"), 0);
-    while (count_stops(&training) == 0)
-        wait_ms(1);
-    wait_ms(20); /* blocks that had begun */
-    struct runs stopped = ask_runs(&training);
-    wait_ms(50);
-    assert_int_equal(ask_runs(&training).sum, stopped.sum);
-    assert_true(stopped.sum < 106 * 1600);
-    stop_program(&latency);
-    assert_int_equal(ask(&training, "sync 1"), 0);
-    struct runs after = ask_runs(&training);
-    assert_true(after.least == 106 && after.most == 106);
+    stop_and_go_on(&training, &latency, before, 100);
     assert_true(status_says("\"guarded_kernels\":1,\"unguarded_kernels\":0"));
     assert_int_equal(ask(&training, "unload"), 0);
     stop_program(&training);
@@ -1143,13 +1153,11 @@ static void long_graphs_wait_in_their_midst(void **state) {
 /* Kernels of a graph, too: one that is long stops in its midst, and each block runs once. */
 static void long_kernels_of_graphs_are_stopped(void **state) {
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort", "--guard");
-    char command[400];
     unsigned launches = 0;
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
-    snprintf(command, sizeof command, "load %s", test_path("tests/cases/steps.cubin"));
-    assert_int_equal(ask(&training, command), 0);
+    load_steps(&training);
     assert_int_equal(ask(&training, "keep 1600 1 3"), 0);
     for (; launches < 100 && !launch_graphs(&training, 1, false); launches++)
         continue;
@@ -1159,19 +1167,7 @@ static void long_kernels_of_graphs_are_stopped(void **state) {
     assert_int_equal(before.least, 3 * (launches + 1));
     for (int i = 0; i < 20; i++)
         assert_int_equal(ask(&training, "graph 1"), 0);
-    while (ask_runs(&training).sum < before.sum + 160)
-        wait_ms(1);
-    assert_int_equal(ask(&latency, "launch 100000000 1"), 0);
-    while (count_stops(&training) == 0)
-        wait_ms(1);
-    wait_ms(20); /* blocks that had begun */
-    struct runs stopped = ask_runs(&training);
-    wait_ms(50);
-    assert_int_equal(ask_runs(&training).sum, stopped.sum);
-    stop_program(&latency);
-    assert_int_equal(ask(&training, "sync 1"), 0);
-    struct runs after = ask_runs(&training);
-    assert_true(after.least == before.least + 60 && after.most == before.most + 60);
+    stop_and_go_on(&training, &latency, before, 60);
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&training);
 }
