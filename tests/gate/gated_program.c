@@ -2,8 +2,9 @@
  * gated_program.c: a program that uses CUDA, for the tests of `gridsmith run`. It reads commands, one a line, and
  * answers each with a line: the result of the call, or the numbers that were asked for.
  *
- * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress. With the word
- * `exports` as its first argument it uses the exported names, and with `short` it opens "libcuda.so".
+ * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress, of which it first
+ * asks for cuGetProcAddress itself. With the word `exports` as its first argument it uses the exported names, and with
+ * `short` it opens "libcuda.so".
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -82,6 +83,8 @@ static void find(void *call, const char *exported, const char *name, uint64_t fl
     if (!get) {
         void *symbol = dlsym(cuda.library, "cuGetProcAddress_v2");
         memcpy(&get, &symbol, sizeof get);
+        if (get && get("cuGetProcAddress", &symbol, 12000, 0, NULL) == 0)
+            memcpy(&get, &symbol, sizeof get);
     }
     if (uses_exports || !get || get(name, &found, 13000, flags, NULL) != 0)
         found = dlsym(cuda.library, exported);
