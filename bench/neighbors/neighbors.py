@@ -30,6 +30,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 from percentiles import percentile
 from table import compare, numbers_of, of_all, of_rounds, steps_of
@@ -275,17 +276,19 @@ def warm(start, mode, pair):
 
 
 def attempt(start, action, *arguments):
-    """Does something with the programs of a mode, unless one of them is lost."""
+    """Does something with the programs of a mode, unless one of them is lost. What fails here must not end the others."""
     if not start.is_lost:
         try:
             action(*arguments)
         except Lost as why:
             start.lose(why)
+        except Exception:
+            traceback.print_exc()
 
 
 def count_since(before, after, kind, number_of):
     """The sum over the programs of a class of what has been counted since."""
-    old = {program["process"]: number_of(program) for program in before}
+    old = {program["process"]: number_of(program) for program in before if program["class"] == kind}
     return sum(number_of(program) - old.get(program["process"], 0) for program in after if program["class"] == kind)
 
 
@@ -327,12 +330,12 @@ class Table:
         self.results, self.options = {pair: {} for pair in pairs}, options
 
     def add(self, pair, mode, result):
-        failed = failure(result)
+        failed, alone = failure(result), self.results[pair].get("alone")
         if failed:
             print(f"| {pair} | {mode} | failed: {failed} |", flush=True)
         else:
             self.results[pair][mode] = result
-            print(row(pair, mode, result, self.results[pair].get("alone", result)), flush=True)
+            print(row(pair, mode, result, alone if alone and alone["rounds"] else result), flush=True)
 
     def save(self, results=None):
         """Writes all results, also of incomplete rounds, so that stopping this program loses nothing."""

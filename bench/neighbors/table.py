@@ -103,13 +103,17 @@ def print_times(results):
                 print(f"| {pair} | {mode} |", " | ".join(times + ratios), f"| {len(wall)} |")
 
 
+def is_complete(result):
+    return bool(result["rounds"]) and not any("failed" in answer for answers in result["rounds"] for answer in answers)
+
+
 def read(paths):
-    """Pairs of several files. Of modes without rounds nothing is known."""
+    """Pairs of several files. Modes that failed, or have no rounds, are left out."""
     results = {}
     for path in paths:
         with open(path) as file:
             for pair, given in json.load(file).items():
-                results.setdefault(pair, {}).update({mode: result for mode, result in given.items() if result["rounds"]})
+                results.setdefault(pair, {}).update({mode: result for mode, result in given.items() if is_complete(result)})
     return {pair: given for pair, given in results.items() if "alone" in given}
 
 
