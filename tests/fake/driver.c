@@ -283,11 +283,15 @@ int cuMemHostGetDevicePointer_v2(cu_pointer *pointer, void *memory, unsigned fla
 }
 
 int cuMemAlloc_v2(cu_pointer *pointer, size_t bytes) {
+    if (fake_unsafe())
+        return FAKE_CAPTURE_UNSUPPORTED;
     *pointer = (cu_pointer)(uintptr_t)take(bytes);
     return 0;
 }
 
 int cuMemFree_v2(cu_pointer pointer) {
+    if (fake_unsafe())
+        return FAKE_CAPTURE_UNSUPPORTED;
     return give_back((void *)(uintptr_t)pointer);
 }
 
@@ -304,6 +308,8 @@ int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
     static _Atomic unsigned count;
     if (!memory || !bytes || flags & ~(unsigned)KNOWN_FLAGS)
         return FAKE_INVALID_VALUE;
+    if (fake_unsafe())
+        return FAKE_CAPTURE_UNSUPPORTED;
     unsigned place = count++ % GS_COUNT(registered);
     registered[place].at = (uintptr_t)memory;
     registered[place].bytes = bytes;

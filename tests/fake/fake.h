@@ -262,6 +262,8 @@ struct cu_stream {
     int priority;
     fake_queue *queue;
     _Atomic int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
+    int capture_mode;
+    uint64_t capture_thread;
     struct fake_graph *captured;
     fake_front front;
 };
@@ -276,8 +278,9 @@ struct cu_event {
 cu_stream fake_stream(cu_stream stream); /* the default stream for NULL and the two special handles */
 /* Adds an operation to a stream, unless the context is broken. */
 int fake_add_step(cu_stream stream, const fake_step *step);
-/* What is not allowed while a stream captures makes captures invalid. */
-void fake_invalidate_captures(void);
+/* A call that could be unsafe while streams capture: not 0, an error of the driver, if one of them does that this
+   thread must respect (cuThreadExchangeStreamCaptureMode). That capture is invalid then. */
+int fake_unsafe(void);
 
 /* ---- graphs ---- */
 

@@ -95,6 +95,8 @@ static int load_ptx(cu_module *module, const char *ptx) {
 int cuModuleLoadData(cu_module *module, const void *image) {
     if (!fake_current())
         return FAKE_INVALID_CONTEXT;
+    if (fake_unsafe())
+        return FAKE_CAPTURE_UNSUPPORTED;
     if (strncmp(image, FAKE_LIBRARY, strlen(FAKE_LIBRARY)) == 0)
         return load_library(module, fake_library_load(image));
     if (fake_is_cubin(image)) {

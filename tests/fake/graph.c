@@ -282,12 +282,39 @@ int cuGraphMemsetNodeGetParams(const fake_node *node, struct memset_parameters *
 
 /* ---- captures ---- */
 
-void fake_invalidate_captures(void) {
+enum { GLOBAL = 0, RELAXED = 2 };
+static _Thread_local int thread_mode;
+
+/* Not used by another thread of the process at the same time. */
+static uint64_t this_thread(void) {
+    return (uint64_t)(uintptr_t)&thread_mode;
+}
+
+FAKE_VISIBLE cuThreadExchangeStreamCaptureMode(int *mode);
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    int before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return FAKE_OK;
+}
+
+/* Whether this thread has to respect the capture of a stream. */
+static bool is_respected(const struct cu_stream *stream) {
+    bool is_own = stream->capture_thread == this_thread();
+    return thread_mode != RELAXED &&
+           ((is_own && stream->capture_mode != RELAXED) || (thread_mode == GLOBAL && stream->capture_mode == GLOBAL));
+}
+
+int fake_unsafe(void) {
+    int code = FAKE_OK;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < MOST_CAPTURES; i++)
-        if (captures[i])
+        if (captures[i] && is_respected(captures[i])) {
             captures[i]->capture = CAPTURE_IS_INVALID;
+            code = FAKE_CAPTURE_UNSUPPORTED;
+        }
     pthread_mutex_unlock(&lock);
+    return code;
 }
 
 /* Notes a stream in the place of another one; NULL: of none. */
@@ -322,6 +349,8 @@ int cuStreamBeginCapture_v2(cu_stream stream, int mode) {
     asked->captured = calloc(1, sizeof *asked->captured);
     asked->front.count = 0;
     asked->capture = CAPTURES;
+    asked->capture_mode = mode;
+    asked->capture_thread = this_thread();
     replace_capture(NULL, asked);
     return fake_told(&telling, FAKE_OK);
 }
@@ -330,7 +359,6 @@ GRAPH_CALL cuStreamBeginCaptureToGraph(cu_stream stream, fake_graph *graph, fake
                                        size_t count, int mode);
 int cuStreamBeginCaptureToGraph(cu_stream stream, fake_graph *graph, fake_node *const *after, const void *edges,
                                 size_t count, int mode) {
-    enum { RELAXED = 2 };
     if (stream->captured || edges || mode != RELAXED || count > FAKE_MOST_AFTER)
         return FAKE_INVALID_VALUE;
     stream->captured = graph;

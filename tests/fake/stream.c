@@ -1,8 +1,9 @@
 /*
  * stream.c: streams of the fake driver, and what is put into them: events, copies, fills, words.
  *
- * Each stream has a clock that its work advances; events tell the time of that clock. As with the real driver, a query
- * while a stream captures, and a word put into a stream that captures, end the capture with an error.
+ * Each stream has a clock that its work advances; events tell the time of that clock. As with the real driver, an
+ * unsafe call while a stream captures, and a query of a stream that captures or a word put into it, end the capture
+ * with an error.
  */
 #include "fake.h"
 
@@ -10,7 +11,7 @@
 
 CU_SYMBOLS(FAKE_CALL)
 
-enum { DEFAULT_STREAM_ID = 7, FIRST_STREAM_ID = 13 };
+enum { DEFAULT_STREAM_ID = 7, FIRST_STREAM_ID = 13, CAPTURE_IS_INVALID = 2 };
 
 /* ---- streams ---- */
 
@@ -72,7 +73,10 @@ int cuCtxGetStreamPriorityRange(int *least, int *highest) {
 int cuStreamQuery(cu_stream stream) {
     cu_stream asked = fake_stream(stream);
     fake.queries++;
-    fake_invalidate_captures();
+    if (asked->capture)
+        asked->capture = CAPTURE_IS_INVALID;
+    if (asked->capture || fake_unsafe())
+        return FAKE_CAPTURE_UNSUPPORTED;
     if (fake_is_broken())
         return FAKE_ILLEGAL_ADDRESS;
     bool is_idle = fake_queue_is_idle(asked->queue) && (!fake.gpu || fake_gpu_is_idle(fake.gpu, asked));
@@ -96,15 +100,6 @@ int fake_add_step(cu_stream stream, const fake_step *step) {
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuThreadExchangeStreamCaptureMode(int *mode);
-int cuThreadExchangeStreamCaptureMode(int *mode) {
-    static _Thread_local int now;
-    int before = now;
-    now = *mode;
-    *mode = before;
-    return FAKE_OK;
-}
-
 FAKE_VISIBLE cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data);
 int cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data) {
     return fake_add_step(stream, &(fake_step){.kind = FAKE_HOST, .function = function, .to = data});
@@ -114,7 +109,7 @@ int cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data) {
 
 FAKE_VISIBLE cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags);
 int cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags) {
-    enum { EQUAL = 1, CAPTURE_IS_INVALID = 2 };
+    enum { EQUAL = 1 };
     cu_stream asked = fake_stream(stream);
     if (fake_has("no-waits"))
         return FAKE_NOT_SUPPORTED;
@@ -266,7 +261,8 @@ int cuEventRecord(cu_event event, cu_stream stream) {
 FAKE_VISIBLE cuEventQuery(cu_event event);
 int cuEventQuery(cu_event event) {
     fake.queries++;
-    fake_invalidate_captures();
+    if (fake_unsafe())
+        return FAKE_CAPTURE_UNSUPPORTED;
     return is_recorded(event) ? FAKE_OK : FAKE_NOT_READY;
 }
 

@@ -289,6 +289,18 @@ static int capture(unsigned us, void *stream, unsigned times) {
     return code ? code : ended ? ended : cuda.instantiate(&graph, captured, 0);
 }
 
+/* The same, and the graph before it is destroyed meanwhile. */
+static int capture_again(unsigned us, void *stream, unsigned times) {
+    void *captured = NULL, *old = graph;
+    int code = cuda.begin_capture(stream, 0);
+    if (code == 0)
+        code = launch(us, stream, times);
+    if (code == 0)
+        code = cuda.graph_destroy(old);
+    int ended = cuda.end_capture(stream, &captured);
+    return code ? code : ended ? ended : cuda.instantiate(&graph, captured, 0);
+}
+
 /* A graph of a short kernel and a long one, several times. */
 static int capture_steps(unsigned blocks, void *stream, unsigned times) {
     void *captured = NULL;
@@ -424,6 +436,7 @@ static int do_command(const char *line) {
            : strcmp(word, "steps") == 0       ? launch_steps(a, stream, c)
            : strcmp(word, "runs") == 0        ? print_runs(a)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
+           : strcmp(word, "again") == 0       ? capture_again(a, stream, c)
            : strcmp(word, "keep") == 0        ? capture_steps(a, stream, c)
            : strcmp(word, "graph") == 0       ? cuda.graph_launch(graph, streams[a % STREAMS])
            : strcmp(word, "change") == 0      ? cuda.set_enabled(graph, NULL, 1)

@@ -1168,6 +1168,8 @@ static void long_kernels_of_graphs_are_stopped(void **state) {
     for (int i = 0; i < 20; i++)
         assert_int_equal(ask(&training, "graph 1"), 0);
     stop_and_go_on(&training, &latency, before, 60);
+    assert_int_equal(ask(&training, "again 10 2 5"), 0); /* what was made for the old one is freed within a capture */
+    assert_int_equal(ask(&training, "graph 1"), 0);
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&training);
 }

@@ -21,6 +21,7 @@
  *   gate_chain.c         best effort: which kernels are worth it, and how often they can be stopped
  *   gate_guard.c         best effort: launches such a kernel
  *   gate_mark.c          best effort: the board's flags on the device
+ *   gate_capture.c       streams that capture a graph
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work, and what announces it
  *   gate_gap.c           latency: whether the next request comes soon
@@ -162,6 +163,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuStreamEndCapture, (void *, void **))                                                                           \
     X(cuStreamEndCapture_ptsz, (void *, void **))                                                                      \
     X(cuStreamIsCapturing, (void *, int *))                                                                            \
+    X(cuThreadExchangeStreamCaptureMode, (int *))                                                                      \
     X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
     X(cuStreamWriteValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                          \
     X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
@@ -330,13 +332,18 @@ int gs_gate_guard_launch(const gs_gate_guard *guard, const gs_gate_config *launc
 void gs_gate_guard_stream_ends(void *stream); /* it is about to be destroyed */
 void gs_gate_guard_forget(void);              /* a context is about to go */
 
-/* ---- gate_wait.c: best effort ---- */
+/* ---- gate_capture.c ---- */
 
-/* Streams that are capturing a graph. */
 void gs_gate_capture_begins(void);
 void gs_gate_capture_ends(void);
-bool gs_gate_has_captures(void); /* any */
+bool gs_gate_has_captures(void); /* any stream */
 bool gs_gate_is_capturing(void *stream);
+/* From here on, calls of this thread to the driver do not end captures of other streams. Returns what
+   gs_gate_respect is to be given. */
+int gs_gate_relax(void);
+void gs_gate_respect(int mode);
+
+/* ---- gate_wait.c: best effort ---- */
 
 /* Work on a stream. `what` is a function with its launch, or a graph, without; NULL: a copy of `bytes`. */
 struct gs_gate_item {

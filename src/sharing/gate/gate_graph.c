@@ -68,11 +68,13 @@ static void forget_copy(struct graph *graph) {
 }
 
 static void clear_graph(struct graph *graph) {
+    int mode = gs_gate_relax();
     forget_copy(graph);
     if (graph->divided)
         gs_gate_real.cuGraphExecDestroy(graph->divided);
     if (graph->controls)
         gs_gate_real.cuMemFree_v2(graph->controls); /* when the GPU has done all work */
+    gs_gate_respect(mode);
     *graph = (struct graph){0};
 }
 

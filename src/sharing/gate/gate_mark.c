@@ -27,9 +27,11 @@ static gs_gate_pointer find_marks(void) {
         break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
         return 0;
     }
+    int mode = gs_gate_relax();
     int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
     if (code == GS_CUDA_OK)
         code = gs_gate_real.cuMemHostGetDevicePointer_v2(&flags, &board->flags, 0);
+    gs_gate_respect(mode);
     if (code != GS_CUDA_OK)
         break_waits("mapping the board", code);
     return code == GS_CUDA_OK ? flags : 0;

@@ -330,7 +330,9 @@ void gs_gate_function_keep(const void *what) {
     pthread_mutex_lock(&twins.lock);
     bool is_known = owner_of(what) && image_of(what);
     pthread_mutex_unlock(&twins.lock);
+    int mode = gs_gate_relax();
     void *function = is_known && gs_gate_real.cuFuncGetAttribute ? function_of(what) : NULL;
+    gs_gate_respect(mode);
     if (function && function != what)
         gs_gate_owner_keep(function, what);
 }

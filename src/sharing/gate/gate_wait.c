@@ -5,8 +5,7 @@
  * the word itself: the program launches as far ahead as it likes, no thread waits, and when a request comes, at most
  * the work since the last wait is left. Some launches are enclosed in two events, which give their duration.
  *
- * Streams that are capturing a graph are left alone. While any stream captures, no sample is taken: a query could end
- * the capture.
+ * Streams that are capturing a graph are left alone. While any stream captures, no sample is taken.
  */
 #include "gate.h"
 #include "gate_pace.h"
@@ -37,26 +36,7 @@ static struct waits {
     gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
-    _Atomic int captures;
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void gs_gate_capture_begins(void) {
-    atomic_fetch_add(&waits.captures, 1);
-}
-
-void gs_gate_capture_ends(void) {
-    atomic_fetch_sub(&waits.captures, 1);
-}
-
-bool gs_gate_has_captures(void) {
-    return atomic_load_explicit(&waits.captures, memory_order_relaxed) > 0;
-}
-
-bool gs_gate_is_capturing(void *stream) {
-    int status = 0;
-    return gs_gate_has_captures() && gs_gate_real.cuStreamIsCapturing &&
-           (gs_gate_real.cuStreamIsCapturing(stream, &status) != GS_CUDA_OK || status);
-}
 
 /* ---- samples; under the lock ---- */
 
@@ -82,6 +62,7 @@ static void learn_time(gs_pace_kernel *kernel, int64_t ns) {
 
 static void collect_samples(void) {
     bool has_learned = false;
+    int mode = gs_gate_relax();
     for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
         gs_gate_sample *sample = &waits.samples[i];
         float ms = 0;
@@ -96,6 +77,7 @@ static void collect_samples(void) {
         waits.under_way--;
         has_learned = true;
     }
+    gs_gate_respect(mode);
     if (has_learned)
         atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
                               memory_order_relaxed);
@@ -220,10 +202,15 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
     gs_gate_work work = {.expected_ns = step->is_learned ? step->expected_ns : 0, .stream = item->stream};
     bool is_divided = false;
     work.flags = gs_gate_mark_find(false);
-    if (is_graph(item))
+    if (is_graph(item)) {
+        int mode = gs_gate_relax();
         around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &is_divided);
-    else if (gs_gate_state.has_guards && item->what && work.expected_ns > gs_gate_state.ahead_ns)
+        gs_gate_respect(mode);
+    } else if (gs_gate_state.has_guards && item->what && work.expected_ns > gs_gate_state.ahead_ns) {
+        int mode = gs_gate_relax();
         around->guard = gs_gate_guard_plan(item, step->expected_ns);
+        gs_gate_respect(mode);
+    }
     if (is_divided || around->guard.twin)
         mark_divided(step, around);
     else if (around->graph)

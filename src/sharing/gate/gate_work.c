@@ -139,16 +139,18 @@ static void clear_flag(bool is_known) {
     atomic_fetch_add_explicit(&page->request_times[gs_tenant_bucket(ns)], 1, memory_order_relaxed);
 }
 
-/* Queries the streams that have work. True: the request has ended. A query could end a capture. */
+/* Queries the streams that have work. True: the request has ended. */
 static bool ask_streams(void) {
     bool has_ended = false;
     if (gs_gate_has_captures())
         return false;
+    int mode = gs_gate_relax();
     for (size_t i = work.request.count; i-- > 0 && !has_ended;) {
         const gs_request_stream *left = &work.request.streams[i];
         if (gs_gate_real.cuStreamQuery((void *)(uintptr_t)left->stream) != GS_CUDA_NOT_READY)
             has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
     }
+    gs_gate_respect(mode);
     return has_ended;
 }
 
@@ -165,10 +167,12 @@ static bool is_silent(void) {
 static void map_words(void) {
     if (work.on_device || work.is_broken)
         return;
+    int mode = gs_gate_relax();
     if (!gs_gate_real.cuStreamWriteValue32_v2 || !gs_gate_real.cuMemHostRegister_v2 ||
         gs_gate_real.cuMemHostRegister_v2(words, sizeof words, REGISTER_PORTABLE | REGISTER_MAPPED) != GS_CUDA_OK ||
         gs_gate_real.cuMemHostGetDevicePointer_v2(&work.on_device, words, 0) != GS_CUDA_OK)
         work.is_broken = true;
+    gs_gate_respect(mode);
 }
 
 /* After a pause within a request: it may have ended without a synchronization. */
