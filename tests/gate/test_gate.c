@@ -915,26 +915,30 @@ static void kernels_that_are_stopped_often_run_once(void **state) {
 static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) {
     (void)state;
     const double rare = 0, often = 1e-7; /* a request every 10 ms */
+    const double little = 0.03;          /* of the kernel's time may be lost */
     static const struct {
         gs_chain_kernel kernel;
         uint32_t launches, mask;
     } cases[] = {
-        {{5000000, 10560, 1056, 256, rare}, 2, 7},       /* blocks of 500 us: 8 begin in 4 us */
-        {{5000000, 105600, 1056, 256, rare}, 2, 63},     /* of 50 us */
-        {{5000000, 10560, 1056, 256, often}, 5, 7},      /* half a request is expected: 2 + ceil(2.27) */
-        {{50000000, 105600, 1056, 256, often}, 13, 7},   /* five: 2 + ceil(10.6) */
-        {{500000000, 1056000, 1056, 256, often}, 24, 7}, /* 50: as many as cost 3% */
-        {{200000, 10560, 1056, 256, often}, 0, 0},   /* a launch that finds nothing left costs 11 us, too much of 200 */
-        {{5000000, 1056, 1056, 256, rare}, 0, 0},    /* one wave */
-        {{5000000, 2112, 1056, 256, rare}, 0, 0},    /* two: hardly sooner at its end */
-        {{3000000, 4000000, 1056, 256, rare}, 0, 0}, /* 2.4 ms until all blocks have come and gone */
-        {{5000000, 10560, 0, 256, rare}, 0, 0},      /* not known how many run at a time */
+        {{5000000, 10560, 1056, 256, rare, little}, 2, 7},       /* blocks of 500 us: 8 begin in 4 us */
+        {{5000000, 105600, 1056, 256, rare, little}, 2, 63},     /* of 50 us */
+        {{5000000, 10560, 1056, 256, often, little}, 5, 7},      /* half a request is expected: 2 + ceil(2.27) */
+        {{50000000, 105600, 1056, 256, often, little}, 13, 7},   /* five: 2 + ceil(10.6) */
+        {{500000000, 1056000, 1056, 256, often, little}, 23, 7}, /* 50: as many as cost 3% */
+        {{200000, 10560, 1056, 256, often, little}, 0, 0},   /* a launch that finds nothing left costs 11 us of 200, */
+        {{200000, 10560, 1056, 256, often, 0.25}, 3, 127},   /* unless it may cost more; blocks of 20 us */
+        {{400000, 100000, 1056, 256, often, 0.35}, 2, 511},  /* of 4 us; 65 us are 16%, and 12% the guard of each */
+        {{5000000, 1056, 1056, 256, rare, little}, 0, 0},    /* one wave */
+        {{5000000, 2112, 1056, 256, rare, little}, 0, 0},    /* two: hardly sooner at its end */
+        {{3000000, 4000000, 1056, 256, rare, little}, 0, 0}, /* 2.4 ms until all blocks have come and gone */
+        {{5000000, 10560, 0, 256, rare, little}, 0, 0},      /* not known how many run at a time */
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_chain_plan plan = gs_chain_plan_of(&cases[i].kernel);
         assert_int_equal(plan.launches, cases[i].launches);
         assert_int_equal(plan.mask, cases[i].mask);
         assert_true(!plan.launches || (plan.first == 1056 && plan.stop_ns * 2 <= cases[i].kernel.expected_ns));
+        assert_true((double)plan.cost_ns <= cases[i].kernel.most_cost * (double)cases[i].kernel.expected_ns);
     }
 }
 

@@ -10,8 +10,8 @@
 
 static const double LAUNCH_NS = 5000, /* of a launch that finds nothing left, and of the wait before it, */
     EXIT_NS = 0.6,                    /* and of a block of it, up to this many threads: */
-    CLAIM_NS = 4000,                  /* how long a block needs to look at the flags and to claim others */
-    MOST_COST = 0.03;                 /* launches that find nothing left, of the kernel's own time */
+    GUARD_NS = 500,                   /* of the guard in front of a block, */
+    CLAIM_NS = 4000;                  /* and of a block that looks at the flags and claims others */
 enum { EXIT_THREADS = 256, MOST_BLOCKS = 1 << 30, MOST_AHEAD = 1024, LEAST_WAVES = 2 };
 
 /* The time that all blocks take to come and go. */
@@ -41,7 +41,8 @@ gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
         return (gs_chain_plan){.reason = "it has fewer than two waves of blocks"};
     double waves = ceil((double)kernel->blocks / (double)kernel->resident);
     double block_ns = (double)kernel->expected_ns / waves, pass = pass_ns(kernel), stop_ns = block_ns + pass;
-    double most = MOST_COST * (double)kernel->expected_ns / (LAUNCH_NS + pass);
+    double guard_ns = GUARD_NS * waves;
+    double most = (kernel->most_cost * (double)kernel->expected_ns - guard_ns) / (LAUNCH_NS + pass);
     uint32_t launches = count_launches(kernel);
     if (most < 1 || 2 * stop_ns > (double)kernel->expected_ns)
         return (gs_chain_plan){.reason = "its blocks are too short, or too few"};
@@ -49,5 +50,6 @@ gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
     return (gs_chain_plan){.launches = launches,
                            .first = (uint32_t)kernel->resident,
                            .mask = mask_of(kernel, block_ns),
-                           .stop_ns = (int64_t)stop_ns};
+                           .stop_ns = (int64_t)stop_ns,
+                           .cost_ns = (int64_t)(guard_ns + (launches - 1) * (LAUNCH_NS + pass))};
 }

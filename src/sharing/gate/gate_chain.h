@@ -5,7 +5,7 @@
  * by the next launch of its chain, which waits until no flag is set. All launches of a chain are put into the stream at
  * once: whether a kernel is stopped, and how often, is the GPU's business, and no thread has to come and launch the
  * rest. The last launch cannot be stopped, so each kernel ends. Launches that find nothing left cost time: a chain is
- * as long as requests are frequent.
+ * as long as requests are frequent, and as its cost allows.
  */
 #ifndef GS_GATE_CHAIN_H
 #define GS_GATE_CHAIN_H
@@ -20,6 +20,7 @@ typedef struct gs_chain_kernel {
     uint64_t resident;      /* how many the GPU runs at a time */
     unsigned threads;       /* of each */
     double requests_per_ns; /* of all latency programs */
+    double most_cost;       /* of the guard, as a part of the kernel's own time */
 } gs_chain_kernel;
 
 typedef struct gs_chain_plan {
@@ -27,6 +28,7 @@ typedef struct gs_chain_plan {
     uint32_t first;     /* blocks that each launch starts at once */
     uint32_t mask;      /* of gs_guard_parameter */
     int64_t stop_ns;    /* how long it takes to stop it, at most */
+    int64_t cost_ns;    /* of the guard, if nothing is stopped */
     const char *reason; /* why it is launched without a guard */
 } gs_chain_plan;
 
