@@ -67,13 +67,14 @@ MODES = {
     "ours": dict(start="ours", play="together"),
     "ours-mps": dict(start="ours-mps", play="together"),
     "ours-slices": dict(start="ours-slices", play="together"),
+    "ours-mixed": dict(start="ours-mixed", play="together"),
     "run-alone": dict(start="run-alone", play="apart"),
     "two-mps": dict(start="two-mps", play="together"),
     "two-ours": dict(start="two-ours", play="together"),
 }
 ALL = "bert,resnet,gpt2,eager,triton,prefill,vit,tokens,recommender,convolutions,vit-long,recommender-lstm"
 # Whether the programs use MPS and its priorities, and whether `gridsmith run` runs them: with one daemon, or each with its own; and
-# its options. The roles of the programs are those of the pair, or other ones.
+# its options, which may differ by role. The roles of the programs are those of the pair, or other ones.
 STARTS = {
     "plain": dict(),
     "mps": dict(mps=True),
@@ -81,6 +82,7 @@ STARTS = {
     "ours": dict(run="together"),
     "ours-mps": dict(run="together", options=["--mps"]),
     "ours-slices": dict(run="together", options=["--no-mps"]),
+    "ours-mixed": dict(run="together", options={"serve": ["--mps"], "work": ["--no-mps"]}),
     "run-alone": dict(run="apart"),
     "two-mps": dict(roles=("work", "work"), mps=True),
     "two-ours": dict(roles=("work", "work"), run="together", options=["--mps"]),
@@ -103,6 +105,11 @@ def start_of(mode):
     """How the programs of a mode are started, with what follows the mode. Modes that start alike share their programs."""
     name, *words = mode.split("@")[0].split(":")
     return ":".join([MODES[name]["start"], *words])
+
+
+def options_of(how, role):
+    given = how.get("options", [])
+    return given[role] if isinstance(given, dict) else given
 
 
 class Mps:
@@ -202,7 +209,7 @@ class Start:
         name, *words = key.split(":")
         how = STARTS[name]
         run, self.roles = how.get("run"), how.get("roles", roles)
-        self.is_sliced = bool(run) and "--mps" not in how.get("options", [])
+        self.is_sliced = bool(run) and "--mps" not in options_of(how, "work")
         self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
         self.programs, self.is_lost = [], False
         for number, role in enumerate(self.roles):
@@ -216,7 +223,7 @@ class Start:
                 options_given = [word for word in given if word.startswith("-")]
                 environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
                 daemon = self.daemons[number % len(self.daemons)]
-                command = daemon.run("--latency" if role == "serve" else "--best-effort", *how.get("options", []),
+                command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_of(how, role),
                                      *options_given) + command
             self.programs.append(Program(command, environment))
 

@@ -20,7 +20,7 @@ NAMES = {"bert": "BERT-large as a graph, training of BERT", "resnet": "ResNet-50
          "recommender-lstm": "recommender, eager, with copies; training of an LSTM with copies of 256 MB",
          "four": "vision transformer and recommender, training of GPT-2 and of an LSTM"}
 HEADS = {"sliced": "time-sliced", "mps": "MPS", "priorities": "MPS, priorities", "ours-slices": "`run --no-mps`",
-         "ours-mps": "`run --mps`", "ours": "`run`"}
+         "ours-mps": "`run --mps`", "ours-mixed": "`run --mps`, `run --no-mps` beside it", "ours": "`run`"}
 SHARES = (0.5, 0.99, 0.999)
 
 
