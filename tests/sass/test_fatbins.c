@@ -518,6 +518,49 @@ static void addresses_in_linked_code_are_refused(void **state) {
     }
 }
 
+/* Relocations of a table of jumps with a wrong number of their symbols, which are places in the code of the kernel or
+   something else. */
+static gs_code share_jumps(gs_sass_image *image, uint64_t place, uint32_t symbol, gs_error *error) {
+    gs_sass_section *jumps = gs_sass_find(image, ".rela.nv.constant2.", "k");
+    const char relocation[24] = {0};
+    assert_non_null(jumps);
+    jumps->link = 1;
+    if (place) {
+        gs_text_put(&jumps->bytes, relocation, sizeof relocation);
+        gs_sass_put_long(&jumps->bytes, 8, (uint64_t)symbol << 32 | 2);
+        gs_sass_put_long(&jumps->bytes, 16, place);
+    }
+    gs_code code = gs_sass_share_variables(image, "k", find_in_names, " ", error);
+    jumps->bytes.count = 0;
+    return code;
+}
+
+static void tables_of_jumps_are_those_of_the_kernel(void **state) {
+    (void)state;
+    static const char body[] = "t: .branchtargets a, b, c, d, e; rem.u32 %r3, %r1, 5; brx.idx %r3, t;\n"
+                               "a: add.u32 %r2, %r2, 5; bra e; b: mul.lo.u32 %r2, %r2, %r1; bra e;\n"
+                               "c: xor.b32 %r2, %r2, 77; bra e; d: popc.b32 %r2, %r1; e:";
+    char path[1000];
+    if (!has_ptxas(path, sizeof path))
+        skip();
+    gs_text text = module_text(90, "", body);
+    gs_cubin cubin = assemble(&text, 90, "k");
+    gs_sass_image image;
+    gs_error error = {.code = GS_OK};
+    uint32_t kernel = 0;
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    for (uint32_t i = 0; i < image.symbols.count; i++)
+        kernel = gs_sass_is_kernel(&image.symbols.data[i]) ? i : kernel;
+    assert_int_equal(share_jumps(&image, 0, 0, &error), GS_OK); /* there are none */
+    assert_int_equal(share_jumps(&image, 32, kernel, &error), GS_OK);
+    assert_int_equal(share_jumps(&image, 33, kernel, &error), GS_E_REFUSED);
+    assert_int_equal(share_jumps(&image, 1 << 20, kernel, &error), GS_E_REFUSED);
+    assert_int_equal(share_jumps(&image, 32, kernel - 1, &error), GS_E_REFUSED);
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+}
+
 static void line_numbers_do_not_hinder_a_guard(void **state) {
     (void)state;
     char path[1000];
@@ -593,6 +636,7 @@ int main(void) {
         cmocka_unit_test(modules_with_other_memory_are_refused),
         cmocka_unit_test(constants_of_a_module_are_found),
         cmocka_unit_test(addresses_in_linked_code_are_refused),
+        cmocka_unit_test(tables_of_jumps_are_those_of_the_kernel),
         cmocka_unit_test(line_numbers_do_not_hinder_a_guard),
         cmocka_unit_test(damaged_images_do_no_harm),
     };

@@ -122,6 +122,7 @@ enum {
 };
 
 int gs_sass_type(const gs_sass_symbol *symbol);
+bool gs_sass_has_one_table(const gs_sass_image *image); /* of symbols */
 
 /* Relocations: sections of `step` bytes for each, with the address, the type and the symbol, and perhaps an addend,
    which otherwise is at the address. */

@@ -198,6 +198,13 @@ void gs_sass_free(gs_sass_image *image) {
 
 /* ---- questions ---- */
 
+bool gs_sass_has_one_table(const gs_sass_image *image) {
+    size_t count = 0;
+    for (size_t i = 0; i < image->sections.count; i++)
+        count += image->sections.data[i].type == SECTION_SYMBOLS;
+    return count == 1;
+}
+
 int gs_sass_architecture(const gs_sass_image *image) {
     uint32_t flags = (uint32_t)get(image->head + 48, 4);
     return (int)(image->head[7] == NEW_ABI ? flags >> 8 & 0xff : flags & 0xff);

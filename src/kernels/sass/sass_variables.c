@@ -180,9 +180,29 @@ static gs_code check_relocations(struct sharing *sharing, const gs_sass_section 
     return code;
 }
 
+/* Tools that rearrange a cubin leave a wrong number in the relocations of a table of jumps. There is one table of
+   symbols, so they can only be meant if each of them is a place in the code that has this table. */
+static gs_code check_jumps(const struct sharing *sharing, const gs_sass_section *relocations) {
+    static const char prefix[] = ".nv.constant2.";
+    const gs_sass_image *image = sharing->image;
+    const char *name = section_name(image, relocations->info);
+    size_t step = gs_sass_relocation_bytes(relocations), at = 0;
+    bool is_well = gs_sass_has_one_table(image) && begins_with(name, prefix) && gs_sass_has_addends(relocations) &&
+                   begins_with(relocations->name, ".rela") && strcmp(relocations->name + 5, name) == 0;
+    for (; at + step <= relocations->bytes.count && is_well; at += step) {
+        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, relocations, at);
+        uint64_t place = gs_sass_long(&relocations->bytes, at + 16);
+        is_well = symbol && gs_sass_is_kernel(symbol) && place && place < symbol->size && place % 16 == 0 &&
+                  strcmp(gs_sass_symbol_name(image, symbol), name + sizeof prefix - 1) == 0;
+    }
+    return is_well ? GS_OK
+                   : gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own, %s: %s",
+                             section_name(image, relocations->link), relocations->name);
+}
+
 /* Whether a section of relocations changes something that a kernel can see. */
 static bool changes_memory(const gs_sass_image *image, const gs_sass_section *section) {
-    return gs_sass_has_relocations(section) &&
+    return gs_sass_has_relocations(section) && section->bytes.count &&
            (section->info >= image->sections.count || image->sections.data[section->info].flags & GS_SASS_IN_MEMORY);
 }
 
@@ -254,9 +274,8 @@ static gs_code share_all(struct sharing *sharing) {
                 is_of_other_kernel(sharing, relocations))
                 continue;
             if (relocations->link != image->symbol_table)
-                code = gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own, %s: %s",
-                               section_name(image, relocations->link), relocations->name);
-            else
+                code = check_jumps(sharing, relocations);
+            if (code == GS_OK)
                 code = is_check ? check_relocations(sharing, relocations) : share_table(sharing, relocations);
         }
     return code;
