@@ -1,7 +1,7 @@
 """neighbors.py: the latency of requests and the throughput of best-effort work when both share a GPU, in several modes.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,vit,...]
-        [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
+        [--modes alone+sliced+ours-slices+ours-mps,mps+priorities,ours] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
 
 The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. "four" has two programs of each
 class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
@@ -13,6 +13,9 @@ have printed their state on standard error; the mode is left out from then on. W
 
 Modes that are joined by "+" are measured alternately, a round of each, so that modes which differ by a percent can be compared. The
 programs of all of them need memory of the GPU at the same time.
+
+In the mode "ours" each pair has programs of its own, and a daemon that keeps profiles. They are started twice: the first time the
+daemon gets to know them, the second time `gridsmith run` chooses how they share the GPU, and that is measured.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
 before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
@@ -128,11 +131,12 @@ class Mps:
 class Daemon:
     """gridsmith serve at a socket of its own, with the CPU as its device: the programs use the real GPU directly."""
 
-    def __init__(self, gridsmith):
+    def __init__(self, gridsmith, has_profiles=False):
         self.gridsmith = gridsmith
         self.folder = tempfile.mkdtemp(prefix="gridsmith-serve-")
         self.socket = os.path.join(self.folder, "sock")
-        self.process = subprocess.Popen([gridsmith, "serve", "--device", "host", "--profiles", "", "--socket", self.socket],
+        profiles = os.path.join(self.folder, "profiles.json") if has_profiles else ""
+        self.process = subprocess.Popen([gridsmith, "serve", "--device", "host", "--profiles", profiles, "--socket", self.socket],
                                         stderr=subprocess.DEVNULL)
         while not os.path.exists(self.socket):
             if self.process.poll() is not None:
@@ -205,15 +209,18 @@ class Program:
 class Start:
     """The programs of a mode. They are started early, because importing takes long, and use the GPU only when told to."""
 
-    def __init__(self, key, file, roles, options, mps):
+    def __init__(self, key, file, roles, options, mps, daemon=None, pair=None):
+        """`daemon`: one that is there already. `pair`: the programs are for that pair alone, and known by its name."""
         name, *words = key.split(":")
         how = STARTS[name]
         run, self.roles = how.get("run"), how.get("roles", roles)
         self.is_sliced = bool(run) and "--mps" not in options_of(how, "work")
-        self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
+        self.own = [] if daemon else [
+            Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
+        self.daemons = [daemon] if daemon else self.own
         self.programs, self.is_lost = [], False
         for number, role in enumerate(self.roles):
-            command = [sys.executable, os.path.join(HERE, file), role]
+            command = [sys.executable, os.path.join(HERE, file), role, *([pair] if pair else [])]
             environment = dict(mps.environment) if how.get("mps") else {}
             if how.get("priorities"):
                 command += ["--priority"] if role == "serve" else []
@@ -259,9 +266,9 @@ class Start:
         return [program for daemon in self.daemons for program in daemon.status()]
 
     def close(self):
-        for part in self.programs + self.daemons:
+        for part in self.programs + self.own:
             part.close()
-        self.programs, self.daemons = [], []
+        self.programs, self.daemons, self.own = [], [], []
 
     def lose(self, why):
         """Ends all programs, because one is lost."""
@@ -391,10 +398,42 @@ def measure(starts, group, pairs, table, options):
     table.save()
 
 
+LEARN_S = 0.6
+
+
+def measure_known(mode, pair, options):
+    """Starts the programs of a pair twice, and returns the results of the second time."""
+    daemon, result = Daemon(options.gridsmith, has_profiles=True), {"rounds": []}
+    try:
+        for is_known in (False, True):
+            start = Start(start_of(mode), PAIRS[pair][0], roles_of(pair), options, None, daemon, pair)
+            for action, *arguments in ((start.wait,), (build, [start], [pair]), (start.play, "together", pair, LEARN_S)):
+                attempt(start, action, *arguments)
+            for _ in range(options.rounds if is_known else 0):
+                attempt(start, play_round, start, mode, pair, result, options)
+            start.close()
+    finally:
+        daemon.close()
+    return result
+
+
+def measure_again(group, pairs, table, options):
+    for pair, mode in itertools.product(pairs, group):
+        if is_measured(mode, pair) and time.time() < options.ends:
+            result = measure_known(mode, pair, options)
+            show_round(pair, mode, result)
+            if result["rounds"]:
+                table.add(pair, mode, result)
+            table.save()
+
+
 def measure_all(starts, groups, pairs, table, options):
     """Programs use memory of the GPU only while their groups are measured."""
     built = set()
     for number, group in enumerate(groups):
+        if kind_of(group[0])["start"] == "ours":
+            measure_again(group, pairs, table, options)
+            continue
         keys = list(dict.fromkeys(start_of(mode) for mode in group))
         later = {start_of(mode) for other in groups[number + 1:] for mode in other}
         build([starts[key] for key in keys if key not in built], pairs)
@@ -448,7 +487,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
     parser.add_argument("--pairs", default=ALL)
-    parser.add_argument("--modes", default="alone+sliced+ours,mps+priorities,ours-mps")
+    parser.add_argument("--modes", default="alone+sliced+ours-slices+ours-mps,mps+priorities,ours")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--limit", type=float, default=1e9)
@@ -460,6 +499,8 @@ def main():
     options.gridsmith = os.path.abspath(options.gridsmith)
     pairs, groups = options.pairs.split(","), [group.split("+") for group in options.modes.split(",")]
     modes = [mode for group in groups for mode in group]
+    if any(len({kind_of(mode)["start"] == "ours" for mode in group}) > 1 for group in groups):
+        sys.exit("neighbors.py: \"ours\" cannot be joined to other modes by \"+\": its programs are started for each pair")
     files = {PAIRS[pair][0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
@@ -469,7 +510,7 @@ def main():
     mps = Mps() if any(STARTS[kind_of(mode)["start"]].get("mps") for mode in modes) else None
     starts, table = {}, Table(pairs, options)
     try:
-        for key in dict.fromkeys(start_of(mode) for mode in modes):
+        for key in dict.fromkeys(start_of(mode) for mode in modes if kind_of(mode)["start"] != "ours"):
             starts[key] = Start(key, file, roles_of(pairs[0]), options, mps)
         for start in starts.values():
             attempt(start, start.wait)

@@ -2,8 +2,8 @@
 
 The first table has p99 of the wall time of requests as a multiple of p99 alone, and the share of the work that was kept: medians of
 the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU, and p50, p99 and p99.9 as
-multiples of those alone. Where several programs of a kind run at once, each has a number of its own. `run` is what `gridsmith run`
-chooses when the daemon knows the programs: the numbers are those of `run --mps` or `run --no-mps`.
+multiples of those alone. Where several programs of a kind run at once, each has a number of its own. "What the rule takes" is what
+`gridsmith run` should choose when the daemon knows the programs: the numbers are those of `run --mps` or `run --no-mps`.
 """
 import json
 import statistics
@@ -20,7 +20,8 @@ NAMES = {"bert": "BERT-large as a graph, training of BERT", "resnet": "ResNet-50
          "recommender-lstm": "recommender, eager, with copies; training of an LSTM with copies of 256 MB",
          "four": "vision transformer and recommender, training of GPT-2 and of an LSTM"}
 HEADS = {"sliced": "time-sliced", "mps": "MPS", "priorities": "MPS, priorities", "ours-slices": "`run --no-mps`",
-         "ours-mps": "`run --mps`", "ours-mixed": "`run --mps`, `run --no-mps` beside it", "ours": "`run`"}
+         "ours-mps": "`run --mps`", "ours-mixed": "`run --mps`, `run --no-mps` beside it", "ours": "`run`",
+         "rule": "what the rule takes"}
 SHARES = (0.5, 0.99, 0.999)
 
 
@@ -121,7 +122,7 @@ def main():
     results = read(sys.argv[1:])
     for given in results.values():
         if choose(given):
-            given["ours"] = given[choose(given)]
+            given["rule"] = given[choose(given)]
     modes = list(dict.fromkeys(mode for given in results.values() for mode in given if mode != "alone"))
     modes.sort(key=lambda mode: list(HEADS).index(mode) if mode in HEADS else len(HEADS))
     print_ratios(results, modes)
