@@ -115,7 +115,6 @@ static double late_percent(const json_t *status, uint64_t key) {
 /* Whether all latency programs have requests of many launches. Without MPS each of them would pay for several switches
    between processes, and MPS costs them less whatever the kernels beside them are. */
 static bool requests_are_eager(const json_t *status) {
-    const double eager_launches = 16;
     const json_t *programs = json_object_get(status, "programs");
     size_t eager = 0, others = 0;
     for (size_t i = 0; i < json_array_size(programs); i++) {
@@ -124,7 +123,7 @@ static bool requests_are_eager(const json_t *status) {
         double launches = json_number_value(json_object_get(program, "launches")) +
                           json_number_value(json_object_get(program, "graphs")) +
                           json_number_value(json_object_get(program, "copies"));
-        bool is_eager = count > 0 && launches >= eager_launches * count;
+        bool is_eager = count > 0 && launches >= GS_TENANT_EAGER * count;
         eager += requests && is_eager;
         others += requests && !is_eager;
     }
@@ -134,12 +133,11 @@ static bool requests_are_eager(const json_t *status) {
 /* Chooses MPS or time slices, and says which. */
 static gs_code choose_mps(const struct options *options, const json_t *status, uint64_t key, bool *has_mps,
                           gs_error *error) {
-    const double most_percent = 1; /* p99 is what is promised */
     bool is_decided = options->mps || (options->best_effort && requests_are_eager(status)), is_there = find_mps(status);
     double late = is_decided ? -1 : late_percent(status, key);
     if (options->mps && !is_there)
         return gs_fail(error, GS_E_NO_GPU, "--mps: no MPS control daemon was found");
-    *has_mps = is_there && !options->no_mps && late <= most_percent;
+    *has_mps = is_there && !options->no_mps && late <= GS_TENANT_MOST_LATE;
     if (is_there && !*has_mps)
         leave_mps();
     if (!status)
@@ -186,7 +184,10 @@ static gs_code set_mps(const struct options *options, const gs_words *words, gs_
     report_daemon(status, &no_daemon);
     gs_code code = choose_mps(options, status, command, &has_mps, error);
     snprintf(key, sizeof key, "%llu", (unsigned long long)command);
-    setenv("GRIDSMITH_COMMAND", key, 1);
+    if (options->mps || options->no_mps)
+        unsetenv("GRIDSMITH_COMMAND"); /* what the user chooses is not learned */
+    else
+        setenv("GRIDSMITH_COMMAND", key, 1);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
     if (!has_mps && !options->slice)

@@ -2158,16 +2158,23 @@ static void read_mps_folder(char *path, size_t size) {
     free(json);
 }
 
-/* What was learned of a command decides how it is run the next time. */
-static void programs_with_long_kernels_get_time_slices(void **state) {
-    char mps[100], control[120], text[4000];
-    (void)state;
+/* What looks like an MPS to programs, and a daemon that knows no command. */
+static void begin_with_mps(void) {
+    char mps[100], control[120];
     snprintf(mps, sizeof mps, "%s/mps", folder);
     snprintf(control, sizeof control, "%s/control", mps);
-    assert_true(mkdir(mps, 0700) == 0 && close(open(control, O_CREAT | O_WRONLY, 0600)) == 0);
-    end_daemon(NULL); /* it may know the command */
+    mkdir(mps, 0700);
+    assert_int_equal(close(open(control, O_CREAT | O_WRONLY, 0600)), 0);
+    end_daemon(NULL);
     start_daemon(NULL);
     setenv("CUDA_MPS_PIPE_DIRECTORY", mps, 1);
+}
+
+/* What was learned of a command decides how it is run the next time. */
+static void programs_with_long_kernels_get_time_slices(void **state) {
+    char text[4000];
+    (void)state;
+    begin_with_mps();
     struct program latency = PROGRAM("--latency", "--deadline=500us"), training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
@@ -2190,6 +2197,39 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     assert_false(status_says("\"sharing\":\"time slices\""));
     stop_program(&training);
     stop_program(&latency);
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Runs a latency program with such requests beside kernels of 1 ms, and what they share the GPU by. */
+static void run_both(const char *request, int requests, const char *sharing) {
+    char words[100];
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    do_requests(&latency, request, requests);
+    do_requests(&training, "launch 1000 1 20", 20);
+    const char *const both[] = {"MPS", "time slices"};
+    for (size_t i = 0; i < GS_COUNT(both); i++) {
+        snprintf(words, sizeof words, "\"sharing\":\"%s\"", both[i]);
+        assert_int_equal(status_says(words), strcmp(both[i], sharing) == 0);
+    }
+    stop_program(&training);
+    stop_program(&latency);
+    wait_for_status("\"programs\":[]");
+}
+
+/* Both programs choose the same the next time, whoever ends first. */
+static void latency_programs_share_as_their_neighbors_will(void **state) {
+    (void)state;
+    begin_with_mps();
+    run_both("launch 10 1", 5, "MPS");
+    run_both("launch 10 1", 5, "time slices");
+    assert_true(errors_say("by time slices, as its neighbors do"));
+    run_both("launch 10 1 20", 5, "time slices");
+    run_both("launch 10 1 20", 5, "MPS"); /* requests of many launches have it better */
+    begin_with_mps();
+    run_both("launch 10 1 20", 5, "MPS");
+    run_both("launch 10 1 20", 5, "MPS");
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
@@ -2492,6 +2532,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
+        OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))

@@ -26,6 +26,8 @@ enum {
     GS_BOARD_SLOTS = 32, /* programs of each class at a time; a latency program has one bit of the flags */
     GS_TENANT_TIMES = 208,
     GS_TENANT_LATE_NS = 150000, /* without MPS a request waits about so long for the GPU */
+    GS_TENANT_MOST_LATE = 1,    /* percent of its work that may hold up requests for longer: p99 is what is promised */
+    GS_TENANT_EAGER = 16,       /* launches of a request that has many */
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512,
     GS_TENANT_REASON = 128

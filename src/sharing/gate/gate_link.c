@@ -157,13 +157,12 @@ static bool wants_slice(void) {
 /* Whether all requests consist of many launches. Between two launches of such a request the GPU switches back to a
    kernel that it has interrupted. So slices are long enough that most kernels end. */
 static bool requests_are_eager(const gs_board *board, uint32_t slots) {
-    enum { EAGER_LAUNCHES = 16 };
     uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
         uint32_t launches = slots >> i & 1 ? atomic_load_explicit(&board->slots[i].launches, memory_order_relaxed) : 0;
         least = launches && launches < least ? launches : least;
     }
-    return least >= EAGER_LAUNCHES && least != UINT32_MAX;
+    return least >= GS_TENANT_EAGER && least != UINT32_MAX;
 }
 
 static uint64_t wanted_slice_us(void) {

@@ -649,7 +649,8 @@ typedef struct gs_tenant {
     uint32_t number; /* in metrics; no other program has it */
     gs_tenant_page *page;
     uint64_t opened_ns;
-    bool saw_mps, saw_slices; /* a latency program: there were best-effort programs that used MPS, and that did not */
+    bool saw_mps, saw_slices; /* a latency program: beside programs that should use MPS, and that should not */
+    bool saw_eager, saw_few;  /* a best-effort program: beside requests of many launches, and of few */
     struct gs_tenant *next;
 } gs_tenant;
 

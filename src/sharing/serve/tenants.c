@@ -140,14 +140,6 @@ static gs_code give_slot(const gs_tenants *tenants, gs_tenant *tenant, gs_error 
                          GS_BOARD_SLOTS, GS_BOARD_SLOTS);
 }
 
-/* Latency programs remember how their neighbors share the GPU. */
-static void note_neighbors(const gs_tenants *tenants, const gs_tenant_group *group, bool has_mps, bool has_slices) {
-    for (gs_tenant *at = tenants->first; at; at = at->next) {
-        at->saw_mps |= has_mps && at->group == group;
-        at->saw_slices |= has_slices && at->group == group;
-    }
-}
-
 /* Says which programs of a GPU are connected. A program knows its slot only after that. */
 static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *group) {
     gs_notice *notice = group->notice;
@@ -171,7 +163,6 @@ static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *gro
     atomic_store(&notice->latency, latency);
     atomic_store(&notice->best_effort, best_effort);
     atomic_store(&notice->sliced, sliced);
-    note_neighbors(tenants, group, best_effort > sliced, sliced);
     atomic_store(&notice->weights, weights);
     atomic_store(&notice->is_weighted, best_effort && least != most);
 }
@@ -241,15 +232,51 @@ static uint64_t read_count(const _Atomic uint64_t *count) {
     return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
 }
 
+/* ---- which programs should use MPS the next time ---- */
+
 /* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: it has not
-   worked for long enough to tell. A latency program is to use MPS if some of its neighbors do. */
+   worked for long enough to tell. Beside requests of many launches it does not matter: without MPS each of them would
+   pay for several switches. A latency program should use MPS if some of its neighbors should. */
 static double late_percent(const gs_tenant *tenant) {
     const double least_ns = 1e8;
     double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
     if (tenant->options.is_latency)
         return tenant->saw_mps ? 0 : tenant->saw_slices ? 100 : -1;
-    bool is_known = !tenant->options.is_latency && tenant->options.has_mps && work_ns >= least_ns;
-    return is_known ? 100 * fmin(late_ns / work_ns, 1) : -1;
+    if (work_ns < least_ns)
+        return -1;
+    if (tenant->saw_eager && !tenant->saw_few)
+        return 0;
+    return tenant->options.has_mps ? 100 * fmin(late_ns / work_ns, 1) : -1;
+}
+
+static bool should_use_mps(const gs_tenant *tenant) {
+    double late = tenant->options.command ? late_percent(tenant) : -1; /* without a command its user has chosen */
+    return late < 0 ? tenant->options.has_mps : late <= GS_TENANT_MOST_LATE;
+}
+
+/* What a latency program and a best-effort program remember of each other. */
+static void meet(gs_tenant *latency, gs_tenant *best_effort) {
+    const gs_tenant_page *page = latency->page;
+    double requests = (double)read_count(&page->requests);
+    double launches =
+        (double)read_count(&page->launches) + (double)read_count(&page->graphs) + (double)read_count(&page->copies);
+    bool is_eager = requests > 0 && launches >= GS_TENANT_EAGER * requests;
+    best_effort->saw_eager |= is_eager;
+    best_effort->saw_few |= requests > 0 && !is_eager;
+    latency->saw_mps |= should_use_mps(best_effort);
+    latency->saw_slices |= !should_use_mps(best_effort);
+}
+
+/* Before a program leaves. */
+static void meet_all(gs_tenant *tenant) {
+    for (gs_tenant *at = tenant->tenants->first; at; at = at->next) {
+        if (at->group != tenant->group || at->options.is_latency == tenant->options.is_latency)
+            continue;
+        if (at->options.is_latency)
+            meet(at, tenant);
+        else
+            meet(tenant, at);
+    }
 }
 
 /* What a program wrote decides only how the same command is run the next time. */
@@ -267,6 +294,7 @@ void gs_tenant_close(gs_tenant *tenant) {
     gs_tenant **at = &tenants->first;
     while (*at != tenant)
         at = &(*at)->next;
+    meet_all(tenant);
     *at = tenant->next;
     learn_command(tenant);
     free_slot(tenant);
