@@ -3,7 +3,8 @@
  *
  * Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name without a
  * version. So cuGetProcAddress is hooked here for all libraries: its result is compared with the driver's exported
- * functions, and the hook always has the right version.
+ * functions, and the hook always has the right version. The CUDA runtime asks cuGetProcAddress for cuGetProcAddress
+ * first, and that for everything else.
  */
 #include "front_hooks.h"
 
@@ -12,12 +13,6 @@
 
 static int (*real_cuGetProcAddress)(const char *, void **, int, uint64_t);
 static int (*real_cuGetProcAddress_v2)(const char *, void **, int, uint64_t, int *);
-
-static gs_front_function *real_of(const gs_front_hook *hook) {
-    gs_front_function *real;
-    memcpy(&real, hook->real, sizeof real);
-    return real;
-}
 
 /* Puts the hook in place of a real function. */
 static void replace_function(void **function);
@@ -43,27 +38,30 @@ static const gs_front_hook own[] = {
 
 enum { OWN = sizeof own / sizeof *own };
 
-/* The hooks of this file, and then those of the library. */
-static const gs_front_hook *hook_at(size_t number) {
-    return number < OWN ? &own[number] : &gs_front_hooks.list[number - OWN];
-}
-
-static size_t count_hooks(void) {
+static size_t hook_count(void) {
     return OWN + gs_front_hooks.count;
 }
 
-static bool is_used(size_t number) {
-    const gs_front_hook *hook = hook_at(number);
-    return real_of(hook) && (number < OWN || !gs_front_hooks.is_needed || gs_front_hooks.is_needed(hook));
+static const gs_front_hook *hook_at(size_t i) {
+    return i < OWN ? &own[i] : &gs_front_hooks.list[i - OWN];
 }
 
-/* The CUDA runtime asks cuGetProcAddress for cuGetProcAddress, and that one for all others. */
+static gs_front_function *real_of(const gs_front_hook *hook) {
+    gs_front_function *real;
+    memcpy(&real, hook->real, sizeof real);
+    return real;
+}
+
+static bool is_used(size_t i) {
+    return real_of(hook_at(i)) && (i < OWN || !gs_front_hooks.is_needed || gs_front_hooks.is_needed(hook_at(i)));
+}
+
 static void replace_function(void **function) {
     gs_front_function *real;
     memcpy(&real, function, sizeof real);
-    for (size_t i = 0; real && i < count_hooks(); i++)
+    for (size_t i = 0; real && i < hook_count(); i++)
         if (real_of(hook_at(i)) == real && is_used(i))
-            memcpy(function, &hook_at(i)->hook, sizeof real);
+            memcpy(function, &hook_at(i)->hook, sizeof hook_at(i)->hook);
 }
 
 void gs_front_find_real(const char *name, void *function) {
@@ -72,12 +70,12 @@ void gs_front_find_real(const char *name, void *function) {
 }
 
 void gs_front_hooks_resolve(void) {
-    for (size_t i = 0; i < count_hooks(); i++)
+    for (size_t i = 0; i < hook_count(); i++)
         gs_front_find_real(hook_at(i)->name, hook_at(i)->real);
 }
 
 gs_front_function *gs_front_hooks_find(const char *name) {
-    for (size_t i = 0; i < count_hooks(); i++)
+    for (size_t i = 0; i < hook_count(); i++)
         if (strcmp(hook_at(i)->name, name) == 0 && is_used(i))
             return hook_at(i)->hook;
     return NULL;
