@@ -151,8 +151,8 @@ static gs_code print_result(const struct options *options, const struct result *
     if (result->changed)
         fprintf(
             stderr,
-            "gridsmith replay: %lld run%s exact with another order of a graph's first nodes, or with launches that are "
-            "not programmatic, which recordings do not say\n",
+            "gridsmith replay: %lld run%s exact only in a way that recordings do not say: nodes of a graph in another "
+            "order, memory nodes that end at another time, or launches that are not programmatic\n",
             (long long)result->changed, result->changed == 1 ? " is" : "s are");
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: %s\n", (long long)result->uncovered,

@@ -668,6 +668,20 @@ check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.
 says "all       80    80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
 says "runs.jsonl:2, run 0, plain"
+cat >"$work/roots.json" <<'X'
+{"schema":"gridsmith.run/1","gpu":"h200","events":[
+{"op":"launch","kernel":"a","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":0},
+{"op":"launch","kernel":"b","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":1},
+{"op":"launch","kernel":"c","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":2}]}
+X
+check "all that can happen" 0 "$program" predict --all --json "$work/roots.json"
+says "2 predictions; the first is the usual one"
+says '"kernel":"c","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":2,"placed":[128]'
+says '"kernel":"c","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":2,"placed":[126]'
+check "only one thing can happen" 0 "$program" predict --all scenarios/h200-graph-join.json
+says "1 prediction"
+mistake "all of a run with times" "known only of runs without durations" "$program" predict --all scenarios/waves.json
+mistake "all in a picture" "--all goes with the table, --json and --csv" "$program" predict --all --svg "$work/roots.json"
 check "replay on a device that agrees" 0 "$program" replay --device model:rtx3090 "$work/runs.jsonl"
 says "all       40    40 100.0%"
 check "replay on one that does not" 1 "$program" replay --device model:rtx3090,skip=0 --mismatches 1 "$work/runs.jsonl"
