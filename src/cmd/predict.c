@@ -10,7 +10,7 @@
 struct options {
     gs_gpu_choice gpu;
     bool json, csv, svg, html, trace, explain;
-    bool follow, compare, placed;
+    bool follow, compare, placed, all;
     int64_t top;
     int64_t turn;
     int64_t only;      /* 0: all runs */
@@ -26,6 +26,7 @@ static const gs_option option_table[] = {
            "the group of SMs that has the first turn, from 0: decides which block is on which SM"),
     GS_FLAG(struct options, "follow", follow,
             "the runs are recordings: take from them the turns and the ends of blocks"),
+    GS_FLAG(struct options, "all", all, "all that can happen, where the GPU does not always repeat itself"),
     GS_FLAG(struct options, "compare", compare,
             "recorded programs: show the measurement beside the prediction, and what launches waited for"),
     GS_INT(struct options, "top", top, "N", 1, INT64_MAX, "recorded programs: only the N longest waits"),
@@ -94,6 +95,28 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
     return code;
 }
 
+/* Writes all predictions of a run, the usual one first. */
+static gs_code predict_possible(const struct options *options, const gs_format *format, gs_view *view,
+                                const struct subject *subject, gs_error *error) {
+    gs_predict_options request = {.follow = options->follow, .turn = (int)options->turn};
+    gs_possible possible;
+    gs_code code = gs_predict_possible(subject->gpu, subject->run, &request, &possible, error);
+    if (code != GS_OK)
+        return code;
+    gs_text report = {0};
+    view->report = &report;
+    if (!view->runs && format->begin)
+        format->begin(view);
+    for (size_t i = 0; i < possible.count && code == GS_OK; i++) {
+        code = format->run(view, subject->gpu, possible.data[i], error);
+        view->runs += code == GS_OK;
+    }
+    fprintf(stderr, "gridsmith predict: %s%zu prediction%s\n", possible.is_cut ? "at least " : "", possible.count,
+            possible.count == 1 ? "" : "s; the first is the usual one");
+    gs_possible_free(&possible);
+    return code;
+}
+
 /* ---- a recorded program ---- */
 
 static gs_code put_timeline(const struct options *options, gs_view *view, const struct subject *subject,
@@ -138,6 +161,8 @@ static gs_code check_effects(const struct options *options, const gs_format *for
         return gs_fail(error, GS_E_USAGE, "--top goes with the table and --json of a recorded program, and --compare");
     if (options->follow && !is_recording(run))
         return gs_fail(error, GS_E_USAGE, "--follow needs a recording: events with \"placed\"");
+    if (options->all && (format->wants_played || format->one_run || options->explain || is_program))
+        return gs_fail(error, GS_E_USAGE, "--all goes with the table, --json and --csv, of runs that are no programs");
     if (options->turn && has_timeline)
         return gs_fail(error, GS_E_USAGE, "--turn decides the SMs of blocks: add --placed to show them");
     return GS_OK;
@@ -163,7 +188,7 @@ static gs_code predict_one(const struct options *options, const gs_format *forma
         return predict_program(options, view, subject, error);
     if (options->compare && !(format == &gs_format_html && gs_run_is_program(subject->run)))
         return gs_fail(error, GS_E_USAGE, "--compare needs a recorded program: launches with start_us and end_us");
-    return predict_run(options, format, view, subject, error);
+    return (options->all ? predict_possible : predict_run)(options, format, view, subject, error);
 }
 
 /* ---- the file ---- */

@@ -1,18 +1,24 @@
 /*
  * replay.c: gridsmith replay: scores how well predictions agree with recordings, by class.
+ *
+ * With --device it compares recordings with what a device does when it plays the same runs: so do recordings of two
+ * recorders, or of two GPUs, agree.
  */
 #include "cmd.h"
+#include "lab/device/device.h"
 #include "model/view/view.h"
 
 struct options {
     gs_gpu_choice gpu;
     bool json, html, pairs;
     int64_t most_listed;
-    const char *output;
+    const char *output, *device;
 };
 
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
+    GS_TEXT(struct options, "device", device, "DEVICE",
+            "play the runs again on this device, and compare the recordings with that; as for 'gridsmith fuzz'"),
     GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX,
            "print the places of the first N runs that differ"),
     GS_FLAG(struct options, "pairs", pairs, "also print how many runs have each pair of features"),
@@ -29,6 +35,7 @@ struct result {
     gs_text differing; /* the runs to name, a line each */
     int64_t runs, differ, uncovered;
     int64_t changed;                        /* exact only with what the recording does not say */
+    gs_device *device;                      /* that plays the runs again; NULL: they are predicted */
     gs_campaign_page exact, differing_runs; /* for --html */
 };
 
@@ -47,6 +54,25 @@ static void put_differing(gs_text *text, const char *path, const gs_run *run) {
     gs_text_add(text, "\n");
 }
 
+/* Plays a run again. GS_E_UNSUPPORTED: it has times, and a GPU does not repeat those, or the device has other green
+   contexts. */
+static gs_run *play_again(gs_device *device, const gs_run *run, gs_error *error) {
+    const gs_green_contexts *wanted = &run->green_contexts, *found = &device->contexts;
+    const gs_play_options request = {.expected = run};
+    if (wanted->count && gs_device_split(device, error) != GS_OK)
+        return NULL;
+    bool is_same = wanted->count <= found->count;
+    for (int32_t i = 0; i < wanted->count && is_same; i++)
+        is_same = wanted->ends[i] == found->ends[i];
+    for (int32_t i = 0; wanted->count && is_same && i < wanted->ends[wanted->count - 1]; i++)
+        is_same = wanted->sms[i] == found->sms[i];
+    if (gs_run_is_timed(run) || !is_same) {
+        gs_fail(error, GS_E_UNSUPPORTED, "the run cannot be played again");
+        return NULL;
+    }
+    return gs_device_play(device, run, &request, error);
+}
+
 static gs_code replay_run(const struct options *options, const char *path, const gs_gpu *gpu, const gs_run *run,
                           struct result *result, gs_error *error) {
     bool exact = true;
@@ -56,7 +82,8 @@ static gs_code replay_run(const struct options *options, const char *path, const
         return code;
     result->runs++;
     gs_pairs_add(&result->pairs, run);
-    gs_run *predicted = gs_predict_recorded_as(gpu, run, &changes, error);
+    gs_run *predicted =
+        result->device ? play_again(result->device, run, error) : gs_predict_recorded_as(gpu, run, &changes, error);
     if (!predicted && error->code == GS_E_UNSUPPORTED) {
         *error = (gs_error){.code = GS_OK};
         result->uncovered++;
@@ -124,12 +151,14 @@ static gs_code print_result(const struct options *options, const struct result *
     if (result->changed)
         fprintf(
             stderr,
-            "gridsmith replay: %lld run%s exact with another order of a graph's first nodes, or with launches that are "
-            "not programmatic, which recordings do not say\n",
+            "gridsmith replay: %lld run%s exact only in a way that recordings do not say: nodes of a graph in another "
+            "order, memory nodes that end at another time, or launches that are not programmatic\n",
             (long long)result->changed, result->changed == 1 ? " is" : "s are");
     if (result->uncovered)
-        fprintf(stderr, "gridsmith replay: %lld run%s not scored: the description of the GPU has no clusters\n",
-                (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");
+        fprintf(stderr, "gridsmith replay: %lld run%s not scored: %s\n", (long long)result->uncovered,
+                result->uncovered == 1 ? " was" : "s were",
+                result->device ? "they have times, or the device has other green contexts"
+                               : "the description of the GPU has no clusters");
     return code;
 }
 
@@ -139,6 +168,8 @@ static int replay_files(const struct options *options, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     gs_progress progress;
     gs_code code = GS_OK;
+    if (options->device && !(result.device = gs_device_open(options->device, &error)))
+        return gs_report(&error);
     gs_progress_start(&progress, "replaying");
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
         code = replay_file(options, files->data[i], &result, &progress, &error);
@@ -146,6 +177,7 @@ static int replay_files(const struct options *options, const gs_words *files) {
     if (code == GS_OK)
         code = (options->html ? write_page : print_result)(options, &result, &error);
     int status = code != GS_OK ? gs_report(&error) : result.differ ? 1 : 0;
+    gs_device_close(result.device);
     gs_scores_free(&result.scores);
     gs_text_free(&result.differing);
     gs_text_free(&result.exact.scenes);
@@ -159,6 +191,8 @@ static int run_replay(const gs_command *command, void *given, const gs_words *fi
         return gs_usage(command, "--json and --html exclude each other");
     if (options->output && !options->html)
         return gs_usage(command, "--output goes with --html");
+    if (options->device && (options->gpu.policy || options->gpu.settings.count))
+        return gs_usage(command, "--device plays the runs instead of predicting them: --policy and --set do nothing");
     return replay_files(options, files);
 }
 
@@ -170,7 +204,8 @@ const gs_command gs_command_replay = {
         "A launch is exact when the right number of its blocks is on every SM and the right number waits; a run\n"
         "is scored up to and including its first launch that waits. Exit code 0: all exact; 1: some differ.\n\n"
         "  gridsmith replay corpus/h200-starter.jsonl.gz\n"
-        "  gridsmith replay --html -o differing.html recordings.jsonl\n",
+        "  gridsmith replay --html -o differing.html recordings.jsonl\n"
+        "  gridsmith replay --device cuda recordings.jsonl\n",
     GS_OPTION_TABLE(struct options, option_table),
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
     .run = run_replay,

@@ -668,6 +668,36 @@ check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.
 says "all       80    80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
 says "runs.jsonl:2, run 0, plain"
+cat >"$work/roots.json" <<'X'
+{"schema":"gridsmith.run/1","gpu":"h200","events":[
+{"op":"launch","kernel":"a","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":0},
+{"op":"launch","kernel":"b","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":1},
+{"op":"launch","kernel":"c","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":2}]}
+X
+check "all that can happen" 0 "$program" predict --all --json "$work/roots.json"
+says "2 predictions; the first is the usual one"
+says '"kernel":"c","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":2,"placed":[128]'
+says '"kernel":"c","blocks":1,"threads":1024,"registers":64,"shared_bytes":0,"graph":0,"node":2,"placed":[126]'
+check "only one thing can happen" 0 "$program" predict --all scenarios/h200-graph-join.json
+says "1 prediction"
+mistake "all of a run with times" "known only of runs without durations" "$program" predict --all scenarios/waves.json
+mistake "all in a picture" "--all goes with the table, --json and --csv" "$program" predict --all --svg "$work/roots.json"
+check "replay on a device that agrees" 0 "$program" replay --device model:rtx3090 "$work/runs.jsonl"
+says "all       40    40 100.0%"
+check "replay on one that does not" 1 "$program" replay --device model:rtx3090,skip=0 --mismatches 1 "$work/runs.jsonl"
+says "runs.jsonl:2, run 0, plain"
+"$program" fuzz --device model:rtx3090 --class timed --count 2 --out "$work/timed.jsonl" >"$work/out" 2>&1
+check "replay on a device what has times" 0 "$program" replay --device model:rtx3090 "$work/timed.jsonl"
+says "2 runs were not scored: they have times"
+"$program" fuzz --device model:h200 --class green --count 5 --out "$work/green.jsonl" >"$work/out" 2>&1
+check "replay on a device green contexts" 0 "$program" replay --device model:h200 "$work/green.jsonl"
+says "green      5     5 100.0%"
+sed 's/"green_contexts":\[\[0,/"green_contexts":[[131,/' "$work/green.jsonl" >"$work/others.jsonl"
+check "replay on a device with others" 0 "$program" replay --device model:h200 "$work/others.jsonl"
+says "5 runs were not scored: they have times, or the device has other green contexts"
+mistake "replay on a device with another policy" "--policy and --set do nothing" "$program" replay --device model:h200 \
+    --policy paper "$work/runs.jsonl"
+mistake "replay on no device" 'there is no device "gpu"' "$program" replay --device gpu "$work/runs.jsonl"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
 documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'

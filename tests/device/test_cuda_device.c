@@ -62,7 +62,7 @@ static int registers_of(const cu_api *api, gs_probe *probe, int32_t registers, i
     cu_kernel *kernel;
     gs_error error;
     int found = 0, local = 0;
-    if (gs_probe_find(probe, registers, local_bytes, &kernel, &error) != GS_OK)
+    if (gs_probe_find(probe, registers, local_bytes, 0, &kernel, &error) != GS_OK)
         fail_msg("%d registers: %s", registers, error.message);
     assert_int_equal(api->function_get(&found, 4, kernel->function), 0);
     assert_int_equal(api->function_get(&local, 3, kernel->function), 0);
@@ -91,9 +91,9 @@ static void kernels_have_exactly_the_registers_requested(void **state) {
             assert_int_equal(registers_of(&api, &probe, registers, gs_generated_local_bytes(j)), registers);
     }
     assert_int_equal(probe.kernels.count, 120);
-    assert_int_equal(gs_probe_find(&probe, 23, 0, &kernel, &error), GS_E_USAGE);
-    assert_int_equal(gs_probe_find(&probe, 32, 1 << 20, &kernel, &error), GS_E_USAGE);
-    assert_int_equal(gs_probe_find(&probe, 32, 3, &kernel, &error), GS_E_NO_GPU);
+    assert_int_equal(gs_probe_find(&probe, 23, 0, 0, &kernel, &error), GS_E_USAGE);
+    assert_int_equal(gs_probe_find(&probe, 32, 1 << 20, 0, &kernel, &error), GS_E_USAGE);
+    assert_int_equal(gs_probe_find(&probe, 32, 3, 0, &kernel, &error), GS_E_NO_GPU);
     assert_string_equal(error.message,
                         "the compiler gives no probe kernel with exactly 32 registers and 3 bytes of local "
                         "memory");

@@ -511,9 +511,11 @@ static int64_t gap_of(const struct play *play, size_t operation, bool is_after_c
 }
 
 /* Whether an operation says when it may start after the one before it in its stream; `early`: before the end of that
-   one. */
+   one. Cooperative launches do not. */
 static bool has_entry(const struct play *play, size_t operation, size_t before, bool early) {
     const gs_issue *issue = issue_of(play, operation);
+    if (!copy_of(play, operation) && is_cooperative(play, operation))
+        return false;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
         bool is_early = edge->when == GS_AT_START && !edge->is_copy;

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """draw.py: draws plans for recorder.cu, at random, from what docs/formats.md lets a run say.
 
-    draw.py CLASS SEED COUNT > plans
+    draw.py CLASS SEED COUNT [LIVE] > plans
 
-A run repeats from its class, the seed and its number. Classes: plain, graph, programmatic, cooperative, cluster, mixed,
-and with times: cooperative-timed, cluster-timed, mixed-timed.
+A run repeats from its class, the seed and its number. Kernels keep at least LIVE words in registers (default 0; from 20 on
+the other recorder can play them too). Classes: plain, graph, programmatic, cooperative, cluster, mixed, memory, green,
+children (kernels that a kernel launches), and with times: cooperative-timed, cluster-timed, mixed-timed.
 """
 import random
 import sys
 
+least_live = 0
 LIVE = [0, 12, 20, 28, 36, 44, 60, 76, 92, 112, 140, 172, 204, 228]
 
 
@@ -20,7 +22,7 @@ def most_threads_of(live):
 
 def draw_shape(rng, most_blocks=120):
     """The size of a kernel: any number of threads, blocks in up to three dimensions, odd shared memory."""
-    live = rng.choice(LIVE)
+    live = max(least_live, rng.choice(LIVE))
     most_threads = most_threads_of(live)
     kind = rng.random()
     if kind < 0.4:
@@ -60,14 +62,14 @@ class Run:
 
     def __init__(self, rng, number, kind):
         self.rng, self.kind, self.lines, self.kernels, self.graphs = rng, kind, [f"run {number} {kind}"], [], 0
-        self.streams = {}
+        self.streams, self.parent = {}, None
 
     def kernel(self, **keys):
         name = f"k{len(self.kernels)}"
         self.kernels.append({"name": name, "after": keys.get("after", []), "ended": False, "launched": False,
                              "stream": keys.get("stream"), "trigger": keys.get("trigger"), "triggered": False,
-                             "programmatic": keys.get("programmatic", 0)})
-        self.lines.append(f"kernel {name} {words_of(keys)}")
+                             "programmatic": keys.get("programmatic", 0), "is_memory": "kind" in keys})
+        self.lines.append(f"{'memory' if 'kind' in keys else 'kernel'} {name} {words_of(keys)}")
         return name
 
     def find(self, name):
@@ -88,9 +90,14 @@ class Run:
         self.lines.append(f"graph {self.graphs} {' '.join(names)}")
         self.graphs += 1
 
+    def parents_ended(self, kernel):
+        """Whether nothing that a node waits for still runs. A memory node ends when it can."""
+        parents = [self.find(name) for name in kernel["after"]]
+        return all(self.parents_ended(p) if p["is_memory"] else p["ended"] for p in parents)
+
     def runs(self, kernel):
         """Whether the kernel has surely started, if there is room."""
-        if not kernel["launched"] or kernel["ended"] or any(not self.find(a)["ended"] for a in kernel["after"]):
+        if kernel["is_memory"] or not kernel["launched"] or kernel["ended"] or not self.parents_ended(kernel):
             return False
         before = kernel.get("before", [])
         if not before:
@@ -103,7 +110,7 @@ class Run:
         return all(self.find(b)["ended"] for b in before)
 
     def exit_one(self):
-        running = [k for k in self.kernels if self.runs(k)]
+        running = [k for k in self.kernels if self.runs(k) and k["name"] != self.parent]
         if not running:
             return False
         kernel = self.rng.choice(running)
@@ -134,16 +141,40 @@ def draw_plain(run, **more):
     run.launch(run.kernel(**keys))
 
 
+def draw_memory(rng):
+    """A memset or a copy of 16 bytes to 1 MB."""
+    return {"kind": rng.choice(["memset", "memset", "device_to_device", "host_to_device", "device_to_host"]),
+            "bytes": 16 * int(65536 ** rng.random())}
+
+
 def draw_graph(run):
     rng = run.rng
     names, count = [], rng.randint(2, 12)
     roots, edges = rng.choice([0.15, 0.3, 0.6]), rng.choice([1, 2, 4])
+    memory = 0.35 if run.kind == "memory" else 0
     for i in range(count):
-        keys = draw_shape(rng, 60)
+        keys = draw_memory(rng) if memory and i and rng.random() < memory else draw_shape(rng, 60)
         if i and rng.random() > roots:
             keys["after"] = rng.sample(names, min(len(names), rng.randint(1, edges)))
         names.append(run.kernel(**keys))
     run.graph(names)
+
+
+def draw_green(run):
+    draw_plain(run, green=run.rng.randrange(4))
+
+
+def draw_child(run):
+    """A kernel that another one launches. The first of a run launches all others of this kind."""
+    rng = run.rng
+    live = rng.choice([0, 36, 92])
+    threads = rng.randint(1, most_threads_of(live))
+    blocks = int(60 ** rng.random())
+    shared = rng.choice([0, 0, int(40000 ** rng.random())])
+    if not run.parent:
+        run.parent = run.kernel(block=[32, 1, 1])
+        run.launch(run.parent)
+    run.launch(run.kernel(by=run.parent, grid=[blocks, 1, 1], block=[threads, 1, 1], live=live, shared=shared))
 
 
 def draw_programmatic(run):
@@ -204,6 +235,9 @@ CLASSES = {
     "cooperative": ([draw_cooperative, draw_plain], 3, 14, 0.3),
     "cluster": ([draw_cluster, draw_plain], 3, 12, 0.3),
     "mixed": (MIX, 4, 18, 0.45),
+    "memory": ([draw_graph, draw_plain, draw_plain], 4, 20, 0.5),
+    "children": ([draw_child, draw_plain], 4, 16, 0.3),
+    "green": ([draw_green] * 3 + [draw_plain], 4, 18, 0.35),
     "cooperative-timed": ([timed(draw_cooperative), timed(draw_plain)], 4, 14, 0),
     "cluster-timed": ([timed(draw_cluster), timed(draw_plain)], 4, 14, 0),
     "mixed-timed": ([timed(draw_cluster), timed(draw_cooperative), timed(draw_plain), timed(draw_plain)], 4, 14, 0),
@@ -211,8 +245,10 @@ CLASSES = {
 
 
 def main():
-    if len(sys.argv) != 4 or sys.argv[1] not in CLASSES:
-        sys.exit(f"usage: draw.py CLASS SEED COUNT\nclasses: {' '.join(CLASSES)}")
+    global least_live
+    if len(sys.argv) not in (4, 5) or sys.argv[1] not in CLASSES:
+        sys.exit(f"usage: draw.py CLASS SEED COUNT [LIVE]\nclasses: {' '.join(CLASSES)}")
+    least_live = int(sys.argv[4]) if len(sys.argv) == 5 else 0
     kind, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     kinds, least, most, exits = CLASSES[kind]
     for number in range(count):

@@ -9,6 +9,7 @@ if [ ! -x "$nvcc" ] || ! command -v python3 >/dev/null; then
 fi
 mkdir -p "$1"
 "$nvcc" -arch=sm_90 -std=c++17 -o "$1/recorder" "$here/recorder.cu"
+"$nvcc" -arch=sm_90 -std=c++17 -o "$1/beside" "$here/beside.cu"
 for class in $(python3 "$here/draw.py" 2>&1 | sed -n 's/^classes: //p'); do
     python3 "$here/draw.py" "$class" 1 50 >"$1/plans"
     [ "$("$1/recorder" --check "$1/plans")" = 50 ] || { echo "$class: not all plans were read"; exit 1; }

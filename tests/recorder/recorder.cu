@@ -14,7 +14,10 @@
  *   kernel NAME KEY=VALUE  describes a kernel; keys, with defaults: grid=1,1,1 block=32,1,1 live=0 (words that a
  *                          thread keeps in registers) shared=0 stream=- (its own) cluster=1 cooperative=0
  *                          programmatic=0 trigger=never|early|some|late priority=0 carveout=-1 after=A,B (only nodes)
- *                          us=0 spread=0 (each block runs so long; 0: until its exit)
+ *                          us=0 spread=0 (each block runs so long; 0: until its exit) green=-1 (of 4 contexts)
+ *                          by=NAME (the kernel that launches it, of one block; needs -DCHILDREN -rdc=true)
+ *   memory NAME KEY=VALUE  describes a memset or copy, which can only be a node; keys: bytes=4 after=A,B
+ *                          kind=memset|host_to_device|device_to_host|device_to_device
  *   launch NAME            launches it into its stream
  *   graph N NAME ...       makes a graph with these nodes, in this order, and launches it
  *   trigger NAME           the blocks with trigger=late, and every second one with trigger=some, trigger
@@ -23,9 +26,11 @@
  *
  * Output is gridsmith.run/1. A launch that waits for a trigger is written where the trigger comes, because the format
  * has no events for triggers; so are those behind it in its stream. A run is written up to the exit of a kernel of
- * which not all blocks have started. `--check` only reads the plans. `--times FILE` also writes, for each block, the run, the kernel, the block, the SM,
- * the slot of its launch, and its start and end in ns since the beginning of that slot.
+ * which not all blocks have started. `--check` only reads the plans. `--times FILE` also writes, for each block, the
+ * run, the kernel, the block, the SM, the slot of its launch, and its start and end in ns since the beginning of that
+ * slot.
  */
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -66,7 +71,8 @@ struct orders {
     note *notes;
     const uint32_t *words; /* to be kept in registers */
     uint32_t *sink;
-    uint64_t trigger_ns, exit_ns, run_ns, spread_ns; /* run_ns 0: until exit_ns */
+    const uint64_t *base_ns;                         /* the beginning of slot 0, on the GPU's clock */
+    uint64_t trigger_ns, exit_ns, run_ns, spread_ns; /* since then; run_ns 0: until exit_ns */
     int trigger;
 };
 
@@ -97,13 +103,13 @@ template <int LIVE> __global__ void hold(orders told) {
     for (int i = 0; i < LIVE; i++)
         kept[i] = ((const volatile uint32_t *)told.words)[i * 32];
     if (is_first) {
-        uint64_t until = told.exit_ns;
+        uint64_t base = *(const volatile uint64_t *)told.base_ns, until = base + told.exit_ns;
         if (told.run_ns)
             until = told.notes[block].start_ns + told.run_ns + block * 40503ull % 65536 * told.spread_ns / 65536;
         if (is_late)
-            while (gpu_clock() < told.trigger_ns && gpu_clock() < until)
+            while (gpu_clock() < base + told.trigger_ns && gpu_clock() < until)
                 ;
-        if (is_late && told.trigger_ns < until)
+        if (is_late && base + told.trigger_ns < until)
             trigger_dependents();
         while (gpu_clock() < until)
             ;
@@ -130,24 +136,73 @@ struct variant {
     int registers;
 };
 
-#define VARIANT(live) {live, hold<live>, 0}
-static variant variants[] = {VARIANT(0),  VARIANT(12), VARIANT(20),  VARIANT(28),  VARIANT(36),  VARIANT(44),  VARIANT(60),
-                             VARIANT(76), VARIANT(92), VARIANT(112), VARIANT(140), VARIANT(172), VARIANT(204), VARIANT(228)};
+#define VARIANT(live)                                                                                                  \
+    { live, hold<live>, 0 }
+static variant variants[] = {VARIANT(0),   VARIANT(12),  VARIANT(20),  VARIANT(28), VARIANT(36),
+                             VARIANT(44),  VARIANT(60),  VARIANT(76),  VARIANT(92), VARIANT(112),
+                             VARIANT(140), VARIANT(172), VARIANT(204), VARIANT(228)};
+
+/* ---- kernels that launch kernels ---- */
+
+/* A kernel that a block launches at a time. */
+struct child {
+    int live;
+    unsigned grid[3], block[3], shared;
+    uint64_t at_ns; /* since base_ns */
+    orders told;
+};
+
+#ifdef CHILDREN
+template <int LIVE> __device__ static void start_child(const child &c) {
+    dim3 grid(c.grid[0], c.grid[1], c.grid[2]), block(c.block[0], c.block[1], c.block[2]);
+    hold<LIVE><<<grid, block, c.shared, cudaStreamFireAndForget>>>(c.told);
+}
+
+/* A block that launches its children, one after the other, and then does as it is told. */
+__global__ void parent(orders told, const child *children, int count) {
+    if (threadIdx.x)
+        return;
+    uint32_t sm;
+    uint64_t base = *(const volatile uint64_t *)told.base_ns;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    told.notes[0].sm = sm;
+    told.notes[0].start_ns = gpu_clock();
+    for (int i = 0; i < count; i++) {
+        while (gpu_clock() < base + children[i].at_ns)
+            ;
+        if (children[i].live <= 0)
+            start_child<0>(children[i]);
+        else if (children[i].live <= 36)
+            start_child<36>(children[i]);
+        else
+            start_child<92>(children[i]);
+    }
+    while (gpu_clock() < base + told.exit_ns)
+        ;
+    told.notes[0].end_ns = gpu_clock();
+}
+#endif
 
 /* ---- plans ---- */
 
+enum { GREENS = 4, MOST_BYTES = 1 << 20 };
+
 struct kernel {
-    std::string name, stream = "-";
+    std::string name, stream = "-", by; /* by: the kernel that launches it; empty: the host */
     unsigned grid[3] = {1, 1, 1}, block[3] = {32, 1, 1};
     int live = 0, shared = 0, cluster = 1, cooperative = 0, programmatic = 0, trigger = NEVER, priority = 0;
-    int carveout = -1, graph = -1;
+    int carveout = -1, graph = -1, green = -1, bytes = 4;
     double us = 0, spread = 0;
+    std::string memory; /* of a memset or copy: its kind */
     std::vector<std::string> after;
     /* while it is played */
     int launched = -1, exits = -1, triggers = -1; /* slots */
     int written = -1;                             /* the slot in which it is written as launched */
     size_t notes = 0;                             /* the first of its notes */
     uint32_t blocks() const {
+        return memory.empty() ? all_blocks() : 0;
+    }
+    uint32_t all_blocks() const {
         return grid[0] * grid[1] * grid[2];
     }
     uint32_t threads() const {
@@ -197,7 +252,9 @@ static void set_key(kernel &k, const std::string &key, const std::string &value)
                                             {"cooperative", &k.cooperative},
                                             {"programmatic", &k.programmatic},
                                             {"priority", &k.priority},
-                                            {"carveout", &k.carveout}};
+                                            {"carveout", &k.carveout},
+                                            {"green", &k.green},
+                                            {"bytes", &k.bytes}};
     if (numbers.count(key))
         *numbers[key] = atoi(value.c_str());
     else if (key == "grid")
@@ -208,6 +265,10 @@ static void set_key(kernel &k, const std::string &key, const std::string &value)
         k.stream = value;
     else if (key == "trigger")
         k.trigger = trigger_of(value);
+    else if (key == "kind")
+        k.memory = value;
+    else if (key == "by")
+        k.by = value;
     else if (key == "after")
         k.after = split(value, ',');
     else if (key == "us")
@@ -234,6 +295,8 @@ static void read_kernel(plan &p, const std::vector<std::string> &words) {
             fail("not a key with a value", words[i]);
         set_key(k, words[i].substr(0, equals), words[i].substr(equals + 1));
     }
+    if ((words[0] == "memory") == k.memory.empty() || k.green >= GREENS || k.bytes < 4 || k.bytes > MOST_BYTES)
+        fail("not a kernel or a memory node", k.name);
     p.is_timed |= k.us > 0;
     if (k.trigger == SOME && k.blocks() == 1)
         k.trigger = EARLY;
@@ -270,7 +333,7 @@ static bool read_plan(std::istream &in, plan &p) {
             continue;
         if (words[0] == "run")
             p.id = words.at(1), p.type = words.at(2);
-        else if (words[0] == "kernel")
+        else if (words[0] == "kernel" || words[0] == "memory")
             read_kernel(p, words);
         else if (words[0] == "end")
             return true;
@@ -284,13 +347,25 @@ static bool read_plan(std::istream &in, plan &p) {
 
 /* ---- playing ---- */
 
-enum { MOST_NOTES = 1 << 17, STREAMS = 96, EARLIER_NS = 1000000 /* the clocks of host and GPU are not exactly alike */ };
+enum {
+    MOST_NOTES = 1 << 17,
+    STREAMS = 96,
+    GREEN_STREAMS = 32, /* of each green context */
+    MOST_CHILDREN = 64,
+    EARLIER_NS = 1000000 /* the clocks of host and GPU are not exactly alike */
+};
 
 struct machine {
-    cudaStream_t streams[STREAMS];
-    note *notes; /* on the GPU */
+    cudaStream_t streams[STREAMS], green_streams[GREENS][GREEN_STREAMS];
+    std::vector<int> green_sms[GREENS]; /* empty: the contexts are not made yet */
+    note *notes;                        /* on the GPU */
     std::vector<note> seen;
     uint32_t *words, *sink;
+    uint64_t *base;  /* on the GPU */
+    child *children; /* on the GPU, of the one kernel of a run that has some */
+    int child_count, parent_registers;
+    char *to, *from;         /* of copies, on the GPU */
+    void *host;              /* of copies */
     volatile uint64_t *told; /* by tell_time, in host memory */
     uint64_t *told_device;
     double slot_us = 100;
@@ -312,15 +387,25 @@ static void open_machine(machine &m) {
     check(cudaMalloc(&m.words, 1 << 16), "memory");
     check(cudaMemset(m.words, 0, 1 << 16), "memory");
     m.sink = m.words + (1 << 14) - 1;
+    check(cudaMalloc(&m.base, sizeof *m.base), "memory");
+    check(cudaMalloc(&m.children, MOST_CHILDREN * sizeof *m.children), "memory");
+    check(cudaMalloc(&m.to, MOST_BYTES), "memory");
+    check(cudaMalloc(&m.from, MOST_BYTES), "memory");
+    check(cudaHostAlloc(&m.host, MOST_BYTES, cudaHostAllocDefault), "host memory");
     uint64_t *host;
     check(cudaHostAlloc(&host, 64, cudaHostAllocMapped), "host memory");
     m.told = host;
     check(cudaHostGetDevicePointer(&m.told_device, host, 0), "host memory");
+    cudaFuncAttributes facts;
+#ifdef CHILDREN
+    check(cudaFuncGetAttributes(&facts, parent), "kernel");
+    m.parent_registers = facts.numRegs;
+#endif
     for (variant &v : variants) {
-        cudaFuncAttributes facts;
         check(cudaFuncGetAttributes(&facts, v.kernel), "kernel");
         v.registers = facts.numRegs;
-        check(cudaFuncSetAttribute(v.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448 - (int)facts.sharedSizeBytes),
+        check(cudaFuncSetAttribute(v.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   232448 - (int)facts.sharedSizeBytes),
               "shared memory");
         check(cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), "cluster");
     }
@@ -355,8 +440,11 @@ static const variant &variant_of(const kernel &k) {
 struct timing {
     uint64_t base_ns; /* of slot 0, on the GPU's clock */
     double slot_us;
+    uint64_t since_base(int slot) const {
+        return (uint64_t)(slot * slot_us * 1000);
+    }
     uint64_t at(int slot) const {
-        return base_ns + (uint64_t)(slot * slot_us * 1000);
+        return base_ns + since_base(slot);
     }
 };
 
@@ -366,19 +454,66 @@ static orders orders_of(const machine &m, const plan &p, const kernel &k, const 
     told.words = m.words;
     told.sink = m.sink;
     told.trigger = k.trigger;
-    told.exit_ns = t.at(k.exits >= 0 ? k.exits : (int)p.events.size() + 1);
-    told.trigger_ns = k.triggers >= 0 ? t.at(k.triggers) : UINT64_MAX;
+    told.base_ns = m.base;
+    told.exit_ns = t.since_base(k.exits >= 0 ? k.exits : (int)p.events.size() + 1);
+    told.trigger_ns = k.triggers >= 0 ? t.since_base(k.triggers) : UINT64_MAX / 2;
     told.run_ns = (uint64_t)(k.us * 1000);
     told.spread_ns = (uint64_t)(k.spread * 1000);
     return told;
 }
 
+static bool is_parent(const plan &p, const kernel &k) {
+    for (const kernel &other : p.kernels)
+        if (other.by == k.name)
+            return true;
+    return false;
+}
+
 static cudaStream_t stream_of(const machine &m, const plan &p, int number) {
     const kernel &k = p.kernels[number];
+    if (k.green >= 0)
+        return m.green_streams[k.green][number % GREEN_STREAMS];
     if (k.stream == "-")
         return m.streams[16 + number % (STREAMS - 16)];
     return m.streams[atoi(k.stream.c_str()) % 16];
 }
+
+#ifdef CHILDREN
+/* Sends the children of a kernel, in the order of their launches, to the GPU. Returns how many there are. */
+static int send_children(machine &m, const plan &p, const kernel &parent, const timing &t) {
+    std::vector<child> children;
+    for (const event &e : p.events) {
+        const kernel &k = p.kernels[e.kernels[0]];
+        if (e.op != "launch" || k.by != parent.name)
+            continue;
+        child c = {};
+        c.live = k.live;
+        std::copy(k.grid, k.grid + 3, c.grid);
+        std::copy(k.block, k.block + 3, c.block);
+        c.shared = (unsigned)k.shared;
+        c.at_ns = t.since_base(k.launched);
+        c.told = orders_of(m, p, k, t);
+        children.push_back(c);
+    }
+    if (children.size() > MOST_CHILDREN)
+        fail("too many children", parent.name);
+    check(cudaMemcpy(m.children, children.data(), children.size() * sizeof(child), cudaMemcpyHostToDevice), "children");
+    return (int)children.size();
+}
+
+static bool launch_parent(machine &m, const plan &p, int number, const orders &told) {
+    parent<<<1, p.kernels[number].block[0], 0, stream_of(m, p, number)>>>(told, m.children, m.child_count);
+    return cudaGetLastError() == cudaSuccess;
+}
+#else
+static int send_children(machine &, const plan &, const kernel &parent, const timing &) {
+    fail("a kernel that launches others needs -DCHILDREN", parent.name);
+}
+
+static bool launch_parent(machine &, const plan &, int, const orders &) {
+    return false;
+}
+#endif
 
 /* False: the driver refuses it. */
 static bool launch_kernel(machine &m, const plan &p, int number, const orders &told) {
@@ -417,8 +552,28 @@ static bool launch_kernel(machine &m, const plan &p, int number, const orders &t
     config.numAttrs = count;
     cudaError_t code = cudaLaunchKernelEx(&config, variant_of(k).kernel, told);
     if (code != cudaSuccess)
-        fprintf(stderr, "recorder: run %s, %s: %s\n", p.id.c_str(), k.name.c_str(), cudaGetErrorString(cudaGetLastError()));
+        fprintf(stderr, "recorder: run %s, %s: %s\n", p.id.c_str(), k.name.c_str(),
+                cudaGetErrorString(cudaGetLastError()));
     return code == cudaSuccess;
+}
+
+/* Adds a memset or copy to a graph. */
+static cudaError_t add_memory(const machine &m, const kernel &k, cudaGraph_t graph,
+                              const std::vector<cudaGraphNode_t> &after, cudaGraphNode_t *node) {
+    if (k.memory == "memset") {
+        cudaMemsetParams params = {};
+        params.dst = m.to;
+        params.elementSize = 4;
+        params.width = (size_t)k.bytes / 4;
+        params.height = 1;
+        return cudaGraphAddMemsetNode(node, graph, after.data(), after.size(), &params);
+    }
+    bool is_in = k.memory == "host_to_device", is_out = k.memory == "device_to_host";
+    return cudaGraphAddMemcpyNode1D(node, graph, after.data(), after.size(), is_out ? m.host : m.to,
+                                    is_in ? m.host : m.from, (size_t)k.bytes,
+                                    is_in    ? cudaMemcpyHostToDevice
+                                    : is_out ? cudaMemcpyDeviceToHost
+                                             : cudaMemcpyDeviceToDevice);
 }
 
 /* NULL: the driver refuses it. */
@@ -440,7 +595,9 @@ static cudaGraphExec_t make_graph(const machine &m, const plan &p, const event &
         std::vector<cudaGraphNode_t> after;
         for (const std::string &name : k.after)
             after.push_back(nodes.at(name));
-        if (code == cudaSuccess)
+        if (code == cudaSuccess && !k.memory.empty())
+            code = add_memory(m, k, graph, after, &nodes[k.name]);
+        else if (code == cudaSuccess)
             code = cudaGraphAddKernelNode(&nodes[k.name], graph, after.data(), after.size(), &params);
     }
     if (code == cudaSuccess)
@@ -449,9 +606,73 @@ static cudaGraphExec_t make_graph(const machine &m, const plan &p, const event &
     if (code == cudaSuccess)
         check(cudaGraphUpload(ready, m.streams[15]), "upload");
     else
-        fprintf(stderr, "recorder: run %s, graph %d: %s\n", p.id.c_str(), e.graph, cudaGetErrorString(cudaGetLastError()));
+        fprintf(stderr, "recorder: run %s, graph %d: %s\n", p.id.c_str(), e.graph,
+                cudaGetErrorString(cudaGetLastError()));
     return ready;
 }
+
+/* ---- green contexts ---- */
+
+/* A function of the driver, which need not be there to build. */
+template <typename function> static function find_driver(function, const char *name) {
+    void *found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    check(cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault, &result), name);
+    if (!found)
+        fail("the driver has no", name);
+    return (function)found;
+}
+
+#define DRIVER(name, ...) check_driver(find_driver((decltype(&name))nullptr, #name)(__VA_ARGS__), #name)
+
+static void check_driver(CUresult code, const char *what) {
+    if (code != CUDA_SUCCESS)
+        fail(what, "error " + std::to_string((int)code));
+}
+
+/* The SMs of a context: those on which any of many short blocks ran. */
+static std::vector<int> find_sms(machine &m, cudaStream_t stream) {
+    enum { BLOCKS = 2048, SHORT_NS = 20000, MOST_SMS = 1024 };
+    orders told = {};
+    std::vector<note> notes(BLOCKS);
+    std::vector<int> sms;
+    bool has[MOST_SMS] = {};
+    told.notes = m.notes;
+    told.words = m.words;
+    told.sink = m.sink;
+    told.base_ns = m.base;
+    told.run_ns = SHORT_NS;
+    hold<0><<<BLOCKS, 512, 0, stream>>>(told);
+    check(cudaStreamSynchronize(stream), "the SMs of a green context");
+    check(cudaMemcpy(notes.data(), m.notes, BLOCKS * sizeof(note), cudaMemcpyDeviceToHost), "notes");
+    for (const note &n : notes)
+        has[n.sm % MOST_SMS] = true;
+    for (int sm = 0; sm < MOST_SMS; sm++)
+        if (has[sm])
+            sms.push_back(sm);
+    return sms;
+}
+
+/* Makes the contexts and their streams: a quarter of the SMs each, in the pieces that the driver deals out. */
+static void make_greens(machine &m) {
+    CUdevResource all, parts[GREENS], rest;
+    unsigned count = GREENS;
+    DRIVER(cuDeviceGetDevResource, 0, &all, CU_DEV_RESOURCE_TYPE_SM);
+    DRIVER(cuDevSmResourceSplitByCount, parts, &count, &all, &rest, 0, all.sm.smCount / GREENS / 8 * 8);
+    if (count < GREENS)
+        fail("too few parts for green contexts", std::to_string(count));
+    for (int i = 0; i < GREENS; i++) {
+        CUdevResourceDesc description;
+        CUgreenCtx context;
+        DRIVER(cuDevResourceGenerateDesc, &description, &parts[i], 1);
+        DRIVER(cuGreenCtxCreate, &context, description, 0, CU_GREEN_CTX_DEFAULT_STREAM);
+        for (cudaStream_t &stream : m.green_streams[i])
+            DRIVER(cuGreenCtxStreamCreate, (CUstream *)&stream, context, CU_STREAM_NON_BLOCKING, 0);
+        m.green_sms[i] = find_sms(m, m.green_streams[i][0]);
+    }
+}
+
+/* ---- runs ---- */
 
 enum outcome { PLAYED, LATE_HOST, REFUSED };
 
@@ -463,37 +684,45 @@ static outcome play(machine &m, plan &p, timing &t) {
     }
     if (notes > MOST_NOTES)
         fail("too many blocks", p.id);
+    for (const kernel &k : p.kernels)
+        if (k.green >= 0 && m.green_sms[0].empty())
+            make_greens(m);
     check(cudaMemset(m.notes, 0, notes * sizeof(note)), "memset");
-    /* Graphs are made before, so their times are fixed first, with enough time to make them. */
-    bool has_graphs = false;
-    for (const event &e : p.events)
-        has_graphs |= e.graph >= 0;
-    int64_t offset = find_offset(m);
     t.slot_us = m.slot_us;
-    uint64_t begin_ns = host_clock() + (has_graphs ? 4000000 : 150000);
-    t.base_ns = begin_ns + (uint64_t)offset;
+    for (const kernel &k : p.kernels)
+        if (is_parent(p, k))
+            m.child_count = send_children(m, p, k, t);
     std::map<int, cudaGraphExec_t> graphs;
     for (size_t i = 0; i < p.events.size(); i++)
         if (p.events[i].graph >= 0)
             graphs[(int)i] = make_graph(m, p, p.events[i], t);
     check(cudaDeviceSynchronize(), "graphs");
+    int64_t offset = find_offset(m);
+    uint64_t begin_ns = host_clock() + 150000;
+    t.base_ns = begin_ns + (uint64_t)offset;
+    check(cudaMemcpy(m.base, &t.base_ns, sizeof t.base_ns, cudaMemcpyHostToDevice), "the beginning of a run");
     bool was_late = host_clock() > begin_ns, was_refused = false;
     for (auto &graph : graphs)
         was_refused |= !graph.second;
     for (size_t i = 0; i < p.events.size() && !was_refused; i++) {
         const event &e = p.events[i];
-        if (e.op != "launch" && e.op != "graph")
+        if ((e.op != "launch" && e.op != "graph") || !p.kernels[e.kernels[0]].by.empty())
             continue;
         uint64_t at_ns = begin_ns + (uint64_t)(i * t.slot_us * 1000);
         while (host_clock() < at_ns)
             ;
         if (e.op == "graph")
             check(cudaGraphLaunch(graphs[(int)i], m.streams[16 + e.kernels[0] % (STREAMS - 16)]), "launch of a graph");
+        else if (is_parent(p, p.kernels[e.kernels[0]]))
+            was_refused = !launch_parent(m, p, e.kernels[0], orders_of(m, p, p.kernels[e.kernels[0]], t));
         else
             was_refused = !launch_kernel(m, p, e.kernels[0], orders_of(m, p, p.kernels[e.kernels[0]], t));
         was_late |= !p.is_timed && host_clock() > at_ns + (uint64_t)(t.slot_us * 500);
     }
     check(cudaDeviceSynchronize(), "the end of a run");
+    for (size_t i = 0; i < p.kernels.size(); i++)
+        if (p.kernels[i].green >= 0)
+            check(cudaStreamSynchronize(stream_of(m, p, (int)i)), "the end of a run");
     for (auto &graph : graphs)
         if (graph.second)
             check(cudaGraphExecDestroy(graph.second), "graph");
@@ -548,9 +777,30 @@ static void write_after(FILE *out, const plan &p, const kernel &k) {
     }
 }
 
-static void write_launch(FILE *out, const machine &m, const plan &p, const kernel &k, const timing &t, uint64_t before) {
-    fprintf(out, "{\"op\":\"launch\",\"kernel\":\"%s\",\"blocks\":%u,\"threads\":%u,\"registers\":%d,\"shared_bytes\":%d",
-            k.name.c_str(), k.blocks(), k.threads(), variant_of(k).registers, k.shared);
+/* The number of a node in its graph. */
+static void write_node(FILE *out, const plan &p, const kernel &k) {
+    int node = 0;
+    for (const kernel &other : p.kernels)
+        node += &other < &k && other.graph == k.graph;
+    fprintf(out, ",\"graph\":%d,\"node\":%d", k.graph, node);
+}
+
+static void write_memory(FILE *out, const plan &p, const kernel &k) {
+    bool is_memset = k.memory == "memset";
+    fprintf(out, "{\"op\":\"%s\",\"id\":\"%s\",\"bytes\":%d", is_memset ? "memset" : "copy", k.name.c_str(), k.bytes);
+    if (!is_memset)
+        fprintf(out, ",\"kind\":\"%s\"", k.memory.c_str());
+    write_after(out, p, k);
+    write_node(out, p, k);
+    fprintf(out, "}");
+}
+
+static void write_launch(FILE *out, const machine &m, const plan &p, const kernel &k, const timing &t,
+                         uint64_t before) {
+    fprintf(out,
+            "{\"op\":\"launch\",\"kernel\":\"%s\",\"blocks\":%u,\"threads\":%u,\"registers\":%d,\"shared_bytes\":%d",
+            k.name.c_str(), k.blocks(), k.threads(), is_parent(p, k) ? m.parent_registers : variant_of(k).registers,
+            k.shared);
     if (k.cluster > 1)
         fprintf(out, ",\"cluster\":%d", k.cluster);
     if (k.priority)
@@ -570,12 +820,10 @@ static void write_launch(FILE *out, const machine &m, const plan &p, const kerne
         fprintf(out, ",\"block\":[%u,%u,%u]", k.block[0], k.block[1], k.block[2]);
     if (k.cooperative)
         fprintf(out, ",\"cooperative\":true");
-    if (k.graph >= 0) {
-        int node = 0;
-        for (const kernel &other : p.kernels)
-            node += &other < &k && other.graph == k.graph;
-        fprintf(out, ",\"graph\":%d,\"node\":%d", k.graph, node);
-    }
+    if (k.green >= 0)
+        fprintf(out, ",\"green_context\":%d", k.green);
+    if (k.graph >= 0)
+        write_node(out, p, k);
     write_list(out, "placed", m, k, before, 0);
     if (p.is_timed) {
         write_list(out, "start_ns", m, k, before, 1, t.base_ns - EARLIER_NS);
@@ -598,16 +846,31 @@ static void set_written(plan &p) {
                 continue;
             k.written = std::max(k.written, before->written);
             if (k.programmatic && (before->trigger == LATE || before->trigger == SOME) && before->triggers >= 0)
-                k.written = std::max(k.written, std::min(before->triggers, before->exits < 0 ? INT32_MAX : before->exits));
+                k.written =
+                    std::max(k.written, std::min(before->triggers, before->exits < 0 ? INT32_MAX : before->exits));
         }
+}
+
+static void write_greens(FILE *out, const machine &m, const plan &p) {
+    bool has_greens = false;
+    for (const kernel &k : p.kernels)
+        has_greens |= k.green >= 0;
+    for (int i = 0; i < GREENS && has_greens; i++) {
+        fprintf(out, "%s", i ? ",[" : ",\"green_contexts\":[[");
+        for (size_t sm = 0; sm < m.green_sms[i].size(); sm++)
+            fprintf(out, "%s%d", sm ? "," : "", m.green_sms[i][sm]);
+        fprintf(out, "%s", i == GREENS - 1 ? "]]" : "]");
+    }
 }
 
 static void write_run(FILE *out, const machine &m, plan &p, const timing &t) {
     std::vector<uint32_t> shown(p.kernels.size(), 0);
     bool is_first = true;
     set_written(p);
-    fprintf(out, "{\"schema\":\"gridsmith.run/1\",\"id\":%s,\"gpu\":\"h200\",\"class\":\"%s\",\"events\":[", p.id.c_str(),
+    fprintf(out, "{\"schema\":\"gridsmith.run/1\",\"id\":%s,\"gpu\":\"h200\",\"class\":\"%s\"", p.id.c_str(),
             p.type.c_str());
+    write_greens(out, m, p);
+    fprintf(out, ",\"events\":[");
     for (int slot = 0; slot < (int)p.events.size(); slot++) {
         const event &e = p.events[slot];
         uint64_t past = p.is_timed ? UINT64_MAX : t.at(slot + 1);
@@ -621,12 +884,16 @@ static void write_run(FILE *out, const machine &m, plan &p, const timing &t) {
         for (size_t i = 0; i < p.kernels.size(); i++)
             if (p.kernels[i].written == slot) {
                 fprintf(out, "%s", is_first ? "" : ",");
-                write_launch(out, m, p, p.kernels[i], t, past);
+                if (p.kernels[i].memory.empty())
+                    write_launch(out, m, p, p.kernels[i], t, past);
+                else
+                    write_memory(out, p, p.kernels[i]);
                 shown[i] = started_by(m, p.kernels[i], past);
                 is_first = false;
             }
         for (size_t i = 0; i < p.kernels.size(); i++)
-            if (p.kernels[i].written >= 0 && p.kernels[i].written < slot && started_by(m, p.kernels[i], past) > shown[i]) {
+            if (p.kernels[i].written >= 0 && p.kernels[i].written < slot &&
+                started_by(m, p.kernels[i], past) > shown[i]) {
                 shown[i] = started_by(m, p.kernels[i], past);
                 fprintf(out, ",{\"op\":\"observe\",\"kernel\":\"%s\"", p.kernels[i].name.c_str());
                 write_list(out, "placed", m, p.kernels[i], past, 0);
@@ -651,7 +918,8 @@ static int check_plans(std::istream &in) {
     int count = 0;
     for (plan p; read_plan(in, p); count++)
         for (const kernel &k : p.kernels)
-            if (k.launched < 0 || (k.exits >= 0 && k.exits <= k.launched) || k.threads() > 1024)
+            if (k.launched < 0 || (!k.memory.empty() && (k.graph < 0 || k.exits >= 0)) ||
+                (k.exits >= 0 && k.exits <= k.launched) || k.threads() > 1024)
                 fail("is not launched, exits too early or is too large", k.name);
     printf("%d\n", count);
     return 0;

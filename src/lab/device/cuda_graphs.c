@@ -60,10 +60,36 @@ static gs_code set_edges(struct graph_nodes *graph, const gs_issue *issue, uint3
     return GS_OK;
 }
 
+/* Whether an earlier node of the graph has the kernel of this one, but another carve-out. */
+static bool is_taken(const struct graph_nodes *graph, size_t number) {
+    const struct cuda_slot *slots = graph->play->cuda->slots;
+    const gs_launch *launches = graph->play->run->launches.data;
+    for (size_t i = graph->first; i < number; i++)
+        if (slots[i].kernel == slots[number].kernel &&
+            launches[i].shape.carveout_percent != launches[number].shape.carveout_percent)
+            return true;
+    return false;
+}
+
+/* What counts for nodes is the carve-out that their function has when the graph is instantiated. So nodes of a graph
+   with different carve-outs need functions of their own. */
+static gs_code choose_kernel(struct graph_nodes *graph, size_t number, gs_error *error) {
+    const gs_shape *shape = &graph->play->run->launches.data[number].shape;
+    struct cuda *cuda = graph->play->cuda;
+    gs_code code = GS_OK;
+    for (size_t copy = 1; code == GS_OK && is_taken(graph, number); copy++)
+        code =
+            gs_probe_find(&cuda->probe, shape->registers, shape->local_bytes, copy, &cuda->slots[number].kernel, error);
+    return code;
+}
+
 static gs_code add_kernel_node(struct graph_nodes *graph, size_t number, gs_error *error) {
     struct cuda_play *play = graph->play;
     const gs_launch *launch = &play->run->launches.data[number];
     struct cuda_slot *slot = &play->cuda->slots[number];
+    gs_code code = choose_kernel(graph, number, error);
+    if (code != GS_OK)
+        return code;
     int64_t context = context_of_launch(launch);
     graph->nodes[graph->count] = (cu_node){.kernel = slot->kernel,
                                            .blocks = (unsigned)launch->blocks,
@@ -73,7 +99,7 @@ static gs_code add_kernel_node(struct graph_nodes *graph, size_t number, gs_erro
                                            .priority = -abs(launch->priority)};
     if (context >= 0)
         graph->nodes[graph->count].stream = play->cuda->context_streams[context][number];
-    gs_code code = set_edges(graph, &launch->issue, play->run->events.data[launch->event].place, error);
+    code = set_edges(graph, &launch->issue, play->run->events.data[launch->event].place, error);
     graph->of_launch[number - graph->first] = (uint32_t)graph->count++;
     /* An earlier run may have left the carve-out of the function at another value. */
     int failed = gs_cuda_kernel_carve(&play->cuda->api, slot->kernel, launch->shape.carveout_percent);

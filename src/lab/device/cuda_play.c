@@ -247,6 +247,15 @@ static gs_code prepare_contexts(struct cuda_play *play, gs_error *error) {
     return code;
 }
 
+/* A launch whose dependents wait for its trigger does not trigger: so they wait for its end, as the format says of a
+   run without triggers. */
+static void set_triggers(struct cuda_play *play) {
+    const gs_run *run = play->run;
+    for (size_t i = 0; i < run->edges.count; i++)
+        if (run->edges.data[i].when == GS_AT_TRIGGER && !run->edges.data[i].is_copy)
+            play->cuda->slots[run->edges.data[i].number].arguments.triggers = false;
+}
+
 static gs_code prepare_play(struct cuda_play *play, const gs_gpu *gpu, gs_error *error) {
     const gs_run *run = play->run;
     struct cuda *cuda = play->cuda;
@@ -261,6 +270,8 @@ static gs_code prepare_play(struct cuda_play *play, const gs_gpu *gpu, gs_error 
     cuda->generation++;
     for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
         code = gs_slot_prepare(cuda, i, &run->launches.data[i], gpu->limits.warp_threads, &at, error);
+    if (code == GS_OK)
+        set_triggers(play);
     if (code == GS_OK)
         code = gs_play_count_expected(play, error);
     if (code == GS_OK)

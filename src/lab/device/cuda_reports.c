@@ -67,7 +67,7 @@ gs_code gs_slot_prepare(struct cuda *cuda, size_t number, const gs_launch *launc
         slot->end[i] = planned_ns(launch, i);
     *at += needed;
     /* The kernel is loaded now, while the GPU is idle: later, loading could wait for kernels that wait for the host. */
-    return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->kernel, error);
+    return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, 0, &slot->kernel, error);
 }
 
 /* Counts the blocks that have reported their SM. Blocks start nearly in order. */

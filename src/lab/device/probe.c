@@ -311,10 +311,11 @@ void gs_probe_close(gs_probe *probe) {
     *probe = (gs_probe){0};
 }
 
-gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_kernel **kernel, gs_error *error) {
+gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, size_t copy, cu_kernel **kernel,
+                      gs_error *error) {
     for (size_t i = 0; i < probe->kernels.count; i++) {
         *kernel = probe->kernels.data[i];
-        if ((*kernel)->registers == registers && (*kernel)->local_bytes == local_bytes)
+        if ((*kernel)->registers == registers && (*kernel)->local_bytes == local_bytes && !copy--)
             return GS_OK;
     }
     if (registers < 24 || registers > 255 || local_bytes < 0 || local_bytes > 1 << 16)

@@ -38,8 +38,9 @@ gs_code gs_probe_open(gs_probe *probe, const cu_api *api, int architecture, int3
 void gs_probe_close(gs_probe *probe);
 
 /* The kernel with exactly these registers, as the driver reports them, and this local memory. Compiles it when it is
-   first requested. It belongs to the probe. */
-gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_kernel **kernel, gs_error *error);
+   first requested. There can be several copies, each a function of its own, from number 0. It belongs to the probe. */
+gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, size_t copy, cu_kernel **kernel,
+                      gs_error *error);
 
 /* The kernels with every register count, as they are first tried, as PTX; for tests. False: out of memory. */
 bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes);

@@ -257,13 +257,19 @@ static const gs_copy *next_copy(const gs_engine *engine) {
 
 static bool enter_in_order(gs_engine *engine, size_t ended);
 
+/* The blocks of the driver have ended: the one that signals, and those of memory nodes. Kernels that wait take their
+   headroom. */
+static bool end_hidden(gs_engine *engine) {
+    return !gs_hidden_end(engine) || gs_serve_queue(engine);
+}
+
 /* Ends the next of the copies that are nodes of a graph in a run without times. What waits for it comes then. */
 static bool end_copy(gs_engine *engine) {
     size_t copy = engine->readiness.untimed.data[0].launch;
     engine->clock.host_events++;
     return gs_ready_end_copy(engine) &&
            (gs_join_orders(engine, copy) ? enter_in_order(engine, copy) : gs_enter_all(engine)) &&
-           gs_serve_queue(engine);
+           gs_serve_queue(engine) && end_hidden(engine);
 }
 
 /* Before a node of a graph in a run without times that waits for nothing: they come one after the other, and copies end
@@ -338,8 +344,9 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     engine->launched = gs_max_u64(engine->launched, launch + 1);
     if (!gs_ready_issue(engine, launch) || !gs_enter_all(engine))
         return gs_fail_memory(error);
-    bool done = (engine->clock.resumes_ns || gs_serve_queue(engine)) && issue_nodes(engine, launch) &&
-                (gs_run_graph_goes_on(engine->run, launch) || end_copies(engine));
+    bool done = (engine->clock.resumes_ns || gs_serve_queue(engine)) && end_hidden(engine) &&
+                issue_nodes(engine, launch) &&
+                (gs_run_graph_goes_on(engine->run, launch) || (end_hidden(engine) && end_copies(engine)));
     return done ? GS_OK : gs_fail_memory(error);
 }
 
@@ -352,15 +359,35 @@ static bool start_join(gs_engine *engine, size_t operation) {
     return gs_hidden_start(engine, engine->graph.join_kernel, 1, gs_engine_context(engine, operation));
 }
 
-/* The block has ended, and the kernels of memory nodes that came with it. Kernels that wait take their headroom. */
-static bool end_join(gs_engine *engine) {
-    return !gs_hidden_end(engine) || gs_serve_queue(engine);
+/* Hidden blocks, by their numbers, that end when the next operation has been placed. */
+struct leaving {
+    size_t first, past;
+};
+
+static void end_leaving(gs_engine *engine, struct leaving *leaving) {
+    gs_hidden_end_some(engine, leaving->first, leaving->past);
+    *leaving = (struct leaving){0};
+}
+
+/* Enters an operation, and serves it. Hidden blocks of a memory node may end earlier than those of others. */
+static bool enter_node(gs_engine *engine, size_t operation, struct leaving *leaving) {
+    const struct handles *hidden = &engine->graph.hidden;
+    gs_way way = operation < engine->run->launches.count ? GS_WAY_USUAL : gs_engine_way(engine, operation);
+    size_t before = hidden->count - (leaving->past - leaving->first);
+    bool done = gs_enter_node(engine, operation);
+    end_leaving(engine, leaving);
+    if (way == GS_WAY_OTHER)
+        gs_hidden_end_some(engine, before, hidden->count);
+    if (way == GS_WAY_RARE)
+        *leaving = (struct leaving){before, hidden->count};
+    return done;
 }
 
 /* Enters and serves these operations of the list, one after the other. */
-static bool enter_nodes(gs_engine *engine, const struct ready_list *list, size_t from, size_t to) {
+static bool enter_nodes(gs_engine *engine, const struct ready_list *list, size_t from, size_t to,
+                        struct leaving *leaving) {
     for (size_t i = from; i < to; i++)
-        if (!gs_enter_node(engine, list->data[i]))
+        if (!enter_node(engine, list->data[i], leaving))
             return false;
     return true;
 }
@@ -368,13 +395,15 @@ static bool enter_nodes(gs_engine *engine, const struct ready_list *list, size_t
 /* What the end of a node of a graph has made ready comes one after the other (join.c). */
 static bool enter_in_order(gs_engine *engine, size_t ended) {
     struct ready_list list = engine->readiness.list;
+    struct leaving leaving = {0};
     gs_comers order;
     const size_t *ends = order.ends;
     engine->readiness.list = (struct ready_list){0};
-    bool done = gs_join_sort(engine, &list, ended, &order) && enter_nodes(engine, &list, 0, ends[GS_JOIN_FIRST]) &&
+    bool done = gs_join_sort(engine, &list, ended, &order) &&
+                enter_nodes(engine, &list, 0, ends[GS_JOIN_FIRST], &leaving) &&
                 (!order.is_signaled || start_join(engine, ended)) &&
-                enter_nodes(engine, &list, ends[GS_JOIN_FIRST], ends[GS_JOIN_BESIDE]) && end_join(engine) &&
-                enter_nodes(engine, &list, ends[GS_JOIN_BESIDE], ends[GS_JOIN_AFTER]);
+                enter_nodes(engine, &list, ends[GS_JOIN_FIRST], ends[GS_JOIN_BESIDE], &leaving) && end_hidden(engine) &&
+                enter_nodes(engine, &list, ends[GS_JOIN_BESIDE], ends[GS_JOIN_AFTER], &leaving);
     gs_hidden_end(engine);
     free(list.data);
     return done;

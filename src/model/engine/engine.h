@@ -210,6 +210,19 @@ typedef struct gs_gaps {
 /* Whether a launch is part of a graph: the recording says so, or its neighbor was issued at the same time. */
 bool gs_is_in_graph(const gs_run *run, size_t launch);
 
+/* What a GPU does not always repeat:
+
+                                  usual                           other                       rare
+   a memory node that waits
+     for nothing: its blocks      are gone when the next comes    stay until that is placed   only the first one stays
+   another: its blocks            stay until all children are     are gone when the next      are gone when the next but
+                                  placed                          comes                       one comes
+   a kernel with joins: a signal  before the last child           before the last two         the same
+   with children elsewhere        in the order of the graph       in the opposite order       the same
+
+   A memory node is a memset or copy of a graph whose blocks take SMs. Elsewhere: in another green context. */
+typedef enum gs_way { GS_WAY_USUAL, GS_WAY_OTHER, GS_WAY_RARE, GS_WAYS } gs_way;
+
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
     void *user;
@@ -232,6 +245,7 @@ typedef struct gs_engine_hooks {
                                 let it; NULL: then */
     const bool *is_normal; /* by launch: it waits for all launches before it in its stream, whatever its entries; NULL:
                               none does */
+    const uint8_t *ways; /* by launch, then by copy: gs_way, of what a GPU does not always repeat; NULL: all as usual */
     gs_gaps gaps;
     int64_t latency_ns;        /* from when the host issues a launch or a copy to when it reaches the GPU */
     bool endless;              /* ignore durations: blocks stay until their exit */

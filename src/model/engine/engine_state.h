@@ -559,6 +559,9 @@ bool gs_hidden_start_memory(gs_engine *engine, size_t operation);
 /* Ends the blocks of all that were started. Returns whether there were any. */
 bool gs_hidden_end(gs_engine *engine);
 
+/* The same of some of them, from number `first` to before `past`, as far as they have not ended. */
+bool gs_hidden_end_some(gs_engine *engine, size_t first, size_t past);
+
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 
 /* Before the block that signals the end, beside it, after it. */
@@ -578,6 +581,10 @@ typedef struct gs_comers {
 
 /* Sorts the operations that the end of a node has made ready: as they come, phase after phase. False: out of memory. */
 bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, gs_comers *order);
+
+static inline gs_way gs_engine_way(const gs_engine *engine, size_t operation) {
+    return engine->hooks.ways ? (gs_way)engine->hooks.ways[operation] : GS_WAY_USUAL;
+}
 
 /* ---- following a recording (follow.c) ---- */
 

@@ -10,6 +10,7 @@
 #include "engine_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int choose_hidden_sm(const gs_engine *engine, int kernel, const bool *sms, int32_t *headroom) {
     return sms ? gs_dispatcher_choose_among(engine->dispatcher, kernel, sms, headroom)
@@ -39,12 +40,20 @@ bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *
     return done;
 }
 
-bool gs_hidden_end(gs_engine *engine) {
+bool gs_hidden_end_some(gs_engine *engine, size_t first, size_t past) {
     struct handles *hidden = &engine->graph.hidden;
-    bool had_blocks = hidden->count > 0;
-    while (hidden->count)
-        gs_dispatcher_end(engine->dispatcher, hidden->data[--hidden->count]);
-    return had_blocks;
+    past = gs_min_u64(past, hidden->count);
+    if (first >= past)
+        return false;
+    for (size_t i = past; i-- > first;)
+        gs_dispatcher_end(engine->dispatcher, hidden->data[i]);
+    memmove(hidden->data + first, hidden->data + past, (hidden->count - past) * sizeof *hidden->data);
+    hidden->count -= past - first;
+    return true;
+}
+
+bool gs_hidden_end(gs_engine *engine) {
+    return gs_hidden_end_some(engine, 0, engine->graph.hidden.count);
 }
 
 /* ---- memsets and copies ---- */

@@ -205,7 +205,7 @@ static gs_join_phase phase_of(const gs_engine *engine, size_t operation, size_t 
         return GS_JOIN_FIRST;
     if (children->are_many)
         return GS_JOIN_AFTER;
-    size_t beside = children->is_signaled ? 1 : 2;
+    size_t beside = children->is_signaled && gs_engine_way(engine, ended) == GS_WAY_USUAL ? 1 : 2;
     return engine->graph.nodes[operation].rank + beside < children->count ? GS_JOIN_FIRST : GS_JOIN_BESIDE;
 }
 
@@ -217,6 +217,7 @@ struct comer {
     bool is_elsewhere; /* in another green context */
     int urgency;
     size_t rank, place, operation; /* rank: among the children; those that are none come after them */
+    bool is_reversed;              /* those in another green context come in the opposite order */
 };
 
 static int urgency_of(const gs_run *run, size_t operation) {
@@ -236,6 +237,8 @@ static int compare_comers(const void *first, const void *second) {
         return one->place > other->place ? -1 : 1;
     if (one->rank != other->rank)
         return one->rank < other->rank ? -1 : 1;
+    if (one->is_elsewhere && one->is_reversed)
+        return one->place > other->place ? -1 : 1;
     return one->place < other->place ? -1 : 1;
 }
 
@@ -252,7 +255,8 @@ bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended
                                    .urgency = urgency_of(engine->run, operation),
                                    .rank = is_child(engine, &children, operation) ? node->rank : SIZE_MAX,
                                    .place = node->place,
-                                   .operation = operation};
+                                   .operation = operation,
+                                   .is_reversed = gs_engine_way(engine, ended) != GS_WAY_USUAL};
         for (int phase = (int)comers[i].phase; phase < GS_JOIN_PHASES; phase++)
             order->ends[phase]++;
     }

@@ -328,11 +328,13 @@ static bool try_with_connection(gs_engine *engine, size_t operation) {
 /* ---- what happens to operations ---- */
 
 /* Whether the operation says when it may start after the one before it in its stream, and then whether that is before
-   its end. */
+   its end. A cooperative launch is never programmatic. */
 static void find_entry(const gs_engine *engine, size_t operation, size_t before) {
     const gs_issue *issue = gs_run_issue(engine->run, operation);
     struct play *play = &engine->plays[operation];
-    if (engine->hooks.is_normal && !is_copy(engine, operation) && engine->hooks.is_normal[operation])
+    bool is_launch = !is_copy(engine, operation);
+    if (is_launch && (gs_engine_is_cooperative(engine, operation) ||
+                      (engine->hooks.is_normal && engine->hooks.is_normal[operation])))
         return;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &engine->run->edges.data[i];

@@ -493,7 +493,9 @@ static bool enter_ready(gs_engine *engine, bool *must_serve) {
             return enter_behind(engine, operation);
         if (!enter_memory(engine, operation))
             return false;
-        gs_hidden_end(engine);
+        gs_way way = gs_engine_way(engine, operation);
+        if (way != GS_WAY_OTHER)
+            gs_hidden_end_some(engine, way == GS_WAY_RARE, engine->graph.hidden.count);
     }
     for (size_t launch; (launch = gs_ready_next(engine)) != NO_LAUNCH;)
         if (!enter_queue(engine, launch))

@@ -214,8 +214,10 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     double wanted = class->largest_percent / 100.0 * (double)gs_random_from(random, 1, 1000) / 1000.0;
     launch.blocks = 1 + (int64_t)(wanted / share);
     bool has_clusters = gs_random_chance(random, class->cluster_percent) && bounds->largest_cluster > 1;
-    if (facts->is_cooperative) /* it must fit as a whole */
-        launch.blocks = gs_min(launch.blocks, bounds->sms * (int64_t)(1 / share_of_sm(bounds, &launch.shape)));
+    if (facts->is_cooperative) /* it must fit as a whole, also if its carve-out leaves room for one block of an SM */
+        launch.blocks = gs_min(
+            launch.blocks,
+            bounds->sms * (launch.shape.carveout_percent >= 0 ? 1 : (int64_t)(1 / share_of_sm(bounds, &launch.shape))));
     else if (has_clusters)
         draw_cluster(random, bounds, &launch);
     if (gs_random_chance(random, class->priority_percent))

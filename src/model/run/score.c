@@ -89,9 +89,12 @@ static size_t before_in_stream(const gs_run *run, size_t launch) {
     return SIZE_MAX;
 }
 
-/* The entry of a launch for another one; NULL: it has none. */
+/* The entry of a launch for another one of its stream; NULL: it has none, or is cooperative and so never programmatic.
+ */
 static const gs_edge *entry_for(const gs_run *run, size_t launch, size_t other) {
     const gs_issue *issue = &run->launches.data[launch].issue;
+    if (issue->facts && issue->facts->is_cooperative)
+        return NULL;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
         if (!run->edges.data[i].is_copy && run->edges.data[i].number == other)
             return &run->edges.data[i];

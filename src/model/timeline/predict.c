@@ -327,8 +327,10 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, const
                              .durations_ns = recorder->durations,
                              .gaps = pace.gaps,
                              .latency_ns = pace.latency_ns};
-    if (recorder->unsaid)
+    if (recorder->unsaid) {
         hooks.is_normal = recorder->unsaid->is_normal;
+        hooks.ways = recorder->unsaid->ways;
+    }
     if (recorder->options) {
         hooks.follow = recorder->options->follow;
         hooks.turn = recorder->options->turn;
@@ -405,9 +407,9 @@ gs_run *gs_predict_on(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run
     return predict_run(&(struct recorder){.run = run, .options = options}, gpu, recorded_on, error);
 }
 
-gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *recorded, const gs_unsaid *unsaid, gs_error *error) {
-    gs_predict_options options = {.follow = true};
-    return predict_run(&(struct recorder){.run = recorded, .options = &options, .unsaid = unsaid}, gpu, gpu, error);
+gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options,
+                          const gs_unsaid *unsaid, gs_error *error) {
+    return predict_run(&(struct recorder){.run = run, .options = options, .unsaid = unsaid}, gpu, gpu, error);
 }
 
 /* A part of a list has no more runs than the GPU has SMs. */

@@ -5,6 +5,7 @@
  *   gs_predict (public)  opens the GPU that a run was recorded on, if it is another one, and predicts (recorded_on.c)
  *   gs_predict_on        plays a run and records what happens (predict.c)
  *   gs_predict_recorded  follows a recording (unsaid.c)
+ *   gs_predict_possible  all that can happen (possible.c)
  *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its
  *                        recording what no model can know)
  *   gs_timeline_waits    what its launches waited for (waits.c)
@@ -42,10 +43,23 @@ gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *c
 typedef struct gs_unsaid {
     size_t *came;    /* the launch that comes when this one is launched: itself, or another node of its graph */
     bool *is_normal; /* it waits for all launches before it in its stream, also if it has an entry for the last one */
+    uint8_t *ways;   /* by launch, then by copy: gs_way */
 } gs_unsaid;
 
-/* Follows a recording. */
-gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *recorded, const gs_unsaid *unsaid, gs_error *error);
+gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options,
+                          const gs_unsaid *unsaid, gs_error *error);
+
+/* All predictions of a run that differ in what the GPU does not always repeat (possible.c). */
+typedef struct gs_possible {
+    gs_run **data; /* the first is the usual one */
+    size_t count, capacity;
+    bool is_cut; /* there are more */
+} gs_possible;
+
+/* GS_E_USAGE: the run has durations. The caller frees the predictions. */
+gs_code gs_predict_possible(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options,
+                            gs_possible *possible, gs_error *error);
+void gs_possible_free(gs_possible *possible);
 
 /* ---- timelines: when the launches and copies of a program run, and what they wait for ---- */
 

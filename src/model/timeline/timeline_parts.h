@@ -26,6 +26,16 @@ void gs_timeline_keep(gs_timeline *timeline, const gs_engine *engine);
 gs_code gs_play_unscheduled(const gs_run *run, const gs_timeline *played, bool follows, gs_timeline *timeline,
                             gs_error *error);
 
+/* Nothing is otherwise than the run says. False: out of memory; gs_unsaid_free is still called. */
+bool gs_unsaid_new(const gs_run *run, gs_unsaid *unsaid);
+void gs_unsaid_free(gs_unsaid *unsaid);
+
+/* The first node of a graph that this one can change places with; SIZE_MAX: none. */
+size_t gs_unsaid_neighbor(const gs_run *run, size_t launch);
+
+/* How many ways (gs_way) a launch or copy has; 1: the usual one. */
+int gs_unsaid_ways(const gs_run *run, size_t operation);
+
 /* A timeline with an operation for each launch and copy, of which nothing is known yet. */
 gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error);
 

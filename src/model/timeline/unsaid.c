@@ -1,18 +1,22 @@
 /*
  * unsaid.c: predictions of recordings, which do not say everything that matters.
  *
- * Two things depend on how the host sent the launches, and a recording of placements does not say them:
+ * Two things depend on how the host sent the launches, and others on what a GPU does not always repeat. A recording of
+ * placements does not say them:
  *
  *   - Nodes of a graph that wait for nothing go through several connections of the program. The first comes first. Two
  *     neighbors among the others come in either order, and the GPU does not always repeat itself.
  *   - A launch with an entry for the end of the launch before it in its stream may be programmatic, but never
- * triggered: then it waits for that launch. Or it is a normal one: then it waits for all before it in its stream.
+ *     triggered: then it waits for that launch. Or it is a normal one: then it waits for all before it in its stream.
+ *   - The blocks of a memset or copy of a graph are gone when the next node comes, or are not.
+ *   - The block that signals the end of a node comes before the last of its children, or before the last two. Children
+ * in other green contexts come in the order of the graph, or in the opposite one.
  *
  * So there is a set of predictions, and a recording is compared with the one that agrees best: each possible change is
  * tried, one after the other, and kept if fewer launches differ and no fewer agree. The same holds for the turns at the
  * beginning, which the engine takes from a recording itself (order_burst of serve.c).
  */
-#include "timeline.h"
+#include "timeline_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +52,32 @@ static bool begins_graph(const gs_run *run, size_t launch) {
     return !launch || !gs_run_graph_goes_on(run, launch - 1);
 }
 
+size_t gs_unsaid_neighbor(const gs_run *run, size_t launch) {
+    return is_root(run, launch) && !begins_graph(run, launch) ? next_root(run, launch) : SIZE_MAX;
+}
+
+int gs_unsaid_ways(const gs_run *run, size_t operation) {
+    if (!gs_issue_is_node(gs_run_issue(run, operation)))
+        return 1;
+    return operation < run->launches.count ? GS_WAY_OTHER + 1 : GS_WAYS;
+}
+
+bool gs_unsaid_new(const gs_run *run, gs_unsaid *unsaid) {
+    size_t count = run->launches.count;
+    *unsaid = (gs_unsaid){malloc((count + 1) * sizeof(size_t)), calloc(count + 1, sizeof(bool)),
+                          calloc(count + run->copies.count + 1, sizeof(uint8_t))};
+    bool done = unsaid->came && unsaid->is_normal && unsaid->ways;
+    for (size_t i = 0; done && i < count; i++)
+        unsaid->came[i] = i;
+    return done;
+}
+
+void gs_unsaid_free(gs_unsaid *unsaid) {
+    free(unsaid->came);
+    free(unsaid->is_normal);
+    free(unsaid->ways);
+}
+
 /* Whether a launch has a plain entry for the launch before it in its stream. */
 static bool may_be_normal(const gs_run *run, size_t launch) {
     const gs_launch *launches = run->launches.data;
@@ -69,7 +99,8 @@ static gs_code try_changes(struct search *search, bool *is_better, gs_error *err
     gs_score score = {0};
     *is_better = false;
     search->tries++;
-    gs_run *predicted = gs_predict_unsaid(search->gpu, search->recorded, &search->unsaid, error);
+    const gs_predict_options options = {.follow = true};
+    gs_run *predicted = gs_predict_unsaid(search->gpu, search->recorded, &options, &search->unsaid, error);
     gs_code code = predicted ? gs_score_add(&score, search->recorded, predicted, error) : error->code;
     const gs_score *old = &search->score;
     *is_better = code == GS_OK && score.launches - score.launches_exact < old->launches - old->launches_exact &&
@@ -90,7 +121,7 @@ static void exchange(struct search *search, size_t one, size_t other) {
 /* Tries what this launch leaves open. */
 static gs_code try_launch(struct search *search, size_t launch, gs_error *error) {
     const gs_run *run = search->recorded;
-    size_t next = is_root(run, launch) && !begins_graph(run, launch) ? next_root(run, launch) : SIZE_MAX;
+    size_t next = gs_unsaid_neighbor(run, launch);
     gs_code code = GS_OK;
     bool is_better = false;
     if (next != SIZE_MAX) {
@@ -106,17 +137,28 @@ static gs_code try_launch(struct search *search, size_t launch, gs_error *error)
     return code;
 }
 
+/* Tries the other ways of a node. */
+static gs_code try_ways(struct search *search, size_t operation, gs_error *error) {
+    int ways = gs_unsaid_ways(search->recorded, operation);
+    gs_code code = GS_OK;
+    for (int way = GS_WAY_OTHER; way < ways && code == GS_OK; way++) {
+        uint8_t before = search->unsaid.ways[operation];
+        bool is_better = false;
+        search->unsaid.ways[operation] = (uint8_t)way;
+        code = try_changes(search, &is_better, error);
+        search->unsaid.ways[operation] = is_better ? (uint8_t)way : before;
+    }
+    return code;
+}
+
 static gs_code search_all(struct search *search, gs_error *error) {
-    size_t count = search->recorded->launches.count;
-    search->unsaid = (gs_unsaid){malloc((count + 1) * sizeof(size_t)), calloc(count + 1, sizeof(bool))};
-    bool done = search->unsaid.came && search->unsaid.is_normal;
-    for (size_t i = 0; done && i < count; i++)
-        search->unsaid.came[i] = i;
-    gs_code code = done ? GS_OK : gs_fail_memory(error);
+    size_t count = search->recorded->launches.count, all = count + search->recorded->copies.count;
+    gs_code code = gs_unsaid_new(search->recorded, &search->unsaid) ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < count && code == GS_OK && search->tries < MOST_TRIES && !search->score.runs_exact; i++)
         code = try_launch(search, i, error);
-    free(search->unsaid.came);
-    free(search->unsaid.is_normal);
+    for (size_t i = 0; i < all && code == GS_OK && search->tries < MOST_TRIES && !search->score.runs_exact; i++)
+        code = try_ways(search, i, error);
+    gs_unsaid_free(&search->unsaid);
     return code;
 }
 
