@@ -26,10 +26,14 @@ struct range {
 static _Atomic(gs_recorder *) recorder;
 
 /* The pushed ranges of a thread. Those above MOST_OPEN are counted, and not recorded. */
-static _Thread_local struct pushed {
+struct pushed {
     int depth;
     struct range ranges[MOST_OPEN];
-} pushed;
+};
+
+static _Thread_local struct pushed *pushed; /* NULL: it has never pushed one */
+static pthread_key_t pushed_key;            /* frees them when the thread ends */
+static pthread_once_t pushed_once = PTHREAD_ONCE_INIT;
 
 /* Ranges with an id, and strings that the program registers. */
 static struct shared {
@@ -81,10 +85,25 @@ static void write_range(const struct range *range) {
         gs_recorder_range(found, range->name, range->from_ns, gs_recorder_now_ns());
 }
 
+static void make_key(void) {
+    pthread_key_create(&pushed_key, free);
+}
+
+static struct pushed *pushed_here(void) {
+    pthread_once(&pushed_once, make_key);
+    if (!pushed) {
+        pushed = calloc(1, sizeof *pushed);
+        pthread_setspecific(pushed_key, pushed);
+    }
+    return pushed;
+}
+
 /* Begins a range. The caller sets its name. NULL: too many are open. */
 static struct range *push_range(const void *domain) {
-    struct range *made = pushed.depth < MOST_OPEN ? &pushed.ranges[pushed.depth] : NULL;
-    pushed.depth++;
+    struct pushed *here = pushed_here();
+    struct range *made = here && here->depth < MOST_OPEN ? &here->ranges[here->depth] : NULL;
+    if (here)
+        here->depth++;
     if (made) {
         made->domain = domain;
         made->from_ns = gs_recorder_now_ns();
@@ -94,23 +113,24 @@ static struct range *push_range(const void *domain) {
 
 /* The depth of a range that was pushed, as NVTX counts it. */
 static int depth_of_last(void) {
-    return pushed.depth - 1;
+    return pushed ? pushed->depth - 1 : -1;
 }
 
 static int pop_range(const void *domain) {
-    int at = pushed.depth - 1;
+    int at = depth_of_last();
     if (at >= MOST_OPEN) {
-        pushed.depth--;
+        pushed->depth--;
         return at;
     }
-    while (at >= 0 && pushed.ranges[at].domain != domain)
+    while (at >= 0 && pushed->ranges[at].domain != domain)
         at--;
     if (at < 0)
         return -1;
-    write_range(&pushed.ranges[at]);
-    pushed.depth--;
-    memmove(&pushed.ranges[at], &pushed.ranges[at + 1], (size_t)(pushed.depth - at) * sizeof pushed.ranges[0]);
-    return pushed.depth;
+    struct range *range = &pushed->ranges[at];
+    write_range(range);
+    pushed->depth--;
+    memmove(range, range + 1, (size_t)(pushed->depth - at) * sizeof *range);
+    return pushed->depth;
 }
 
 /* The id of a range that may end in another thread; 0: out of memory. The range is the caller's. */
