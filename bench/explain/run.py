@@ -1,9 +1,9 @@
-"""What-ifs beside measurements, all of it on a GPU: python3 run.py GRIDSMITH FOLDER [seen|fresh|advice] [SECONDS]
+"""What-ifs beside measurements, all of it on a GPU: python3 run.py GRIDSMITH FOLDER [seen|fresh|advice] [SECONDS [PROGRAM...]]
 
 Records programs of programs.py with `gridsmith trace`, makes changes and measures them, and prints the tables of compare.py. `seen`
 and `fresh`: those programs with all their changes, and the first advice of `gridsmith explain` that there is a variant of;
 `advice`: the programs that are seen with that advice alone. FOLDER gets the recordings, `wanted.jsonl` and `measured.jsonl`. A
-program that takes longer than SECONDS (120) is left out, and said.
+program that takes longer than SECONDS (120) is left out, and said. PROGRAM: only these.
 """
 import gzip
 import json
@@ -50,10 +50,13 @@ def main():
     gridsmith, folder = sys.argv[1:3]
     chosen = sys.argv[3] if len(sys.argv) > 3 else "fresh"
     seconds = int(sys.argv[4]) if len(sys.argv) > 4 else 120
+    only = sys.argv[5:]
     os.makedirs(folder, exist_ok=True)
     listed = run_program([sys.executable, PROGRAMS, "list", "fresh" if chosen == "fresh" else "seen"], 60).splitlines()
     with open(folder + "/wanted.jsonl", "w") as wanted:
         for name, *changes in (line.split() for line in listed):
+            if only and name not in only:
+                continue
             path = record(gridsmith, name, folder, seconds)
             if path:
                 print(json.dumps(dict(program=name, changes=[] if chosen == "advice" else changes,
