@@ -243,11 +243,12 @@ def test_moving(page):
 
 def test_themes(page):
     page.go(make("streams", "scenarios/streams.json"))
-    check("light", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.light.back)"))
+    low = page.evaluate("gridsmith.state.height") - 5
+    check("light", pixel(page, 5, low), page.evaluate("rgbOf(themes.light.back)"))
     page.key("t")
-    check("dark", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.dark.back)"))
+    check("dark", pixel(page, 5, low), page.evaluate("rgbOf(themes.dark.back)"))
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    check("paper is white", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.light.back)"))
+    check("paper is white", pixel(page, 5, low), page.evaluate("rgbOf(themes.light.back)"))
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     check("dark again", page.evaluate("gridsmith.state.theme"), "dark")
     paper = page.paper()
