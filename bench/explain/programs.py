@@ -4,6 +4,8 @@
     python3 programs.py PROGRAM record              the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
     python3 programs.py PROGRAM profile FILE        the same, as a trace of the PyTorch profiler
     python3 programs.py PROGRAM measure             a JSON line for each change, and the unchanged program beside it
+    python3 programs.py measure FILE SECONDS        the same for the lines of FILE, {"program":, "changes": [], "advice": []}: all
+                                                    changes, and the first advice that there is a variant of
 
 A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, five rounds;
 the median and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`; those
@@ -11,6 +13,8 @@ that are `fresh` had no part in them. "host=never-late" is measured by a kernel 
 the steps behind it.
 """
 import json
+import os
+import signal
 import sys
 import time
 
@@ -109,13 +113,20 @@ class Program:
     recorded = 12
     changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112", "sms=64"]
     after = None    # what follows a step, and cannot be a part of its graph
+    is_independent = True  # of the step before it
 
     def make(self, change):
         raise NotImplementedError
 
-    def changes_here(self):
-        """The changes; some depend on the GPU."""
-        return self.changes
+    def here(self, change):
+        """The change; some depend on the GPU."""
+        return change
+
+    def has_variant(self, change):
+        """Whether the change can be measured."""
+        parts = change.split(",")
+        return change in self.changes or all(
+            part in ("graph", "host=never-late") or (part == "streams=2" and self.is_independent) for part in parts)
 
     def whole(self, step):
         """The step with what follows it."""
@@ -184,6 +195,7 @@ class Encode(Program):
 
 class Serve(Program):
     """Requests one after the other: a small batch, and its result is copied to the host, which waits for it."""
+    is_independent = False
     changes = ["graph", "sms=112", "sms=64"]
 
     def make(self, change):
@@ -199,23 +211,30 @@ class Serve(Program):
         return step
 
 
+def training_step(blocks, optimizer, x):
+    """Its parts are ranges of NVTX."""
+    named = torch.cuda.nvtx.range
+
+    def step(_):
+        with named("forward"), torch.autocast("cuda", torch.bfloat16):
+            loss = blocks(x).float().pow(2).mean()
+        optimizer.zero_grad(set_to_none=True)
+        with named("backward"):
+            loss.backward()
+        with named("optimizer"):
+            optimizer.step()
+    return step
+
+
 class Train(Program):
     """A training step of a small transformer with Adam. Limited by the host."""
-    ahead_steps = 2
+    ahead_steps, is_independent = 2, False
     changes = ["graph", "host=never-late", "sms=112", "sms=64"]
 
     def make(self, change):
         blocks = torch.nn.Sequential(*(Block(512, 8) for _ in range(4))).cuda()
         optimizer = torch.optim.Adam(blocks.parameters(), lr=1e-5, capturable=True, foreach=True)
-        x = torch.randn(8, 128, 512, device="cuda")
-
-        def step(_):
-            with torch.autocast("cuda", torch.bfloat16):
-                loss = blocks(x).float().pow(2).mean()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-        return step
+        return training_step(blocks, optimizer, torch.randn(8, 128, 512, device="cuda"))
 
 
 class Branches(Program):
@@ -382,27 +401,19 @@ class Recurrent(Program):
                 state = start
                 for x in xs:
                     state = cell(x, state)
-                return state
+                return state.softmax(-1)
         return step
 
 
 class Tune(Program):
     """A training step of a large batch. Limited by the GPU."""
-    steps, recorded, ahead_steps = 12, 8, 2
+    steps, recorded, ahead_steps, is_independent = 12, 8, 2, False
     changes = ["graph", "host=never-late"]
 
     def make(self, change):
         blocks = torch.nn.Sequential(*(Block(1024, 16) for _ in range(4))).cuda()
         optimizer = torch.optim.SGD(blocks.parameters(), lr=1e-5, foreach=True)
-        x = torch.randn(16, 512, 1024, device="cuda")
-
-        def step(_):
-            with torch.autocast("cuda", torch.bfloat16):
-                loss = blocks(x).float().pow(2).mean()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-        return step
+        return training_step(blocks, optimizer, torch.randn(16, 512, 1024, device="cuda"))
 
 
 if triton:
@@ -427,7 +438,11 @@ class Worker(Program):
         return gpu.multi_processor_count * min(2048 // threads, 65536 // (registers * threads))
 
     def run_work(self, blocks):
-        return work[(blocks,)](self.data, self.data, self.data.numel(), 400, BLOCK=1024, num_warps=32)
+        return work[(blocks,)](self.data, self.data, self.data.numel(), 4000, BLOCK=1024, num_warps=32)
+
+    def has_variant(self, change):
+        number = change[len("blocks=work:"):] if change.startswith("blocks=work:") else ""
+        return number.isdigit() or super().has_variant(change)
 
 
 class Tail(Worker):
@@ -436,7 +451,10 @@ class Tail(Worker):
 
     def make(self, change):
         capacity = self.compile_work()
-        blocks = 264 // capacity * capacity if change.startswith("blocks") else 300
+        blocks = 300
+        if change.startswith("blocks"):
+            number = change.rsplit(":", 1)[1]
+            blocks = int(number) if number.isdigit() else blocks // capacity * capacity
         x = torch.randn(1024, 1024, **HALF)
 
         def step(_):
@@ -446,17 +464,18 @@ class Tail(Worker):
 
 
 class Margin(Worker):
-    """A kernel as large as the GPU, and after each of these one of 24 blocks that moves memory, beside the next."""
+    """A kernel as large as the GPU, and after each of these one of 24 blocks that moves memory, beside the next; at last a product."""
     changes = ["blocks=work:N", "streams=1"]
 
-    def changes_here(self):
-        return ["blocks=work:%d" % (self.compile_work() * 108 // 132), "streams=1"]
+    def here(self, change):
+        return "blocks=work:%d" % (self.compile_work() * 108 // 132) if change == "blocks=work:N" else change
 
     def make(self, change):
         blocks = self.compile_work()
         if change.startswith("blocks"):
             blocks = int(change.rsplit(":", 1)[1])
         source, target = torch.zeros(4 << 20, device="cuda"), torch.empty(4 << 20, device="cuda")
+        x = torch.randn(1024, 1024, **HALF)
         side = torch.cuda.current_stream() if change == "streams=1" else torch.cuda.Stream()
 
         def step(_):
@@ -467,6 +486,7 @@ class Margin(Worker):
                 with torch.cuda.stream(side):
                     exchange[(24,)](source, target, source.numel(), BLOCK=8192, num_warps=16)
             main.wait_stream(side)
+            return torch.mm(x, x)
         return step
 
 
@@ -489,27 +509,50 @@ def time_change(program, parts):
     return timed(step, program.steps)
 
 
-def measure_change(name, program, change, unchanged_us):
+def measure_change(name, program, change, unchanged_us, **more):
     parts = change.split(",")
     sms = [int(part[4:]) for part in parts if part.startswith("sms=")]
     if sms:
         times = confined(sms[0], lambda: time_change(program, parts))
     else:
         times = time_change(program, parts)
-    say(name, change, times, unchanged_us=round(unchanged_us, 2))
+    say(name, change, times, unchanged_us=round(unchanged_us, 2), **more)
 
 
-def measure(name, program):
+def chosen(program, changes, advice):
+    """What is measured: changes, and the place of each among the advice (0: none)."""
+    wanted = [program.here(change) for change in changes]
+    made = [change for change in advice if program.has_variant(change)][:1]
+    wanted += [change for change in made if change not in wanted]
+    return [(change, advice.index(change) + 1 if change in made else 0) for change in wanted]
+
+
+def measure(name, program, changes, advice=()):
     """Each change beside the unchanged program, which is measured again before it: hosts are not always equally fast."""
     began = time.perf_counter()
     while time.perf_counter() - began < 1.5:
         time_change(program, [""])
-    for change in program.changes_here():
+    for change, place in chosen(program, changes, list(advice)):
         try:
             unchanged = time_change(program, [""])
-            measure_change(name, program, change, unchanged[len(unchanged) // 2])
+            measure_change(name, program, change, unchanged[len(unchanged) // 2], advice=place)
         except Exception as problem:  # a change that this PyTorch cannot make
             print(json.dumps(dict(program=name, change=change, error=str(problem)[:200])), flush=True)
+
+
+def measure_list(path, seconds):
+    """Each program in a process of its own: a graph that cannot be made breaks the next ones. None takes longer than this."""
+    for line in open(path):
+        row = json.loads(line)
+        child = os.fork()
+        if child:
+            status = os.waitpid(child, 0)[1]
+            if status:
+                print(json.dumps(dict(program=row["program"], error="ended with %d" % status)), flush=True)
+            continue
+        signal.alarm(seconds)
+        measure(row["program"], {**PROGRAMS, **FRESH}[row["program"]](), row["changes"], row["advice"])
+        sys.exit(0)
 
 
 def record(program, path):
@@ -537,10 +580,13 @@ def main():
         for name, program in (FRESH if sys.argv[2:] == ["fresh"] else PROGRAMS).items():
             print(name, " ".join(program.changes))
         return
+    if sys.argv[1] == "measure":
+        measure_list(sys.argv[2], int(sys.argv[3]))
+        return
     name, mode = sys.argv[1], sys.argv[2]
     program = {**PROGRAMS, **FRESH}[name]()
     if mode == "measure":
-        measure(name, program)
+        measure(name, program, program.changes)
     else:
         record(program, sys.argv[3] if mode == "profile" else None)
 

@@ -144,7 +144,7 @@ static gs_code put_answer(const struct options *options, const struct program *p
         gs_put_explained_json(&view->text, program->gpu, explained, request);
     else
         gs_put_explained(options->html ? &report : &view->text, program->gpu, program->run, explained, request,
-                         options->html ? gs_min(options->top, PAGE_KERNELS) : options->top);
+                         options->html ? gs_min(options->top, PAGE_KERNELS) : options->top, options->html);
     if (options->html) {
         view->report = &report;
         view->report_title = "what limits this program";

@@ -243,11 +243,12 @@ def test_moving(page):
 
 def test_themes(page):
     page.go(make("streams", "scenarios/streams.json"))
-    check("light", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.light.back)"))
+    low = page.evaluate("gridsmith.state.height") - 5
+    check("light", pixel(page, 5, low), page.evaluate("rgbOf(themes.light.back)"))
     page.key("t")
-    check("dark", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.dark.back)"))
+    check("dark", pixel(page, 5, low), page.evaluate("rgbOf(themes.dark.back)"))
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    check("paper is white", pixel(page, 5, 845 - 110), page.evaluate("rgbOf(themes.light.back)"))
+    check("paper is white", pixel(page, 5, low), page.evaluate("rgbOf(themes.light.back)"))
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     check("dark again", page.evaluate("gridsmith.state.theme"), "dark")
     paper = page.paper()
@@ -360,6 +361,12 @@ def test_explanation(page):
     page.go(path)
     page.wait_for("document.getElementById('report').open")
     check_in("the report", "host-bound: the GPU works 7.6% of the time", page.evaluate("document.querySelector('#report pre').textContent"))
+    check("advice is above the kernels", page.evaluate("(text => text.indexOf('what would help') < text.indexOf('occupancy'))"
+                                                       "(document.querySelector('#report pre').textContent)"), True)
+    page.frame()
+    check_in("occupancy of the part shown", "mean of the part shown: warps ", page.evaluate("meanText(gridsmith.state.occupancyNow)"))
+    front = page.evaluate("(row => row.y + 5 - gridsmith.state.scroll)(gridsmith.state.rows.find(row => row.label === 'front 0'))")
+    check_in("what front is", "the scheduler serves before", says(page, 10, front))
     check("the title has the file", page.evaluate("document.title"), "h200-program-nccl.jsonl.gz: NVIDIA H200")
     names = page.evaluate("[...document.querySelectorAll('.kernel span:nth-child(2)')].map(one => one.textContent)")
     check("all kernels can be told apart", (len(names), len(set(names))), (40, 40))
@@ -392,6 +399,9 @@ def test_ranges(page):
     check("two rows", len(rows(page, "ranges")), 2)
     check_in("the step", "step", says(page, x_of(page, 250000), middle(page, "ranges")))
     check_in("what is inside", "</script>backward", says(page, x_of(page, 250000), middle(page, "ranges", 1)))
+    check("when the host issued each", rows(page, "calls"), ["calls"])
+    check_in("a call", "issued at 200", says(page, x_of(page, 200000), middle(page, "calls")))
+    check("between two calls", says(page, x_of(page, 250000), middle(page, "calls")), "")
     no_problems(page, "ranges")
 
 

@@ -629,6 +629,56 @@ static void a_stall_counts_the_same_in_each_step(void **state) {
     }
 }
 
+/* Steps of 21 us, the host far ahead: the second kernel starts 4 us before the first has ended. `after`: what it says
+   of that, with the number of the first. */
+static gs_run *program_that_starts_early(int steps, const char *after) {
+    static const struct {
+        const char *kernel;
+        int from_us, to_us;
+    } kernels[] = {{"one", 0, 10}, {"early", 6, 14}, {"three", 15, 20}};
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0; i < 3 * steps; i++) {
+        int began_us = 100 + i / 3 * 21;
+        gs_text_add(&text,
+                    "%s{\"op\":\"launch\",\"id\":%d,\"kernel\":\"%s\",\"blocks\":132,\"threads\":1024,"
+                    "\"registers\":64,\"shared_bytes\":0,\"stream\":1,\"at_us\":%d,\"start_us\":%d,\"end_us\":%d",
+                    i ? "," : "", i, kernels[i % 3].kernel, i, began_us + kernels[i % 3].from_us,
+                    began_us + kernels[i % 3].to_us);
+        if (i % 3 == 1 && after)
+            gs_text_add(&text, after, i - 1);
+        gs_text_add(&text, "}");
+    }
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_text_free(&text);
+    return run;
+}
+
+/* Whether the recording says that a launch may start early, or only shows it, the step takes as long as it did. */
+static void kernels_that_start_early_are_played_so(void **state) {
+    static const char *const after[] = {NULL, ",\"after\":[{\"id\":%d,\"when\":\"trigger\"}]"};
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    for (size_t i = 0; i < GS_COUNT(after); i++) {
+        gs_run *run = program_that_starts_early(12, after[i]);
+        gs_explained explained = explain_run(run, NULL, NULL);
+        gs_timeline timeline = {0};
+        assert_int_equal(explained.recorded_ns, 21000);
+        assert_int_equal(explained.played_ns, 21000);
+        assert_int_equal(explained.kernels.data[1].whole_ns / explained.kernels.data[1].launches, 8000);
+        assert_int_equal(explained.overlap.achieved_ns, 0);
+        assert_int_equal(try_words(run, "streams=1").least_ns, 21000);
+        assert_true(try_words(run, "graph").least_ns < 21000 && try_words(run, "graph").least_ns > 18000);
+        assert_int_equal(gs_timeline_play(gpu, gpu, run, NULL, &timeline, NULL), GS_OK);
+        assert_int_equal(timeline.end_ns - timeline.operations[0].course.start_ns, 12 * 21000 - 1000);
+        gs_timeline_clear(&timeline);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+    }
+    gs_gpu_free(gpu);
+}
+
 static void what_ifs_that_make_no_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -697,6 +747,7 @@ int main(void) {
                                        cmocka_unit_test(a_range_of_time_is_within_the_recording),
                                        cmocka_unit_test(kernels_count_within_the_part),
                                        cmocka_unit_test(a_stall_counts_the_same_in_each_step),
+                                       cmocka_unit_test(kernels_that_start_early_are_played_so),
                                        cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

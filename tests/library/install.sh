@@ -53,9 +53,9 @@ if { pkg-config --static --libs gridsmith; readelf -d "$(dirname "$libdir")/libg
     echo "libgridsmith needs libuv or SQLite" && exit 1
 fi
 
-# The recorder needs the C library alone, shows the one name that the driver calls, and is found where it is installed.
+# The recorder needs the C library alone, shows the names that the driver and NVTX call, and is found where it is installed.
 recorder=$(dirname "$libdir")/gridsmith/libgridsmith-trace.so
-[ "$(nm -D --defined-only "$recorder" | awk '{print $3}')" = InitializeInjection ]
+[ "$(nm -D --defined-only "$recorder" | awk '{print $3}' | sort | tr '\n' ' ')" = "InitializeInjection InitializeInjectionNvtx2 " ]
 if readelf -d "$recorder" | grep NEEDED | grep -vE 'libc\.|libdl\.|libpthread\.|ld-linux'; then
     echo "the recorder needs more than the C library" && exit 1
 fi

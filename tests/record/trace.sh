@@ -142,6 +142,28 @@ unset GRIDSMITH_FAKE_QUESTIONS
 [ "$(grep -c '"carveout_percent":60' again.jsonl)" = 50 ] || complain "the carve-out that is set again"
 [ "$(sort -n questions | tail -n 1)" -lt 50 ] || complain "the driver was asked $(sort -n questions | tail -n 1) times"
 
+# ---- ranges ----
+trace 0 "9 kernels" -o ranges.jsonl -- "$app" ranges
+readable ranges.jsonl
+named='crossed 1
+deep 64
+inner \"quoted\" 4
+registered 1
+started 1
+step 4
+whole 1
+wide ? 1'
+[ "$through" = driver ] && named=
+[ "$(sed -n 's/^{"op":"range","name":"\(.*\)","from_us":[0-9.]*,"to_us":[0-9.]*}$/\1/p' ranges.jsonl | sort | uniq -c |
+    sed 's/^ *\([0-9]*\) \(.*\)/\2 \1/' | LC_ALL=C sort)" = "$(printf %s "$named" | LC_ALL=C sort)" ] ||
+    complain "the ranges: $(grep '"op":"range"' ranges.jsonl | sort | uniq -c)"
+tail -n 1 ranges.jsonl | grep -q '^{"op":"end",' || complain "the end of ranges.jsonl is $(tail -n 1 ranges.jsonl)"
+if [ "$through" = cupti ]; then
+    grep '"name":"whole"' ranges.jsonl | grep -q '"from_us":0.000,' || complain "the range that began before CUDA does not begin at 0"
+    "$program" explain --json --range 'nvtx=inner "quoted":2' ranges.jsonl >out 2>err || complain "explain --range nvtx="
+    grep -q '"name":"two"' out && ! grep -q '"name":"one"' out || complain "what is in the range: $(cat out)"
+fi
+
 # The words of the command line may have any bytes.
 trace 0 "1 kernel, " -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
 readable bytes.jsonl

@@ -9,6 +9,7 @@
  *   traced_app replay COUNT           so many launches of a graph of four kernels
  *   traced_app fork                   two children: one only exits, the other starts CUDA itself
  *   traced_app end HOW                launches until the recorder has written something, then ends: segv, _exit, kill
+ *   traced_app ranges                 names ranges with NVTX
  *   traced_app status CODE            launches one kernel and exits with this status
  */
 #include "runtime.h"
@@ -278,6 +279,117 @@ static void part(void) {
     check(cuda.cuStreamDestroy_v2(stream));
 }
 
+/* ---- ranges, through NVTX as its header does it ---- */
+
+typedef void (*any_function)(void);
+
+struct message {
+    uint16_t version, bytes;
+    uint32_t before[7];
+    int32_t type;
+    const void *text;
+};
+
+/* The functions of NVTX by module and id; NULL: nothing is called. */
+static any_function core[17], core2[17];
+
+static int table_of(int module, any_function ***table, unsigned *count) {
+    static any_function *tables[2][17];
+    any_function *functions = module == 1 ? core : core2;
+    if (module != 1 && module != 5)
+        return 0;
+    for (int i = 1; i < 16; i++)
+        tables[module == 1][i] = &functions[i];
+    *table = tables[module == 1];
+    *count = 16;
+    return 1;
+}
+
+static const void *export_table(uint32_t id) {
+    static const struct {
+        size_t bytes;
+        int (*table_of)(int, any_function ***, unsigned *);
+    } callbacks = {sizeof callbacks, table_of};
+    return id == 1 ? &callbacks : NULL;
+}
+
+static void open_nvtx(void) {
+    const char *path = getenv("NVTX_INJECTION64_PATH");
+    void *library = path ? dlopen(path, RTLD_LAZY) : NULL, *found = NULL;
+    int (*initialize)(const void *(*)(uint32_t)) = NULL;
+    if (library)
+        found = dlsym(library, "InitializeInjectionNvtx2");
+    memcpy(&initialize, &found, sizeof found);
+    if (found && initialize(export_table) != 1)
+        exit(1);
+}
+
+static void push(const char *name) {
+    if (core[9])
+        ((int (*)(const char *))core[9])(name);
+}
+
+static void pop(void) {
+    if (core[11])
+        ((int (*)(void))core[11])();
+}
+
+static void push_in(void *domain, int type, const void *text) {
+    const struct message message = {.version = 3, .bytes = sizeof message, .type = type, .text = text};
+    if (core2[4])
+        ((int (*)(void *, const struct message *))core2[4])(domain, &message);
+}
+
+static void pop_in(void *domain) {
+    if (core2[5])
+        ((int (*)(void *))core2[5])(domain);
+}
+
+static void *end_in_thread(void *id) {
+    if (core[7])
+        ((void (*)(uint64_t))core[7])((uint64_t)(uintptr_t)id);
+    return NULL;
+}
+
+static void ranges_of_domains(void) {
+    enum { WIDE = 2, REGISTERED = 3 };
+    void *domain = core2[12] ? ((void *(*)(const char *))core2[12])("domain") : NULL;
+    void *kept = core2[10] ? ((void *(*)(void *, const char *))core2[10])(domain, "registered") : NULL;
+    push_in(domain, REGISTERED, kept);
+    push("crossed");
+    pop_in(domain);
+    launch("in_crossed", 1, 32, NULL);
+    pop();
+    push_in(NULL, WIDE, L"wide \x00e9");
+    pop_in(NULL);
+    push_in(domain, 0, NULL); /* without a name: not recorded */
+    pop_in(domain);
+}
+
+static void ranges(void) {
+    pthread_t other;
+    for (int i = 0; i < 4; i++) {
+        push("step");
+        launch("one", 4, 64, NULL);
+        push("inner \"quoted\"");
+        launch("two", 8, 64, NULL);
+        pop();
+        pop();
+    }
+    pop(); /* "whole" */
+    pop(); /* nothing is open */
+    ranges_of_domains();
+    uint64_t id = core[5] ? ((uint64_t(*)(const char *))core[5])("started") : 0;
+    pthread_create(&other, NULL, end_in_thread, (void *)(uintptr_t)id);
+    pthread_join(other, NULL);
+    end_in_thread((void *)(uintptr_t)id);
+    for (int i = 0; i < 80; i++)
+        push("deep");
+    for (int i = 0; i < 80; i++)
+        pop();
+    push("never ends");
+}
+
 /* ---- threads, children, ends ---- */
 
 static long count;
@@ -346,6 +458,12 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "nothing";
     if (strcmp(what, "nothing") == 0)
         return 0;
+    if (strcmp(what, "ranges") == 0) {
+        open_nvtx();
+        push("before CUDA");
+        pop();
+        push("whole");
+    }
     open_driver();
     start_cuda();
     if (strcmp(what, "all") == 0) {
@@ -356,6 +474,8 @@ int main(int argc, char **argv) {
         changes();
     } else if (strcmp(what, "part") == 0) {
         part();
+    } else if (strcmp(what, "ranges") == 0) {
+        ranges();
     } else if (strcmp(what, "set_again") == 0) {
         set_again();
     } else if (strcmp(what, "many") == 0) {

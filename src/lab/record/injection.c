@@ -3,7 +3,7 @@
  *
  * Threads of the program enter through on_callback, before and after each call listed in calls.c. CUPTI's own thread
  * enters through on_buffer, with records; so does the thread of the recorder, which requests them twice a second, so
- * that a crash loses little.
+ * that a crash loses little, and writes the ranges of nvtx.c.
  *
  * A forked child is not recorded: CUDA does not work there either. A child that executes a program is recorded anew.
  *
@@ -258,6 +258,9 @@ static void on_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t si
 
 static void flush_buffers(void) {
     injection.cupti.flush(0);
+    pthread_mutex_lock(&recorder.file_lock);
+    gs_recorder_write(&recorder);
+    pthread_mutex_unlock(&recorder.file_lock);
 }
 
 static void flush_all(void) {
@@ -359,6 +362,7 @@ static void start_recording(void) {
     start_callbacks();
     start_records();
     gs_recorder_start(&recorder, flush_buffers, FLUSH_MS);
+    gs_nvtx_record(&recorder);
     atexit(finish_recording);
 }
 

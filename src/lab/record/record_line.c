@@ -1,5 +1,6 @@
 /*
- * record_line.c: a kernel, a copy or a memset as a line of the recording (docs/formats.md, "A recorded program").
+ * record_line.c: a kernel, a copy, a memset or a range as a line of the recording (docs/formats.md, "A recorded
+ * program").
  *
  * A small formatter writes directly into one buffer: a line takes less than a microsecond, and nothing is allocated
  * once the buffer has grown.
@@ -270,6 +271,18 @@ void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_m
     put_field(lines, ",\"bytes\":", (int64_t)set->bytes);
     put_order(lines, style, &common, launch);
     put_end(lines, style, &common, began);
+}
+
+/* A range may have begun before the recording, or before the clock was set back. */
+void gs_line_range(gs_lines *lines, const gs_record_style *style, const char *name, int64_t from_ns, int64_t to_ns) {
+    size_t began = lines->count;
+    int64_t least_ns = from_ns > style->start_ns ? from_ns : style->start_ns;
+    put_string(lines, "{\"op\":\"range\",\"name\":", name);
+    put_time(lines, ",\"from_us\":", style, least_ns < to_ns ? least_ns : to_ns);
+    put_time(lines, ",\"to_us\":", style, to_ns);
+    put_text(lines, "}\n");
+    if (lines->failed)
+        lines->count = began;
 }
 
 /* A path as it may leave this machine: below the folder in which the program was started, or its last name. */

@@ -1,9 +1,9 @@
 /*
  * recorder.c: the common part of both recorders: calls and records in, lines out.
  *
- * Threads of the program add calls. Records are added with the file locked. Two locks: `order_lock` for the calls, held
- * for a fraction of a microsecond, and `file_lock` for the file and the lines. `order_lock` may be taken while
- * `file_lock` is held, never vice versa.
+ * Threads of the program add calls and ranges. Records are added with the file locked. Three locks: `order_lock` for
+ * the calls and `range_lock` for the ranges, held for a fraction of a microsecond, and `file_lock` for the file and the
+ * lines. The first two may be taken while `file_lock` is held, never vice versa.
  */
 #include "recorder.h"
 
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WRITE_BYTES = 1 << 18, NO_GPU_STATUS = 3 };
+enum { WRITE_BYTES = 1 << 18, MOST_RANGE_BYTES = 1 << 24, NO_GPU_STATUS = 3 };
 
 int64_t gs_recorder_now_ns(void) {
     struct timespec now;
@@ -75,6 +75,20 @@ void gs_recorder_exec(gs_recorder *recorder, void *exec, gs_graph_shape *shape) 
     pthread_mutex_unlock(&recorder->order_lock);
 }
 
+void gs_recorder_range(gs_recorder *recorder, const char *name, int64_t from_ns, int64_t to_ns) {
+    if (to_ns < recorder->style.start_ns || !gs_recorder_is_here(recorder))
+        return;
+    pthread_mutex_lock(&recorder->range_lock);
+    gs_lines *ranges = &recorder->ranges;
+    size_t before = ranges->count;
+    if (before < MOST_RANGE_BYTES)
+        gs_line_range(ranges, &recorder->style, name, from_ns, to_ns);
+    ranges->failed = false;
+    recorder->range_count += ranges->count > before;
+    recorder->lost_ranges += ranges->count == before;
+    pthread_mutex_unlock(&recorder->range_lock);
+}
+
 /* ---- the file ---- */
 
 static size_t read_program(char *text, size_t size) {
@@ -116,10 +130,33 @@ static void open_file(gs_recorder *recorder, uint32_t device) {
         fprintf(stderr, "gridsmith: cannot write \"%s\": %s\n", recorder->status->path, strerror(errno));
 }
 
-void gs_recorder_write(gs_recorder *recorder) {
+/* Ranges wait until there is a file. */
+static void take_ranges(gs_recorder *recorder) {
+    if (!recorder->has_file)
+        return;
+    pthread_mutex_lock(&recorder->range_lock);
+    gs_lines *ranges = &recorder->ranges;
+    if (ranges->count &&
+        gs_grow((void **)&recorder->lines.data, &recorder->lines.capacity, recorder->lines.count + ranges->count, 1)) {
+        memcpy(recorder->lines.data + recorder->lines.count, ranges->data, ranges->count);
+        recorder->lines.count += ranges->count;
+        recorder->line_count += recorder->range_count;
+        ranges->count = recorder->range_count = 0;
+    }
+    recorder->status->failed += recorder->lost_ranges;
+    recorder->lost_ranges = 0;
+    pthread_mutex_unlock(&recorder->range_lock);
+}
+
+static void write_lines(gs_recorder *recorder) {
     gs_record_file_write(&recorder->file, recorder->lines.data, recorder->lines.count, recorder->line_count);
     recorder->lines.count = 0;
     recorder->line_count = 0;
+}
+
+void gs_recorder_write(gs_recorder *recorder) {
+    take_ranges(recorder);
+    write_lines(recorder);
 }
 
 /* ---- records ---- */
@@ -349,7 +386,7 @@ void gs_recorder_finish(gs_recorder *recorder, void (*last_work)(void)) {
     gs_recorder_write(recorder); /* the last line counts what was left out */
     gs_line_end(&recorder->lines, &recorder->style, gs_recorder_now_ns(),
                 status->dropped + status->skipped + status->failed + status->silent);
-    gs_recorder_write(recorder);
+    write_lines(recorder);
     status->has_ended = 1;
     gs_record_file_close(&recorder->file);
     pthread_mutex_unlock(&recorder->file_lock);

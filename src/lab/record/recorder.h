@@ -8,6 +8,7 @@
  *
  *   injection.c     InitializeInjection: starts CUPTI, takes its callbacks and its buffers
  *   cupti_open.c    finds CUPTI
+ *   nvtx.c          InitializeInjectionNvtx2: the ranges that the program names
  *   recorder.c      the common part of both libraries: calls and records in, lines out
  *   calls.c         the table of followed calls
  *   host_order.c    streams, events and launches, in the order of the calls: dependencies of launches
@@ -182,6 +183,8 @@ void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_m
                     const gs_host_launch *launch);
 void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
                     const gs_host_launch *launch);
+/* A range that the program named. */
+void gs_line_range(gs_lines *lines, const gs_record_style *style, const char *name, int64_t from_ns, int64_t to_ns);
 void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, uint64_t lost);
 
 /* ---- record_file.c ---- */
@@ -256,6 +259,10 @@ typedef struct gs_recorder {
     gs_number_map streams;
     bool has_file;
 
+    pthread_mutex_t range_lock; /* may be taken while file_lock is held */
+    gs_lines ranges;            /* lines that wait for the file */
+    uint64_t range_count, lost_ranges;
+
     pthread_t thread;
     pthread_mutex_t quit_lock;
     pthread_cond_t quit_changed;
@@ -273,8 +280,8 @@ typedef struct gs_recorder {
 
 #define GS_RECORDER_INITIALIZER                                                                                        \
     {                                                                                                                  \
-        .order_lock = GS_SHORT_LOCK, .file_lock = PTHREAD_MUTEX_INITIALIZER, .quit_lock = PTHREAD_MUTEX_INITIALIZER,   \
-        .quit_changed = PTHREAD_COND_INITIALIZER                                                                       \
+        .order_lock = GS_SHORT_LOCK, .range_lock = GS_SHORT_LOCK, .file_lock = PTHREAD_MUTEX_INITIALIZER,              \
+        .quit_lock = PTHREAD_MUTEX_INITIALIZER, .quit_changed = PTHREAD_COND_INITIALIZER                               \
     }
 
 /* Prepares it for calls and records, as the environment says. */
@@ -297,11 +304,19 @@ void gs_recorder_failed_now(gs_recorder *recorder, gs_host_launch *launch);
 void gs_recorder_stream(gs_recorder *recorder, void *context, void *stream, bool is_blocking, int priority);
 void gs_recorder_exec(gs_recorder *recorder, void *exec, gs_graph_shape *shape);
 
+/* A range that the program named, when it has ended, from any thread. */
+void gs_recorder_range(gs_recorder *recorder, const char *name, int64_t from_ns, int64_t to_ns);
+
 /* A record, with file_lock held: becomes a line. */
 void gs_recorder_record(gs_recorder *recorder, const void *record);
 /* The same for a launch that was given at once. */
 void gs_recorder_record_now(gs_recorder *recorder, const void *record, const gs_host_launch *launch);
 /* Writes the lines, with file_lock held. */
 void gs_recorder_write(gs_recorder *recorder);
+
+/* ---- nvtx.c ---- */
+
+/* From now on, ranges that end are recorded. */
+void gs_nvtx_record(gs_recorder *recorder);
 
 #endif

@@ -129,7 +129,8 @@ static gs_code set_through(const gs_trace_options *options, const char *program,
         return code;
     bool set = setenv(GS_TRACE_THROUGH, words[through], 1) == 0;
     if (through != GS_TRACE_BY_DRIVER)
-        set = set && setenv("CUDA_INJECTION64_PATH", library, 1) == 0;
+        set =
+            set && setenv("CUDA_INJECTION64_PATH", library, 1) == 0 && setenv("NVTX_INJECTION64_PATH", library, 1) == 0;
     if (options->cupti)
         set = set && setenv(GS_TRACE_CUPTI, options->cupti, 1) == 0;
     return set ? GS_OK : gs_fail_memory(error);

@@ -10,6 +10,7 @@
 
 struct alike {
     uint64_t kind;
+    int64_t own_ns; /* how long it was measured to take; 0: it was not */
     size_t launch;
 };
 
@@ -20,37 +21,33 @@ static int compare_alike(const void *first, const void *second) {
 }
 
 /* The median of those that ran alone; 0: none did. */
-static int64_t median_alone(const gs_run *run, const gs_timeline *played, const struct alike *alike, size_t count,
-                            int64_t *times) {
+static int64_t median_alone(const gs_timeline *played, const struct alike *alike, size_t count, int64_t *times) {
     size_t alone = 0;
-    for (size_t i = 0; i < count; i++) {
-        int64_t ns = gs_measured_ns(&run->launches.data[alike[i].launch].issue);
-        if (ns && !played->operations[alike[i].launch].is_shared)
-            times[alone++] = ns;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (alike[i].own_ns && !played->operations[alike[i].launch].is_shared)
+            times[alone++] = alike[i].own_ns;
     qsort(times, alone, sizeof *times, gs_compare_int64);
     return alone ? times[alone / 2] : 0;
 }
 
-int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, gs_error *error) {
+int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, const gs_freed *freed, gs_error *error) {
     size_t count = run->launches.count;
     int64_t *all = malloc((count + 1) * sizeof *all);
     struct alike *alike = malloc((count + 1) * sizeof *alike);
     int64_t *times = malloc((count + 1) * sizeof *times);
     bool done = all && alike && times;
     for (size_t i = 0; done && i < count; i++)
-        alike[i] = (struct alike){gs_operation_kind(run, i), i};
+        alike[i] = (struct alike){gs_operation_kind(run, i), gs_own_ns(&run->launches.data[i].issue, &freed[i]), i};
     if (done)
         qsort(alike, count, sizeof *alike, compare_alike);
     for (size_t from = 0, to; done && from < count; from = to) {
         for (to = from + 1; to < count && alike[to].kind == alike[from].kind; to++)
             ;
-        int64_t median_ns = median_alone(run, played, alike + from, to - from, times);
+        int64_t median_ns = median_alone(played, alike + from, to - from, times);
         for (size_t i = from; i < to; i++) {
             const gs_operation *operation = &played->operations[alike[i].launch];
-            int64_t measured_ns = gs_measured_ns(&run->launches.data[alike[i].launch].issue);
-            bool is_taken = operation->is_shared && median_ns && measured_ns;
-            all[alike[i].launch] = is_taken ? median_ns : measured_ns;
+            bool is_taken = operation->is_shared && median_ns && alike[i].own_ns;
+            all[alike[i].launch] = is_taken ? median_ns : alike[i].own_ns;
         }
     }
     free(alike);

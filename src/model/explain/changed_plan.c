@@ -131,11 +131,25 @@ static gs_code add_greens(struct making *making, gs_error *error) {
     return code == GS_OK && plan->is_parted ? add_green(making, plan->sms, all, error) : code;
 }
 
+/* An operation that started early follows the one before it in its stream without a gap. */
+static gs_code add_early_edge(struct making *making, size_t number, gs_issue *issue, gs_error *error) {
+    const gs_issue_planned *planned = &making->plan->data[number];
+    const gs_freed *freed = &making->program->freed[planned->operation];
+    size_t place = freed->freed_by == SIZE_MAX ? SIZE_MAX : making->places[freed->freed_by];
+    const char *before = place < number ? making->plan->data[place].stream : NULL;
+    if (!gs_started_early(gs_run_issue(making->program->run, planned->operation), freed) || freed->is_by_event ||
+        !before || !planned->stream || strcmp(before, planned->stream) != 0)
+        return GS_OK;
+    gs_edge edge = making->edges[place];
+    edge.when = GS_AT_TRIGGER;
+    return gs_run_add_edge(making->run, issue, edge, error);
+}
+
 static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, gs_error *error) {
     const gs_run *from = making->program->run;
     const gs_issue_planned *planned = &making->plan->data[number];
     const gs_issue *recorded = gs_run_issue(from, planned->operation);
-    gs_code code = GS_OK;
+    gs_code code = add_early_edge(making, number, issue, error);
     for (size_t i = recorded->after; i < (size_t)recorded->after + recorded->after_count && code == GS_OK; i++) {
         size_t place = making->places[gs_run_operation(from, &from->edges.data[i])];
         if (place == SIZE_MAX || place >= number)
@@ -149,12 +163,12 @@ static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, 
     return code;
 }
 
-/* When it is issued, and when it was measured, since the beginning of the plan. */
+/* When it is issued, and when it was measured, since the beginning of the plan: from when it had what it waits for. */
 static void set_times(const struct making *making, const gs_issue_planned *planned, gs_issue *issue) {
     issue->at_ns = planned->at_ns;
     if (!gs_measured_ns(issue))
         return;
-    issue->start_ns -= making->from_ns;
+    issue->start_ns = issue->end_ns - gs_own_ns(issue, &making->program->freed[planned->operation]) - making->from_ns;
     issue->end_ns -= making->from_ns;
 }
 

@@ -192,9 +192,9 @@ gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error)
 /* The name after "gpu=", or NULL: whoever reads opens it, and sets `gpu`. */
 const char *gs_what_if_gpu(const gs_what_if *what_if);
 
-/* By launch: how long it takes alone; 0: not known. `played`: the timeline of the run. The caller frees it. NULL: out
-   of memory. */
-int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, gs_error *error);
+/* By launch: how long it takes alone; 0: not known. `played`: the timeline of the run; `freed`: see gs_freed_times. The
+   caller frees it. NULL: out of memory. */
+int64_t *gs_alone_times(const gs_run *run, const gs_timeline *played, const gs_freed *freed, gs_error *error);
 
 /* Two kernels that were measured side by side. */
 typedef struct gs_measured_pair {
@@ -214,6 +214,7 @@ typedef struct gs_recorded_program {
     const gs_sequence *order;
     const gs_part *part;
     const gs_pace *pace;
+    const gs_freed *freed;       /* by operation: see gs_freed_times */
     const gs_short_names *names; /* patterns match these too; or NULL */
     const int64_t *alone;        /* by launch: see gs_alone_times; NULL: launches take as long as measured */
     double slower;               /* how many times as long they take without a recorder; 0: as long */

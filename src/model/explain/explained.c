@@ -39,7 +39,7 @@ static gs_code look_at_recording(const gs_recorded_program *program, gs_explaine
     if (code == GS_OK)
         code = gs_range_rows_of(run, program->order, program->part, &explained->ranges, error);
     if (code == GS_OK) {
-        *alone = gs_alone_times(run, &prepared, error);
+        *alone = gs_alone_times(run, &prepared, program->freed, error);
         code = *alone ? GS_OK : GS_E_MEMORY;
     }
     gs_timeline_clear(&prepared);
@@ -105,6 +105,7 @@ gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_r
     gs_part part;
     gs_pace pace;
     gs_short_names names = {0};
+    gs_freed *freed = NULL;
     gs_run *changed = NULL;
     gs_recorded_program program = {.gpu = gpu,
                                    .recorded_on = recorded_on,
@@ -115,7 +116,10 @@ gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_r
                                    .names = &names};
     if (choose_part(run, range, &order, &part, error) == GS_OK && gs_pace_of(run, &pace, error) == GS_OK &&
         make_names(run, &names, error) == GS_OK)
+        program.freed = freed = gs_freed_times(run, &pace, error);
+    if (freed)
         changed = gs_changed_run(&program, what_if, error);
+    free(freed);
     gs_short_names_clear(&names);
     gs_sequence_clear(&order);
     return changed;
@@ -125,6 +129,7 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
                    gs_explained *explained, gs_error *error) {
     *explained = (gs_explained){0};
     int64_t *alone = NULL;
+    gs_freed *freed = NULL;
     gs_recorded_program program = {.gpu = gpu,
                                    .recorded_on = recorded_on,
                                    .run = run,
@@ -139,6 +144,10 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
         code = gs_pace_of(run, &explained->pace, error);
     if (code == GS_OK)
         code = make_names(run, &explained->names, error);
+    if (code == GS_OK) {
+        program.freed = freed = gs_freed_times(run, &explained->pace, error);
+        code = freed ? GS_OK : GS_E_MEMORY;
+    }
     if (code == GS_OK)
         code = look_at_recording(&program, explained, &alone, error);
     if (code == GS_OK) {
@@ -150,6 +159,7 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
         code = try_all(&program, options, explained, error);
     }
     free(alone);
+    free(freed);
     if (code != GS_OK)
         gs_explained_clear(explained);
     return code;

@@ -5,6 +5,9 @@
  * run in W waves: W is the number of its blocks divided by the number that the empty GPU holds at once, rounded up. So
  * a block runs for the Wth part of the time of the launch, less its tail (gs_gaps).
  *
+ * A launch that started before the one before it in its stream had ended (a programmatic launch) is played from that
+ * end on: so it ends when it did, and the two are not beside each other.
+ *
  * The time of a launch that ran beside others may contain what it waited for their blocks, and how they slowed it down.
  * If the others left headroom for all its blocks, its time is taken as it is. If not, and the same kernel with the same
  * shape and number of blocks ran alone in less than two thirds of that time, the median of its times alone is taken;
@@ -69,15 +72,15 @@ static void mark_beside(struct started *started, size_t count, struct started *o
 }
 
 /* Where two launches are together only for the tail of the first, its blocks have ended. */
-static gs_code mark_shared(const gs_run *run, gs_timeline *timeline, gs_error *error) {
+static gs_code mark_shared(const gs_run *run, const gs_freed *freed, gs_timeline *timeline, gs_error *error) {
     struct started *started = malloc((run->launches.count + 1) * sizeof *started);
     struct started *open = malloc((run->launches.count + 1) * sizeof *open);
     size_t count = 0;
     for (size_t i = 0; started && open && i < run->launches.count; i++) {
         const gs_issue *issue = &run->launches.data[i].issue;
         if (gs_measured_ns(issue))
-            started[count++] =
-                (struct started){issue->start_ns, issue->end_ns - timeline->pace.gaps.tail_ns, (uint32_t)i};
+            started[count++] = (struct started){issue->end_ns - gs_own_ns(issue, &freed[i]),
+                                                issue->end_ns - timeline->pace.gaps.tail_ns, (uint32_t)i};
     }
     bool done = started && open;
     if (done) {
@@ -93,8 +96,14 @@ static gs_code mark_shared(const gs_run *run, gs_timeline *timeline, gs_error *e
 
 struct alike {
     const gs_launch *launch;
+    int64_t measured_ns; /* 0: it was not */
     uint32_t number;
 };
+
+/* How long a launch ran from when the engine lets it start. */
+static int64_t played_ns(const gs_issue *issue, const gs_freed *freed) {
+    return gs_started_early(issue, freed) ? gs_max(1, issue->end_ns - freed->ready_ns) : gs_measured_ns(issue);
+}
 
 static int compare_alike(const void *first, const void *second) {
     const gs_launch *a = ((const struct alike *)first)->launch, *b = ((const struct alike *)second)->launch;
@@ -116,9 +125,8 @@ static int compare_alike(const void *first, const void *second) {
 static int64_t median_alone(const struct alike *alike, size_t count, const gs_timeline *timeline, int64_t *times) {
     size_t alone = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t measured_ns = gs_measured_ns(&alike[i].launch->issue);
-        if (measured_ns && !timeline->operations[alike[i].number].is_shared)
-            times[alone++] = measured_ns;
+        if (alike[i].measured_ns && !timeline->operations[alike[i].number].is_shared)
+            times[alone++] = alike[i].measured_ns;
     }
     qsort(times, alone, sizeof *times, gs_compare_int64);
     bool agree = alone && times[alone * 9 / 10] <= times[alone / 10] + times[alone / 10] / 2;
@@ -141,11 +149,11 @@ gs_code gs_launch_capacity(const gs_gpu *gpu, const gs_launch *launch, int64_t *
     return GS_OK;
 }
 
-static void set_span(gs_operation *span, const gs_launch *launch, int64_t median_ns, int64_t tail_ns) {
-    int64_t measured_ns = gs_measured_ns(&launch->issue), waves = span->waves;
-    if (launch->duration_ns) { /* the run itself says how long a block runs */
-        span->block_ns = launch->duration_ns;
-        span->alone_ns = launch->duration_ns * waves;
+static void set_span(gs_operation *span, const struct alike *alike, int64_t median_ns, int64_t tail_ns) {
+    int64_t measured_ns = alike->measured_ns, waves = span->waves;
+    if (alike->launch->duration_ns) { /* the run itself says how long a block runs */
+        span->block_ns = alike->launch->duration_ns;
+        span->alone_ns = alike->launch->duration_ns * waves;
         return;
     }
     bool is_held_up = span->is_crowded && measured_ns > median_ns + median_ns / 2;
@@ -187,7 +195,7 @@ static gs_code set_spans(const struct groups *groups, size_t from, size_t to, gs
     (void)error;
     int64_t median_ns = median_alone(groups->data + from, to - from, groups->timeline, groups->times);
     for (size_t i = from; i < to; i++)
-        set_span(&groups->timeline->operations[groups->data[i].number], groups->data[i].launch, median_ns,
+        set_span(&groups->timeline->operations[groups->data[i].number], &groups->data[i], median_ns,
                  groups->timeline->pace.gaps.tail_ns);
     return GS_OK;
 }
@@ -207,18 +215,24 @@ gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline 
     struct groups groups = {.gpu = gpu, .timeline = timeline, .count = run->launches.count};
     groups.data = malloc((groups.count + 1) * sizeof *groups.data);
     groups.times = malloc((groups.count + 1) * sizeof *groups.times);
-    gs_code code = groups.data && groups.times ? GS_OK : gs_fail_memory(error);
+    gs_freed *freed = groups.data && groups.times ? gs_freed_times(run, &timeline->pace, error) : NULL;
+    gs_code code = freed ? GS_OK : gs_fail_memory(error);
+    /* The times of a changed part are durations only: where they overlap, nothing started early. */
+    for (size_t i = 0; i < groups.count && code == GS_OK && run->has_pace; i++)
+        freed[i].freed_ns = GS_NO_TIME;
     for (size_t i = 0; i < groups.count && code == GS_OK; i++)
-        groups.data[i] = (struct alike){&run->launches.data[i], (uint32_t)i};
+        groups.data[i] =
+            (struct alike){&run->launches.data[i], played_ns(&run->launches.data[i].issue, &freed[i]), (uint32_t)i};
     if (code == GS_OK) {
         qsort(groups.data, groups.count, sizeof *groups.data, compare_alike);
         code = for_each(&groups, set_waves, error);
     }
     if (code == GS_OK)
-        code = mark_shared(run, timeline, error);
+        code = mark_shared(run, freed, timeline, error);
     if (code == GS_OK)
         code = for_each(&groups, set_spans, error);
     free(groups.data);
     free(groups.times);
+    free(freed);
     return code;
 }

@@ -88,6 +88,18 @@ static inline int64_t gs_measured_ns(const gs_issue *issue) {
     return is_measured ? issue->end_ns - issue->start_ns : 0;
 }
 
+/* Whether an operation started before what is before it in its stream had ended, as a programmatic launch may: until
+   then it prepared itself, or waited. */
+static inline bool gs_started_early(const gs_issue *issue, const gs_freed *freed) {
+    return gs_measured_ns(issue) && freed->freed_ns != GS_NO_TIME && freed->freed_ns > issue->start_ns &&
+           freed->freed_ns < issue->end_ns;
+}
+
+/* How long an operation ran after what it waits for had ended; 0: it was not measured. */
+static inline int64_t gs_own_ns(const gs_issue *issue, const gs_freed *freed) {
+    return gs_started_early(issue, freed) ? issue->end_ns - freed->freed_ns : gs_measured_ns(issue);
+}
+
 /* A launch or a copy of a program. */
 typedef struct gs_operation {
     gs_course course;

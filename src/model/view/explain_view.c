@@ -244,7 +244,7 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
 }
 
 void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
-                      const gs_explain_options *options, int64_t top) {
+                      const gs_explain_options *options, int64_t top, bool advice_first) {
     gs_text_add(text, "%s, %d SMs", gpu->name, gpu->sms);
     if (run->origin.program)
         gs_text_add(text, ": %.100s", run->origin.program);
@@ -257,10 +257,13 @@ void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
     gs_text_add(text, "\n");
     put_verdict(text, &explained->account);
     put_account(text, explained);
+    if (advice_first)
+        put_advice(text, explained, options);
     put_kernels(text, explained, top);
     put_ranges(text, explained);
     put_overlap(text, explained);
-    put_advice(text, explained, options);
+    if (!advice_first)
+        put_advice(text, explained, options);
 }
 
 /* ---- JSON ---- */

@@ -25,7 +25,7 @@ static void take_courses(gs_scene *scene) {
         const gs_course *course = &scene->timeline->operations[i].course;
         const gs_issue *issue = gs_run_issue(scene->run, i);
         gs_scene_operation *operation = &scene->operations.data[i];
-        operation->arrived = gs_scene_time(scene, course->arrived_ns);
+        operation->arrived = gs_scene_time(scene, issue->at_ns == GS_NO_TIME ? course->arrived_ns : issue->at_ns);
         operation->start = gs_scene_time(scene, course->start_ns);
         operation->end = gs_scene_time(scene, course->end_ns);
         operation->measured_start = gs_scene_time(scene, issue->start_ns);

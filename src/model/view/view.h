@@ -135,9 +135,10 @@ gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *
 /* Why launches overlap only when measured (`is_measured`), or only in the prediction. */
 void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured);
 
-/* What limits a program, and what would help: one screen with the `top` kernels (0: all), and gridsmith.explain/1. */
+/* What limits a program, and what would help: one screen with the `top` kernels (0: all), and gridsmith.explain/1.
+   `advice_first`: before the kernels, as a page is read from its top. */
 void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
-                      const gs_explain_options *options, int64_t top);
+                      const gs_explain_options *options, int64_t top, bool advice_first);
 void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained *explained,
                            const gs_explain_options *options);
 

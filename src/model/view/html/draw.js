@@ -250,6 +250,15 @@ function drawRanges(state, row, y) {
     });
 }
 
+// A mark where the host issued an operation.
+function drawCalls(state, row, y) {
+    const { op_arrived } = state.scene.arrays;
+    eachBar(state, row.lane, i => op_arrived[i], i => op_arrived[i], (i, x) => {
+        state.pen.fillStyle = colorOfOperation(state, i).css;
+        state.pen.fillRect(x, y + 2, 1, row.height - 4);
+    });
+}
+
 function drawOperation(state, i, x, y, width, height) {
     if (width < leastWidth)
         return;
@@ -338,6 +347,12 @@ function occupancyColumns(state) {
     return sum;
 }
 
+// The mean of each resource over the part that is shown.
+function meanText(columns) {
+    const percent = values => `${(100 * values.subarray(0, columns.count).reduce((sum, value) => sum + value, 0) / columns.count).toFixed(1)}%`;
+    return `mean of the part shown: ${resources.map(({ name, text }) => `${text} ${percent(columns[name])}`).join(", ")}`;
+}
+
 function drawOccupancy(state, row, y) {
     const key = `${state.scope.key} ${state.layers}`;
     if (!state.occupancyNow || state.occupancyKey !== key)
@@ -369,6 +384,7 @@ function drawOccupancy(state, row, y) {
     });
     pen.fillStyle = theme.soft;
     pen.fillText("100%", state.width - 36, top + 7);
+    pen.fillText(fitText(pen, meanText(columns), state.width - labelWidth - 12), labelWidth + 6, y - headHeight / 2);
 }
 
 // ---- SMs, as pixels ----
@@ -670,6 +686,8 @@ function drawRow(state, row) {
         drawWaits(state, row, y);
     else if (row.kind === "ranges")
         drawRanges(state, row, y);
+    else if (row.kind === "calls")
+        drawCalls(state, row, y);
     else if (row.kind === "stream")
         drawStream(state, row, y);
     else if (row.kind === "occupancy")

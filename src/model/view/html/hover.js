@@ -177,6 +177,16 @@ function rangeAt(state, row, x) {
     return i < 0 ? null : { lines: [ranges[i][0], spanText(state.scene, ranges[i][1], ranges[i][2])] };
 }
 
+// The call nearest to a point, at most 3 pixels from it.
+function callAt(state, row, x) {
+    const { op_arrived } = state.scene.arrays, time = timeAt(state, x);
+    const k = firstAfter(row.lane, i => op_arrived[i], timeAt(state, x - 3)), distance = i => Math.abs(op_arrived[i] - time);
+    let best = row.lane[k];
+    for (let next = k; next < row.lane.length && op_arrived[row.lane[next]] <= timeAt(state, x + 3); next++)
+        best = distance(row.lane[next]) < distance(best) ? row.lane[next] : best;
+    return best === undefined || op_arrived[best] > timeAt(state, x + 3) ? null : { launch: best, lines: operationLines(state.scene, best) };
+}
+
 function operationAt(state, row, x, y) {
     const scene = state.scene, { op_start, op_measured_start, op_measured_end } = scene.arrays;
     const isUpper = scene.isMeasured && (state.layers === "1" || (state.layers === "both" && y - row.y < row.height / 2));
@@ -203,11 +213,16 @@ function rowAt(state, y) {
     return y < axisHeight ? null : state.rows.find(row => at >= row.y && at < row.y + row.height) || null;
 }
 
+function labelLines(row) {
+    return row.label.startsWith("front") ? [row.label, "SMs that the scheduler serves before those of the other groups when all are equally free"]
+        : row.kind === "calls" ? ["when the host issued each operation"] : [row.label];
+}
+
 // The text about a point: lines, and the launch; null if the point is empty.
 function whatIsAt(state, x, y) {
     const row = rowAt(state, y), inside = y + state.scroll;
     if (x < labelWidth)
-        return row && row.label && row.kind !== "section" ? { lines: [row.label], row } : null;
+        return row && row.label && row.kind !== "section" ? { lines: labelLines(row), row } : null;
     if (y < axisHeight)
         return columnAt(state, x);
     if (!row)
@@ -216,6 +231,7 @@ function whatIsAt(state, x, y) {
     case "waits": return waitAt(state, row, x);
     case "more": return moreAt(state, row, x);
     case "ranges": return rangeAt(state, row, x);
+    case "calls": return callAt(state, row, x);
     case "stream": return operationAt(state, row, x, inside);
     case "occupancy": return occupancyAt(state, x);
     case "sms": return smsAt(state, row, x, inside);

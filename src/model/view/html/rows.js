@@ -1,4 +1,4 @@
-// rows.js: the layout of the picture: the band of waits, the ranges that the program named, a row for each stream, occupancy, and the SMs by GPC and TPC.
+// rows.js: the layout of the picture: the band of waits, the calls of the host and the ranges that the program named, a row for each stream, occupancy, and the SMs by GPC and TPC.
 // Identical SMs that are next to each other are one row. A row of SMs can be unfolded: to its SMs,
 // to the blocks of an SM, and to its warp slots.
 
@@ -43,6 +43,12 @@ function prepareRanges(scene) {
     const ranges = scene.ranges, order = ranges.map((_, i) => i);
     order.sort((a, b) => ranges[a][1] - ranges[b][1] || ranges[b][2] - ranges[a][2] || a - b);
     scene.rangeLanes = layLanes(order, i => ranges[i][1], i => ranges[i][2], mostLanes).lanes;
+}
+
+// When the host of a recorded program issued each operation.
+function prepareCalls(scene) {
+    const { op_arrived } = scene.arrays;
+    scene.calls = scene.timed && scene.isMeasured ? sortedNumbers(op_arrived.length, i => op_arrived[i]) : [];
 }
 
 function operationEnd(scene, i) {
@@ -146,6 +152,7 @@ function prepareRows(scene) {
     prepareWaits(scene);
     prepareRanges(scene);
     prepareStreams(scene);
+    prepareCalls(scene);
     findAlike(scene);
     scene.groupOf = new Array(scene.gpu.sms).fill("");
     for (const group of scene.groups)
@@ -267,8 +274,10 @@ function listRows(state) {
         if (waits.more.length)
             rows.push({ kind: "more", label: `and ${waits.more.length} more`, lane: waits.more, height: laneHeight, sms: [] });
     }
-    if (scene.rangeLanes.length) {
-        addSection(rows, "ranges of the host", headHeight);
+    if (scene.rangeLanes.length || scene.calls.length) {
+        addSection(rows, "host", headHeight);
+        if (scene.calls.length)
+            rows.push({ kind: "calls", label: "calls", lane: scene.calls, height: laneHeight, sms: [], depth: 0 });
         for (const lane of scene.rangeLanes)
             rows.push({ kind: "ranges", label: "", lane, height: laneHeight, sms: [] });
     }
