@@ -112,16 +112,17 @@ int cuDeviceGet(int *device, int number) {
     return number ? FAKE_INVALID_DEVICE : 0;
 }
 
-/* A name without a version means the newest; flag 2 is for the default stream of each thread. */
+/* A name without a version means the newest, but for cuGetProcAddress; flag 2 is for the default stream of each
+   thread. */
 FAKE_VISIBLE cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
     static const char *const endings[] = {"_ptsz", "_v2", ""};
     Dl_info self;
     char versioned[80];
     void *library = dladdr(&fake, &self) ? dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    (void)version;
+    bool is_old = version < 12000 && strcmp(name, "cuGetProcAddress") == 0;
     *function = NULL;
-    for (size_t i = flags & 2 ? 0 : 1; i < GS_COUNT(endings) && library && !*function; i++) {
+    for (size_t i = is_old ? 2 : flags & 2 ? 0 : 1; i < GS_COUNT(endings) && library && !*function; i++) {
         snprintf(versioned, sizeof versioned, "%s%s", name, endings[i]);
         *function = dlsym(library, versioned);
     }
@@ -130,6 +131,11 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
     if (status)
         *status = *function ? 0 : 1;
     return *function ? FAKE_OK : FAKE_NOT_FOUND;
+}
+
+FAKE_VISIBLE cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
+int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+    return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }
 
 /* ---- the context ---- */

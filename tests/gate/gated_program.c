@@ -2,11 +2,12 @@
  * gated_program.c: a program that uses CUDA, for the tests of `gridsmith run`. It reads commands, one a line, and
  * answers each with a line: the result of the call, or the numbers that were asked for.
  *
- * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress. With the word
+ * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then as runtime.h says. With the word
  * `exports` as its first argument it uses the exported names, and with `short` it opens "libcuda.so".
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
+#include "runtime.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -76,14 +77,9 @@ static size_t allocation_count;
 
 static int uses_exports;
 
-static void find(void *call, const char *exported, const char *name, uint64_t flags) {
-    static int (*get)(const char *, void **, int, uint64_t, int *);
-    void *found = NULL;
-    if (!get) {
-        void *symbol = dlsym(cuda.library, "cuGetProcAddress_v2");
-        memcpy(&get, &symbol, sizeof get);
-    }
-    if (uses_exports || !get || get(name, &found, 13000, flags, NULL) != 0)
+static void find(void *call, const char *exported) {
+    void *found = uses_exports ? NULL : runtime_function(cuda.library, exported);
+    if (!found)
         found = dlsym(cuda.library, exported);
     memcpy(call, &found, sizeof found);
 }
@@ -94,39 +90,39 @@ static void open_driver(const char *name) {
         printf("no driver: %s\n", dlerror());
         exit(3);
     }
-    find(&cuda.init, "cuInit", "cuInit", 0);
-    find(&cuda.retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 0);
-    find(&cuda.set_current, "cuCtxSetCurrent", "cuCtxSetCurrent", 0);
-    find(&cuda.load, "cuModuleLoadData", "cuModuleLoadData", 0);
-    find(&cuda.unload, "cuModuleUnload", "cuModuleUnload", 0);
-    find(&cuda.get_function, "cuModuleGetFunction", "cuModuleGetFunction", 0);
-    find(&cuda.launch, "cuLaunchKernel", "cuLaunchKernel", 0);
-    find(&cuda.launch_own, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
-    find(&cuda.launch_ex, "cuLaunchKernelEx", "cuLaunchKernelEx", 0);
-    find(&cuda.synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 0);
-    find(&cuda.synchronize_all, "cuCtxSynchronize", "cuCtxSynchronize", 0);
-    find(&cuda.stream_create, "cuStreamCreate", "cuStreamCreate", 0);
-    find(&cuda.stream_destroy, "cuStreamDestroy_v2", "cuStreamDestroy", 0);
-    find(&cuda.stream_query, "cuStreamQuery", "cuStreamQuery", 0);
-    find(&cuda.stream_priority, "cuStreamGetPriority", "cuStreamGetPriority", 0);
-    find(&cuda.event_create, "cuEventCreate", "cuEventCreate", 0);
-    find(&cuda.event_record, "cuEventRecord", "cuEventRecord", 0);
-    find(&cuda.event_synchronize, "cuEventSynchronize", "cuEventSynchronize", 0);
-    find(&cuda.event_query, "cuEventQuery", "cuEventQuery", 0);
-    find(&cuda.begin_capture, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 0);
-    find(&cuda.end_capture, "cuStreamEndCapture", "cuStreamEndCapture", 0);
-    find(&cuda.instantiate, "cuGraphInstantiateWithFlags", "cuGraphInstantiate", 0);
-    find(&cuda.graph_launch, "cuGraphLaunch", "cuGraphLaunch", 0);
-    find(&cuda.graph_destroy, "cuGraphExecDestroy", "cuGraphExecDestroy", 0);
-    find(&cuda.set_enabled, "cuGraphNodeSetEnabled", "cuGraphNodeSetEnabled", 0);
-    find(&cuda.allocate, "cuMemAlloc_v2", "cuMemAlloc", 0);
-    find(&cuda.deallocate, "cuMemFree_v2", "cuMemFree", 0);
-    find(&cuda.pin, "cuMemHostRegister_v2", "cuMemHostRegister", 0);
-    find(&cuda.copy_in, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync", 0);
-    find(&cuda.copy_out, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync", 0);
-    find(&cuda.memory_info, "cuMemGetInfo_v2", "cuMemGetInfo", 0);
-    find(&cuda.total, "cuDeviceTotalMem_v2", "cuDeviceTotalMem", 0);
-    find(&cuda.missing, "cuGraphAddNode", "cuGraphAddNode", 0);
+    find(&cuda.init, "cuInit");
+    find(&cuda.retain, "cuDevicePrimaryCtxRetain");
+    find(&cuda.set_current, "cuCtxSetCurrent");
+    find(&cuda.load, "cuModuleLoadData");
+    find(&cuda.unload, "cuModuleUnload");
+    find(&cuda.get_function, "cuModuleGetFunction");
+    find(&cuda.launch, "cuLaunchKernel");
+    find(&cuda.launch_own, "cuLaunchKernel_ptsz");
+    find(&cuda.launch_ex, "cuLaunchKernelEx");
+    find(&cuda.synchronize, "cuStreamSynchronize");
+    find(&cuda.synchronize_all, "cuCtxSynchronize");
+    find(&cuda.stream_create, "cuStreamCreate");
+    find(&cuda.stream_destroy, "cuStreamDestroy_v2");
+    find(&cuda.stream_query, "cuStreamQuery");
+    find(&cuda.stream_priority, "cuStreamGetPriority");
+    find(&cuda.event_create, "cuEventCreate");
+    find(&cuda.event_record, "cuEventRecord");
+    find(&cuda.event_synchronize, "cuEventSynchronize");
+    find(&cuda.event_query, "cuEventQuery");
+    find(&cuda.begin_capture, "cuStreamBeginCapture_v2");
+    find(&cuda.end_capture, "cuStreamEndCapture");
+    find(&cuda.instantiate, "cuGraphInstantiateWithFlags");
+    find(&cuda.graph_launch, "cuGraphLaunch");
+    find(&cuda.graph_destroy, "cuGraphExecDestroy");
+    find(&cuda.set_enabled, "cuGraphNodeSetEnabled");
+    find(&cuda.allocate, "cuMemAlloc_v2");
+    find(&cuda.deallocate, "cuMemFree_v2");
+    find(&cuda.pin, "cuMemHostRegister_v2");
+    find(&cuda.copy_in, "cuMemcpyHtoDAsync_v2");
+    find(&cuda.copy_out, "cuMemcpyDtoHAsync_v2");
+    find(&cuda.memory_info, "cuMemGetInfo_v2");
+    find(&cuda.total, "cuDeviceTotalMem_v2");
+    find(&cuda.missing, "cuGraphAddNode");
     const char *path = getenv("GRIDSMITH_DRIVER");
     void *real = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : cuda.library;
     void *symbol = real ? dlsym(real, "fake_counts") : NULL;

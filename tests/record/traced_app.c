@@ -11,7 +11,8 @@
  *   traced_app end HOW                launches until the recorder has written something, then ends: segv, _exit, kill
  *   traced_app status CODE            launches one kernel and exits with this status
  */
-#include <dlfcn.h>
+#include "runtime.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -47,7 +48,6 @@ struct config {
     X(cuCtxSetCurrent, (void *))                                                                                       \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
-    X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))                                              \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuStreamDestroy_v2, (void *))                                                                                    \
     X(cuEventCreate, (void **, unsigned))                                                                              \
@@ -91,12 +91,11 @@ static void *find(void *driver, const char *name) {
     return found || !behind ? found : dlsym(dlopen(behind, RTLD_NOW), name);
 }
 
-/* As the runtime does, some functions are asked for by a name without a version. */
-static void ask_driver(void) {
-    void *found;
-    check(cuda.cuGetProcAddress_v2("cuMemcpyHtoDAsync", &found, 13000, 0, NULL));
+/* As the runtime does. */
+static void ask_driver(void *driver) {
+    void *found = runtime_function(driver, "cuMemcpyHtoDAsync_v2");
     memcpy(&cuda.cuMemcpyHtoDAsync_v2, &found, sizeof found);
-    check(cuda.cuGetProcAddress_v2("cuLaunchKernel", &found, 13000, 0, NULL));
+    found = runtime_function(driver, "cuLaunchKernel");
     memcpy(&cuda.cuLaunchKernel, &found, sizeof found);
 }
 
@@ -110,7 +109,7 @@ static void open_driver(void) {
     found = find(driver, #name);                                                                                       \
     memcpy(&cuda.name, &found, sizeof found);
     CALLS(FILL)
-    ask_driver();
+    ask_driver(driver);
 }
 
 enum { BUFFER_BYTES = 4096 };

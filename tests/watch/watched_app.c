@@ -3,7 +3,8 @@
  *
  *   watched_app HOW [CUBIN]    see the table at the end; CUBIN has the code of the kernels
  */
-#include <dlfcn.h>
+#include "runtime.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ static void start_cuda(void) {
         exit(1);
     }
 #define FILL(name, arguments)                                                                                          \
-    found = dlsym(driver, #name);                                                                                      \
+    found = runtime_function(driver, #name);                                                                           \
     memcpy(&cuda.name, &found, sizeof found);
     CALLS(FILL)
     check(cuda.cuInit(0));

@@ -3,7 +3,8 @@
  *
  * Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name without a
  * version. So cuGetProcAddress is hooked here for all libraries: its result is compared with the driver's exported
- * functions, and the hook always has the right version.
+ * functions, and the hook always has the right version. The CUDA runtime asks cuGetProcAddress for cuGetProcAddress
+ * first, and that for everything else.
  */
 #include "front_hooks.h"
 
@@ -13,26 +14,8 @@
 static int (*real_cuGetProcAddress)(const char *, void **, int, uint64_t);
 static int (*real_cuGetProcAddress_v2)(const char *, void **, int, uint64_t, int *);
 
-static gs_front_function *real_of(const gs_front_hook *hook) {
-    gs_front_function *real;
-    memcpy(&real, hook->real, sizeof real);
-    return real;
-}
-
-static bool is_used(const gs_front_hook *hook) {
-    return real_of(hook) && (!gs_front_hooks.is_needed || gs_front_hooks.is_needed(hook));
-}
-
 /* Puts the hook in place of a real function. */
-static void replace_function(void **function) {
-    gs_front_function *real;
-    memcpy(&real, function, sizeof real);
-    for (size_t i = 0; real && i < gs_front_hooks.count; i++) {
-        const gs_front_hook *hook = &gs_front_hooks.list[i];
-        if (real_of(hook) == real && is_used(hook))
-            memcpy(function, &hook->hook, sizeof hook->hook);
-    }
-}
+static void replace_function(void **function);
 
 static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     int result = real_cuGetProcAddress(name, function, version, flags);
@@ -55,24 +38,45 @@ static const gs_front_hook own[] = {
 
 enum { OWN = sizeof own / sizeof *own };
 
+static size_t hook_count(void) {
+    return OWN + gs_front_hooks.count;
+}
+
+static const gs_front_hook *hook_at(size_t i) {
+    return i < OWN ? &own[i] : &gs_front_hooks.list[i - OWN];
+}
+
+static gs_front_function *real_of(const gs_front_hook *hook) {
+    gs_front_function *real;
+    memcpy(&real, hook->real, sizeof real);
+    return real;
+}
+
+static bool is_used(size_t i) {
+    return real_of(hook_at(i)) && (i < OWN || !gs_front_hooks.is_needed || gs_front_hooks.is_needed(hook_at(i)));
+}
+
+static void replace_function(void **function) {
+    gs_front_function *real;
+    memcpy(&real, function, sizeof real);
+    for (size_t i = 0; real && i < hook_count(); i++)
+        if (real_of(hook_at(i)) == real && is_used(i))
+            memcpy(function, &hook_at(i)->hook, sizeof hook_at(i)->hook);
+}
+
 void gs_front_find_real(const char *name, void *function) {
     gs_front_function *found = gs_front_driver_symbol(name);
     memcpy(function, &found, sizeof found);
 }
 
 void gs_front_hooks_resolve(void) {
-    for (size_t i = 0; i < OWN; i++)
-        gs_front_find_real(own[i].name, own[i].real);
-    for (size_t i = 0; i < gs_front_hooks.count; i++)
-        gs_front_find_real(gs_front_hooks.list[i].name, gs_front_hooks.list[i].real);
+    for (size_t i = 0; i < hook_count(); i++)
+        gs_front_find_real(hook_at(i)->name, hook_at(i)->real);
 }
 
 gs_front_function *gs_front_hooks_find(const char *name) {
-    for (size_t i = 0; i < OWN; i++)
-        if (strcmp(own[i].name, name) == 0 && real_of(&own[i]))
-            return own[i].hook;
-    for (size_t i = 0; i < gs_front_hooks.count; i++)
-        if (strcmp(gs_front_hooks.list[i].name, name) == 0 && is_used(&gs_front_hooks.list[i]))
-            return gs_front_hooks.list[i].hook;
+    for (size_t i = 0; i < hook_count(); i++)
+        if (strcmp(hook_at(i)->name, name) == 0 && is_used(i))
+            return hook_at(i)->hook;
     return NULL;
 }
