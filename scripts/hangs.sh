@@ -19,7 +19,8 @@ shift 2
 parts=${*:-hangs fixed fine}
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 for name in hangs reported fine; do
-    timeout 120 nvcc -arch=native -lineinfo -o "$folder/$name" "$source_dir/tests/hangs/$name.cu" -lcuda &
+    [ "$folder/$name" -nt "$source_dir/tests/hangs/$name.cu" ] ||
+        timeout 120 nvcc -arch=native -lineinfo -o "$folder/$name" "$source_dir/tests/hangs/$name.cu" -lcuda &
 done
 wait
 [ -x "$folder/hangs" ] && [ -x "$folder/reported" ] && [ -x "$folder/fine" ] || exit 1
