@@ -4,14 +4,14 @@
 #
 #   bash scripts/hangs.sh GRIDSMITH FOLDER [hangs] [fixed] [fine]
 #
-# Needs nvcc and a GPU with 228 KB of shared memory an SM. Each program that hangs is asked twice: without a dump after 2 s, then
+# Needs nvcc and a GPU with 228 KB of shared memory an SM. Each program that hangs is asked twice: without a dump, after 2 s, then
 # with one (`watch --now PID --abort`), which ends it. A line for each program:
 #
-#   hang NAME: expected CAUSE, inferred CAUSE, seen CAUSE: right, or wrong
+#   hang NAME: expected CAUSE, inferred CAUSE, seen CAUSE in SECONDS s: right, or wrong
 #   fixed NAME: ended, or not
 #   fine NAME: alarms N, exit code N
 #
-# The reports are in FOLDER. Three programs run at a time. The exit code is 1 if a line is not as it should be.
+# The reports are in FOLDER. Four programs run at a time. The exit code is 1 if a line is not as it should be.
 set -u
 gridsmith=$(realpath "$1")
 mkdir -p "$2" && folder=$(realpath "$2") || exit 1
@@ -19,7 +19,8 @@ shift 2
 parts=${*:-hangs fixed fine}
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 for name in hangs reported fine; do
-    timeout 120 nvcc -arch=native -lineinfo -o "$folder/$name" "$source_dir/tests/hangs/$name.cu" -lcuda &
+    [ "$folder/$name" -nt "$source_dir/tests/hangs/$name.cu" ] ||
+        timeout 120 nvcc -arch=native -lineinfo -o "$folder/$name" "$source_dir/tests/hangs/$name.cu" -lcuda &
 done
 wait
 [ -x "$folder/hangs" ] && [ -x "$folder/reported" ] && [ -x "$folder/fine" ] || exit 1
@@ -63,22 +64,29 @@ children() {
 }
 
 try_hang() {
-    local file=$1 name=$2 expected=$3 reports=$folder/hang.$2 watch app inferred seen verdict=wrong
+    local file=$1 name=$2 expected=$3 reports=$folder/hang.$2 watch app inferred seen start seconds verdict=wrong
     mkdir -p "$reports"
-    timeout -s KILL 40 "$gridsmith" watch --after 2s -o "$reports" -- "$folder/$file" "$name" >"$reports/text" 2>&1 &
+    timeout -s KILL 60 "$gridsmith" watch --after 2s -o "$reports" -- "$folder/$file" "$name" >"$reports/text" 2>&1 &
     watch=$!
-    sleep 5
-    inferred=$(cause_in "$reports"/hang*.json)
-    for app in $(children $watch); do # those that are not watched are refused
-        timeout -s KILL 15 "$gridsmith" watch --now "$app" --abort >>"$reports/now" 2>/dev/null
+    for _ in $(seq 25); do # until there is a report, or for 5 s
+        sleep 0.2
+        [ "$(cause_in "$reports"/hang*.json)" != none ] && break
     done
-    seen=$(sed -n '1s/.*: \([a-z-]*\)$/\1/p' "$reports/now")
+    sleep 0.5 # for the other rank
+    inferred=$(cause_in "$reports"/hang*.json)
+    start=$(date +%s)
+    for app in $(children $watch); do # those that are not watched are refused
+        timeout -s KILL 30 "$gridsmith" watch --now "$app" --abort >>"$reports/now" 2>/dev/null
+    done
+    seen=$(sed -n '1s/.*: \([a-z-]*\)$/\1/p' "$reports/now" 2>/dev/null)
+    seconds=$(($(date +%s) - start))
     for app in $(children $watch); do
         kill -KILL "$app" 2>/dev/null
     done
     wait $watch
     case ,$expected, in *,"$seen",*) verdict=right ;; esac
-    echo "hang $name: expected $expected, inferred $inferred, seen ${seen:-none}: $verdict"
+    grep -q ' ended$' "$reports/text" && seen="nothing, it ended"
+    echo "hang $name: expected $expected, inferred $inferred, seen ${seen:-none} in $seconds s: $verdict"
 }
 
 try_fixed() {
@@ -94,14 +102,15 @@ try_fine() {
     echo "fine $1: alarms $(grep -c 'no progress' "$folder/fine.$1"), exit code $code"
 }
 
-# Runs a function for each line of the input, three at a time.
-three_at_a_time() {
-    local count=0 line
+# Runs a function for each line of the input, four at a time.
+four_at_a_time() {
+    local line
     while read -r line; do
+        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do
+            wait -n
+        done
         # shellcheck disable=SC2086
         $1 $line </dev/null &
-        count=$((count + 1))
-        [ $((count % 3)) = 0 ] && wait
     done
     wait
 }
@@ -109,9 +118,9 @@ three_at_a_time() {
 {
     for part in $parts; do
         case $part in
-        hangs) echo "$programs" | three_at_a_time try_hang ;;
-        fixed) echo "$programs" | three_at_a_time try_fixed ;;
-        fine) "$folder/fine" | three_at_a_time try_fine ;;
+        hangs) echo "$programs" | four_at_a_time try_hang ;;
+        fixed) echo "$programs" | four_at_a_time try_fixed ;;
+        fine) "$folder/fine" | four_at_a_time try_fine ;;
         *) echo "unknown part $part: use hangs, fixed or fine" ;;
         esac
     done

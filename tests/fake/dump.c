@@ -1,6 +1,7 @@
 /*
  * dump.c: dumps of the GPU on demand: GRIDSMITH_FAKE_DUMP is copied when something is written to the pipe, as the
- * driver writes a dump. %p in the names of the pipe and of the dump is the number of the process.
+ * driver writes a dump; with `slow-dump` it pauses after the first part. %p in the names of the pipe and of the dump is
+ * the number of the process.
  */
 #include "fake.h"
 
@@ -21,8 +22,12 @@ static void put_process(const char *name, char *path, size_t size) {
 static void copy_file(const char *from, const char *to) {
     char bytes[1 << 16];
     FILE *in = fopen(from, "rb"), *out = in ? fopen(to, "wb") : NULL;
-    for (size_t count; out && (count = fread(bytes, 1, sizeof bytes, in)) > 0;)
+    for (size_t count; out && (count = fread(bytes, 1, sizeof bytes, in)) > 0;) {
         fwrite(bytes, 1, count, out);
+        fflush(out);
+        if (fake_has("slow-dump") && ftell(in) == (long)sizeof bytes)
+            sleep(1);
+    }
     if (out)
         fclose(out);
     if (in)

@@ -36,7 +36,7 @@
  *   refuses        every fifth launch or copy is refused
  *   no-waits       streams cannot wait for a word       no-graph-waits graphs cannot
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
- *   subscribed     another profiler uses CUPTI
+ *   subscribed     another profiler uses CUPTI          slow-dump      a dump is written with a pause
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
  * CUDA_COREDUMP_PIPE.

@@ -138,6 +138,12 @@ template <bool FOREVER> __global__ void endless(unsigned *out) {
     out[threadIdx.x] = x;
 }
 
+/* So that the kernel launched before has its SMs first. Kernels of two streams that wait for the GPU may start in any
+   order, as they do when other programs use it. */
+static void let_start(void) {
+    usleep(100000);
+}
+
 /* ---- 1: more blocks than are resident together ---- */
 
 static void barrier(void) {
@@ -157,6 +163,7 @@ static void two_kernels(void) {
     CHECK(cudaFuncSetAttribute(other_barrier, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     int second = is_fixed ? 32 : 64;
     wait_for_go<<<sms - 32, 128, bytes, one>>>();
+    let_start();
     other_barrier<<<second, 128, bytes, two>>>(second);
     CHECK(cudaDeviceSynchronize());
 }
@@ -267,6 +274,7 @@ static void configuration(void) {
     CHECK(cudaFuncSetAttribute(wait_for_go, cudaFuncAttributePreferredSharedMemoryCarveout, is_fixed ? 100 : 0));
     CHECK(cudaFuncSetAttribute(other_barrier, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     wait_for_go<<<sms, 128, 0, one>>>();
+    let_start();
     other_barrier<<<sms, 128, bytes, two>>>(sms);
     CHECK(cudaDeviceSynchronize());
 }
@@ -292,7 +300,7 @@ static void programmatic(void) {
     config.numAttrs = 1;
     primary<<<1, 32, 0, one>>>();
     CHECK(cudaLaunchKernelEx(&config, dependent));
-    usleep(100000);
+    let_start();
     other_barrier<<<4, 128, bytes, two>>>(4);
     CHECK(cudaDeviceSynchronize());
 }

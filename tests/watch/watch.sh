@@ -77,7 +77,7 @@ done
 
 # Asked for a report, and for one of the GPU: the dump is one that was recorded on an H200.
 gunzip -c "$source_dir/corpus/dumps/spin.core.gz" >"$folder/spin.core"
-GRIDSMITH_FAKE=h200,stuck GRIDSMITH_FAKE_DUMP=$folder/spin.core timeout -s KILL 60 \
+GRIDSMITH_FAKE=h200,stuck,slow-dump GRIDSMITH_FAKE_DUMP=$folder/spin.core timeout -s KILL 60 \
     "$gridsmith" watch --after 60s -o "$folder/seen" -- "$app" lost-flag 2>"$folder/seen.txt" &
 watch=$!
 program=

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_MS = 50, STACK_MS = 1500, DUMP_MS = 60000, STABLE_MS = 300 };
+enum { STEP_MS = 50, STACK_MS = 1500, DUMP_MS = 60000, STABLE_MS = 300, STUCK_MS = 5000 };
 
 static void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
@@ -107,7 +107,16 @@ gs_code gs_watched_look(gs_watched *watched, int64_t after_ns, gs_hang *hang, gs
 
 /* ---- dumps ---- */
 
-/* Waits until a dump is complete: it does not grow, and has its section headers. False: it is not there in time. */
+static bool can_read_dump(const char *path) {
+    gs_dump dump;
+    gs_error ignored;
+    bool is_read = gs_dump_read(&dump, path, &ignored) == GS_OK;
+    gs_dump_free(&dump);
+    return is_read;
+}
+
+/* Waits until a dump does not grow and can be read: the driver may pause while it writes one. What has not grown for
+   STUCK_MS is taken as it is. False: it is not there in time. */
 static bool wait_for_dump(const char *path, int process) {
     off_t size = -1;
     int stable = 0;
@@ -117,7 +126,7 @@ static bool wait_for_dump(const char *path, int process) {
         bool is_there = stat(path, &found) == 0 && found.st_size > 0;
         stable = is_there && found.st_size == size ? stable + STEP_MS : 0;
         size = is_there ? found.st_size : -1;
-        if (stable >= STABLE_MS)
+        if (stable >= STUCK_MS || (stable >= STABLE_MS && can_read_dump(path)))
             return true;
         char state = state_of(process);
         if (!is_there && (!state || state == 'Z'))
