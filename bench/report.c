@@ -223,9 +223,11 @@ static void write_application(gs_writer *writer, const application *app) {
     write_alone(writer, "long_served", &app->long_served);
     if (app->served.is_measured && app->direct.is_measured) {
         overheads_of(app, &communication, &compilation);
-        write_series(writer, "loading_ms", &app->loading_ms);
         gs_write_real(writer, "communication_percent", communication, DECIMALS);
-        gs_write_real(writer, "compilation_percent", compilation, DECIMALS);
+        if (app->loading_ms.count) {
+            write_series(writer, "loading_ms", &app->loading_ms);
+            gs_write_real(writer, "compilation_percent", compilation, DECIMALS);
+        }
     }
     gs_write_end(writer);
 }

@@ -28,7 +28,7 @@ static void add(series *to, double value) {
 
 /* ---- one application, one pair ---- */
 
-enum { ALONE_WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon measures the kernels */
+enum { WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon measures the kernels */
 
 /* An event, as 'zoo load' prints it in a line. */
 typedef struct event {
@@ -124,7 +124,7 @@ static bool start_load(const struct bench *bench, enum mode mode, const applicat
 static bool run_alone(struct bench *bench, enum mode mode, application *app, int rounds, double seconds, alone *into) {
     child load;
     event found;
-    int uncounted = seconds > bench->seconds ? 0 : ALONE_WARM_UP; /* not needed for a long round */
+    int uncounted = seconds > bench->seconds ? 0 : WARM_UP; /* not needed for a long round */
     *into = (alone){.is_measured = false};
     if (!start_load(bench, mode, app, NULL, uncounted + rounds, false, seconds, &load))
         return false;
@@ -163,12 +163,12 @@ static bool run_round(struct bench *bench, child *loads, int processes, outcome 
     return true;
 }
 
-static bool run_rounds(struct bench *bench, child *loads, int processes, outcome *into) {
+static bool run_rounds(struct bench *bench, child *loads, int processes, int warm_up, outcome *into) {
     event found;
     for (int i = 0; i < 2; i++)
         if (!expect(&loads[processes == 2 ? i : 0], bench->patience_seconds, "ready", &found))
             return false;
-    for (int i = -bench->warm_up; i < bench->repeats; i++) {
+    for (int i = -warm_up; i < bench->repeats; i++) {
         if (i == 0)
             *into = (outcome){.is_measured = false};
         if (!run_round(bench, loads, processes, into))
@@ -179,13 +179,14 @@ static bool run_rounds(struct bench *bench, child *loads, int processes, outcome
 
 static bool run_pair(struct bench *bench, enum mode mode, const pair *of, outcome *into) {
     child loads[2] = {{.pid = 0}, {.pid = 0}};
-    int processes = mode == GREEN || mode == STREAMS ? 1 : 2, rounds = bench->warm_up + bench->repeats;
+    int warm_up = mode < GRIDSMITH ? (int)gs_min(bench->warm_up, WARM_UP) : bench->warm_up;
+    int processes = mode == GREEN || mode == STREAMS ? 1 : 2, rounds = warm_up + bench->repeats;
     *into = (outcome){.is_measured = false};
     bool succeeded =
         start_load(bench, mode, of->first, processes == 1 ? of->second : NULL, rounds, true, bench->seconds, &loads[0]);
     if (succeeded && processes == 2)
         succeeded = start_load(bench, mode, of->second, NULL, rounds, true, bench->seconds, &loads[1]);
-    succeeded = succeeded && run_rounds(bench, loads, processes, into);
+    succeeded = succeeded && run_rounds(bench, loads, processes, warm_up, into);
     for (int i = 0; i < processes && succeeded; i++)
         succeeded = end_load(bench, &loads[i], 2 / processes);
     for (int i = 0; i < processes; i++)
@@ -273,14 +274,15 @@ static void measure_known(struct bench *bench, enum mode mode) {
 
 /* Each application alone through the daemon, which also measures its kernels before the pairs. */
 static void measure_served(struct bench *bench) {
-    run_launch(bench, false);
+    if (!bench->is_brief)
+        run_launch(bench, false);
     for (int i = 0; i < bench->application_count && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
         application *app = &bench->applications[i];
         if (app->is_selected && !(run_alone(bench, GRIDSMITH, app, bench->repeats, bench->seconds, &app->served) &&
-                                  measure_loading(bench, app)))
+                                  (bench->is_brief || measure_loading(bench, app))))
             refuse(bench, GRIDSMITH, "an application alone through the daemon failed");
     }
-    if (bench->is_used[GRIDSMITH])
+    if (bench->is_used[GRIDSMITH] && !bench->is_brief)
         run_launch(bench, true);
     for (enum mode mode = PLANNED; mode < MODES; mode++)
         measure_known(bench, mode);
@@ -332,7 +334,8 @@ static int measure(struct bench *bench) {
     if (bench->is_long)
         measure_long(bench);
     print_averages(bench);
-    print_overheads(bench);
+    if (!bench->is_brief)
+        print_overheads(bench);
     fprintf(bench->table, "took %.0f s\n", (double)(gs_now_ns() - bench->began_ns) / 1e9);
     if (bench->is_json)
         print_json(bench);
@@ -395,7 +398,9 @@ static const char help[] =
     "Takes some minutes.\n\n"
     "  --seconds S      how long an application takes alone (default 0.5)\n"
     "  --repeats N      how often each pair runs (default 5); medians are printed\n"
-    "  --warm-up N      rounds of a pair before them (default 2; d needs about 10 seconds to measure)\n"
+    "  --warm-up N      rounds of a pair before them (default 2; d needs about 10 seconds to measure; a, b, c and s "
+    "have\n"
+    "                   two at most)\n"
     "  --modes LETTERS  some of abcsde (default abcde; e needs --plan)\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
     "  --kernels NAMES  other kernels of the zoo, or networks, up to 16: fft,spmv,resnet50\n"
@@ -403,6 +408,7 @@ static const char help[] =
     "  --sms N          SMs of a half (default 64)\n"
     "  --size NAME      of the applications (default: the one for loads)\n"
     "  --long           overheads from rounds of 30 seconds\n"
+    "  --brief          no overheads: neither launches nor loading\n"
     "  --limit S        start no pair after this time (default 540)\n"
     "  --patience S     a child that is late by more than this has failed (default 60)\n"
     "  --program FILE   gridsmith (default: beside this program)\n"
@@ -420,7 +426,8 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'},   {"only", 1, NULL, 'o'},
         {"sms", 1, NULL, 'n'},      {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},    {"limit", 1, NULL, 't'},
         {"patience", 1, NULL, 'w'}, {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},    {"help", 0, NULL, 'h'},
-        {"plan", 1, NULL, 'f'},     {"kernels", 1, NULL, 'k'}, {"warm-up", 1, NULL, 'u'}, {NULL, 0, NULL, 0}};
+        {"plan", 1, NULL, 'f'},     {"kernels", 1, NULL, 'k'}, {"warm-up", 1, NULL, 'u'}, {"brief", 0, NULL, 'b'},
+        {NULL, 0, NULL, 0}};
     const char *letters = "abcde";
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -438,6 +445,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         *program = option == 'p' ? optarg : *program;
         bench->is_long |= option == 'l';
         bench->is_json |= option == 'j';
+        bench->is_brief |= option == 'b';
         if (option == 'h')
             return fputs(help, stdout) < 0 ? 4 : 0;
         if (option == '?')

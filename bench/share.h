@@ -62,7 +62,7 @@ struct bench {
     double patience_seconds; /* for one step of a child, in addition to the time that it should take */
     const char *size, *only, *plan;
     char *kernels;
-    bool is_json, is_long;
+    bool is_json, is_long, is_brief;
     FILE *table; /* the stream of the tables */
     bool is_used[MODES];
     int failures[MODES]; /* in a row */

@@ -1,34 +1,37 @@
 #!/bin/sh
 # ISPA's experiment on a GPU: five networks, layer by layer, each beside fifteen tasks of the zoo.
 #
-#   sh scripts/ispa.sh GRIDSMITH SHARE FOLDER [NETWORK...]
+#   [TASKS="cp lbm"] [MODES=bsd] [WARM_UP=8] [LIMIT=900] sh scripts/ispa.sh GRIDSMITH SHARE FOLDER [NETWORK...]
 #
-# GRIDSMITH is the program and SHARE is bench/share. FOLDER gets plan.json, the plan of the kernels; NETWORK.json and
-# NETWORK.txt, what each pair takes under MPS, on two streams, and through the daemon without and with the plan; and
-# NETWORK.forecast, what the plan promises. What is there is not made again. A network takes about ten minutes.
+# GRIDSMITH is the program and SHARE is bench/share. FOLDER gets NETWORK.json and NETWORK.txt: what each pair takes under
+# MPS (b), on two streams (s), and through the daemon without (d) and with a plan (e). With e in MODES, it also gets
+# plan.json, the plan of the kernels, and NETWORK.forecast, what that promises. What is there is not made again. A network
+# beside all tasks takes about ten minutes; no pair begins after LIMIT seconds.
 set -eu
 gridsmith=$1 share=$2 folder=$3
 shift 3
-tasks="bfs cp cutcp fft histo img lbm mrif mriq pns regtil sgemm spmv stenc tpacf"
+tasks=${TASKS:-bfs cp cutcp fft histo img lbm mrif mriq pns regtil sgemm spmv stenc tpacf} modes=${MODES:-bsde}
 [ $# -gt 0 ] || set -- resnet50 resnext50 vgg16 inception_v3 densenet121
 mkdir -p "$folder"
 
-if [ ! -s "$folder/plan.json" ]; then
+case $modes in *e*) plan=$folder/plan.json ;; *) plan= ;; esac
+if [ -n "$plan" ] && [ ! -s "$plan" ]; then
     # shellcheck disable=SC2086
-    "$gridsmith" plan tgemm transpose $tasks --plan "$folder/kernels.plan" --models --json -o "$folder/plan.json"
+    "$gridsmith" plan tgemm transpose $tasks --measurements "$folder/kernels.db" --models --json -o "$plan"
 fi
 for network; do
     names=$network pairs=
     for task in $tasks; do
         names=$names,$task
         pairs=$pairs${pairs:+,}$network-$task
-        [ -s "$folder/$network.forecast" ] ||
-            "$gridsmith" plan --simulate "$folder/plan.json" --tasks "$network,$task" --for 300 2>/dev/null |
+        [ -z "$plan" ] || [ -s "$folder/$network.forecast" ] ||
+            "$gridsmith" plan --simulate "$plan" --tasks "$network,$task" --for 300 2>/dev/null |
             sed -n "s/^pairs  */$network-$task /p" >>"$folder/$network.some"
     done
-    [ -s "$folder/$network.forecast" ] || mv "$folder/$network.some" "$folder/$network.forecast"
+    [ ! -e "$folder/$network.some" ] || mv "$folder/$network.some" "$folder/$network.forecast"
     [ -s "$folder/$network.json" ] ||
-        "$share" --program "$gridsmith" --kernels "$names" --only "$pairs" --modes bsde --plan "$folder/plan.json" \
-            --seconds 0.1 --repeats 3 --warm-up 8 --limit 900 --json >"$folder/$network.json" 2>"$folder/$network.txt"
+        "$share" --program "$gridsmith" --kernels "$names" --only "$pairs" --modes "$modes" ${plan:+--plan "$plan"} \
+            --seconds 0.1 --repeats 3 --warm-up "${WARM_UP:-8}" --limit "${LIMIT:-900}" --brief --json \
+            >"$folder/$network.json" 2>"$folder/$network.txt"
     tail -8 "$folder/$network.txt"
 done

@@ -84,9 +84,10 @@ says '"failed":0}'
 known 0 --repeats 1 --only BS-RG --modes bde --plan plan.json --json
 says '"planned":{"makespan_ms":{"median":125.0000'
 gone "two daemons"
-known 0 --repeats 1 --warm-up 0 --kernels fft,spmv --only spmv-fft --modes df --json
-says '"pair":"fft-spmv","gridsmith":{"makespan_ms":{"median":'
-says '"inside":{"makespan_ms":{"median":'
+known 0 --repeats 1 --warm-up 4 --kernels fft,spmv --only spmv-fft --modes sd --brief --json
+says '"pair":"fft-spmv","streams":{"makespan_ms":{"median":200.0000,'
+says '"gridsmith":{"makespan_ms":{"median":127.0000,'
+says '"launch":{}'
 gone "other kernels"
 
 # ---- failures ----
@@ -100,7 +101,7 @@ gone "a load that hangs"
 known 2 --only BS-XX
 known 2 --modes ax
 known 2 --kernels fft,spmv --only BS-RG
-known 2 --kernels a,b,c,d,e,f,g,h,i
+known 2 --kernels a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q
 known 2 --warm-up -1
 known 2 --seconds never
 

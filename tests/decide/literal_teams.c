@@ -27,6 +27,7 @@ struct question {
     int32_t all, free, unit;
     size_t most;
     bool afresh; /* as if nothing ran */
+    size_t first;
 };
 
 /* ---- facts ---- */
@@ -381,17 +382,51 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
     for (size_t i = 0; i < 2; i++) {
         const gs_contender *c = one(q, two->who[i]);
         bool is_other = c->state == GS_CONTENDER_RUNS && c->workers != way->workers[i];
-        suits &= may_share(q, c) && (way->is_trial || way->shares[i] >= fair_share(q, two, i) || can_wait(q, two, i));
+        bool is_due = i == 0 || two->who[i] == q->first;
+        suits &= may_share(q, c) &&
+                 (!is_due || way->is_trial || way->shares[i] >= fair_share(q, two, i) || can_wait(q, two, i));
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
     }
     return suits && !(way->is_trial && q->of->count != 2);
 }
 
+static double left(const gs_contender *c) {
+    return (double)c->blocks_left / (c->profile->alone + 1e-30);
+}
+
+/* What a launch that is to come gains beside a kernel in a known way; -1: there is none. */
+static double gain_of(const struct question *q, const gs_profile *coming, const gs_contender *other) {
+    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
+    double gain = -1;
+    bool are_long = gs_profile_duration_ns(coming) >= (uint64_t)q->options->short_ns &&
+                    gs_profile_duration_ns(other->profile) >= (uint64_t)q->options->short_ns;
+    size_t count = are_long ? find_ways(q, coming, other->profile, ways) : 0;
+    for (size_t k = 0; k < count; k++)
+        if (!ways[k].is_trial)
+            gain = fmax(gain, ways[k].shares[0] + ways[k].shares[1] - 1);
+    return gain;
+}
+
+/* Whether launches to come would save more beside one of the two than the two save until the first of them ends. */
+static bool better_later(const struct question *q, const struct team *two, const double *shares) {
+    const gs_contender *both[2] = {one(q, two->who[0]), one(q, two->who[1])};
+    double until = fmin(left(both[0]) / shares[0], left(both[1]) / shares[1]);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < GS_DECIDE_COMING && both[k]->coming[i]; i++) {
+            double takes_ns = (double)gs_profile_duration_ns(both[k]->coming[i]), has = left(both[!k]);
+            double used = until * shares[!k], lost = fmin(has, takes_ns) - fmin(has - used, takes_ns);
+            double saved = lost * gain_of(q, both[k]->coming[i], both[!k]);
+            if (lost > 0 && saved > 0 && saved > (two->throughput - 1) * until)
+                return true;
+        }
+    return false;
+}
+
 static void share_all(const struct question *q, struct team *two, bool now) {
     const gs_contender *a = one(q, two->who[0]), *b = one(q, two->who[1]);
     gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
-    size_t count = find_ways(q, a->profile, b->profile, ways);
+    size_t count = find_ways(q, a->profile, b->profile, ways), chosen = 0;
     two->throughput = NOTHING;
     if (q->free < q->all || a->priority != b->priority)
         return;
@@ -399,6 +434,7 @@ static void share_all(const struct question *q, struct team *two, bool now) {
         double throughput = ways[i].shares[0] + ways[i].shares[1];
         if (throughput <= two->throughput || !suits(q, two, &ways[i], now))
             continue;
+        chosen = i;
         *two =
             (struct team){.who = {two->who[0], two->who[1]},
                           .sms = {ways[i].sms[0] ? ways[i].sms[0] : q->all, ways[i].sms[1] ? ways[i].sms[1] : q->all},
@@ -408,6 +444,8 @@ static void share_all(const struct question *q, struct team *two, bool now) {
                           .is_trial = ways[i].is_trial,
                           .is_inside = ways[i].workers[0] > 0};
     }
+    if (two->throughput >= 0 && !now && !two->is_trial && !q->afresh && better_later(q, two, ways[chosen].shares))
+        two->throughput = NOTHING;
 }
 
 static struct team with(const struct question *q, const struct team *team, size_t who) {
@@ -537,33 +575,21 @@ static bool is_worth_it(const struct question *q, const struct team *now, const 
 
 /* ---- another leader ---- */
 
-static double left(const gs_contender *c) {
-    return (double)c->blocks_left / (c->profile->alone + 1e-30);
-}
-
-/* When a launch behind `c` gains beside `other`, if all before it run alone. */
-static double gains_after(const struct question *q, const gs_contender *c, const gs_contender *other) {
-    double after = left(c);
+/* The most that a launch behind `c` saves beside `other`. */
+static double saves(const struct question *q, const gs_contender *c, const gs_contender *other) {
+    double most = 0, cost = other->state == GS_CONTENDER_RUNS ? 2 * (double)q->options->resize_ns : 0;
     for (int i = 0; i < GS_DECIDE_COMING && c->coming[i]; i++) {
-        gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
-        double takes_ns = (double)gs_profile_duration_ns(c->coming[i]), gain = -1;
-        bool are_long = takes_ns >= (double)q->options->short_ns &&
-                        (double)gs_profile_duration_ns(other->profile) >= (double)q->options->short_ns;
-        size_t count = are_long ? find_ways(q, c->coming[i], other->profile, ways) : 0;
-        for (size_t k = 0; k < count; k++)
-            if (!ways[k].is_trial)
-                gain = fmax(gain, ways[k].shares[0] + ways[k].shares[1] - 1);
-        double cost = other->state == GS_CONTENDER_RUNS ? 2 * (double)q->options->resize_ns : 0;
-        if (gain > q->options->least_gain && gain * fmin(left(other), takes_ns) > cost)
-            return after;
-        after += takes_ns;
+        double gain = gain_of(q, c->coming[i], other);
+        double saved = gain * fmin(left(other), (double)gs_profile_duration_ns(c->coming[i]));
+        if (gain > q->options->least_gain && saved > cost)
+            most = fmax(most, saved);
     }
-    return INFINITY;
+    return most;
 }
 
 static size_t another_leader(const struct question *q, const size_t *order, size_t leader, const struct team *team) {
     const gs_contender *first = one(q, leader);
-    double most = team->throughput, soonest = INFINITY;
+    double most = team->throughput, most_saved = 0;
     size_t best = leader, next = leader, at = 0, seen = 0;
     if (q->most < 2 || !known(first) || expected(first))
         return leader;
@@ -571,19 +597,19 @@ static size_t another_leader(const struct question *q, const size_t *order, size
         at++;
     for (; at < q->of->count && seen < 4; at++) {
         const gs_contender *c = one(q, order[at]);
-        double slice = (double)q->all * (double)q->options->slice_ns / weight(c), inside = most, opens = INFINITY;
+        double slice = (double)q->all * (double)q->options->slice_ns / weight(c), inside = most, saved = 0;
         if (expected(c) || runs(c, GS_DECIDE_WHOLE))
             continue;
         seen++;
         if (rank(q, c) != rank(q, first) || c->state != GS_CONTENDER_WAITS || !known(c) ||
             had(first) + slice < had(c) || probe_of(q, c) > 0 ||
-            (placed(first) && gains_after(q, c, first) >= gains_after(q, first, c)))
+            (placed(first) && saves(q, c, first) <= saves(q, first, c)))
             continue;
         struct team lone = alone(q, order[at]);
         for (size_t i = 0; i < q->of->count; i++) {
             struct team two = {.who = {order[at], i}, .count = 2};
             if (i != order[at] && known(one(q, i)) && one(q, i)->stream != c->stream)
-                opens = fmin(opens, gains_after(q, c, one(q, i)));
+                saved = fmax(saved, saves(q, c, one(q, i)));
             if (i == order[at] || order[at] == leader || !may_be_partner(q, i) ||
                 (!q->options->planned && !q->options->tries_intra_sm))
                 continue;
@@ -593,8 +619,8 @@ static size_t another_leader(const struct question *q, const size_t *order, size
         }
         best = inside > most + q->options->least_gain ? order[at] : best;
         most = fmax(most, inside);
-        next = opens < soonest ? order[at] : next;
-        soonest = fmin(soonest, opens);
+        next = saved > most_saved ? order[at] : next;
+        most_saved = fmax(most_saved, saved);
     }
     return most < 1 + q->options->least_gain ? next : best;
 }
@@ -624,7 +650,7 @@ static bool waits_for_one(const struct question *q, const gs_decided_place *plac
         const gs_contender *other = one(q, i);
         if (places[i].how != GS_DECIDE_WHOLE)
             continue;
-        if (keeps_out(q, other, c) || (known(other) && gains_after(q, other, c) < INFINITY))
+        if (keeps_out(q, other, c) || (known(other) && saves(q, other, c) > 0))
             return true;
         if (!other->can_confine || (brief(q, other) && brief(q, c)) || !known(other) || q->options->most_together < 2)
             continue;
@@ -701,7 +727,7 @@ double literal_decide(const literal_query *query, gs_decided_place *places) {
     struct team team = {.throughput = 0};
     memset(places, 0, query->count * sizeof *places);
     sort_contenders(&q, order);
-    size_t leader = find_leader(&q, order);
+    size_t leader = q.first = find_leader(&q, order);
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *c = one(&q, i);
         bool stays = leader == query->count || q.free < q.unit ? placed(c) && c->state != GS_CONTENDER_WAITS : false;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_KERNELS = 6, MOST_TASKS = 4, MOST_LAUNCHES = 8 };
+enum { MOST_KERNELS = 6, MOST_TASKS = 4, MOST_LAUNCHES = 8, MOST_WORKERS = 2 };
 
 typedef struct order_scene {
     gs_plan_table table;
@@ -19,6 +19,7 @@ typedef struct order_scene {
     gs_listed_task tasks[MOST_TASKS];
     gs_listed_launch launches[MOST_TASKS][MOST_LAUNCHES];
     size_t after[MOST_TASKS][MOST_LAUNCHES];
+    double left[MOST_KERNELS][MOST_WORKERS + 1]; /* the rate of a kernel with so many workers, alone */
     char names[MOST_KERNELS][8];
     gs_task_list list;
 } order_scene;
@@ -27,17 +28,21 @@ static const char *const task_names[MOST_TASKS] = {"a", "b", "c", "d"};
 
 /* ---- random scenes ---- */
 
+/* Beside another kernel none is faster than with the same workers alone. */
 static void add_pair(order_scene *scene, gs_random *random, int32_t first, int32_t second) {
     double sum = plan_random(random, 0.8, 1.6), part = plan_random(random, 0.25, 0.75);
-    gs_pair_rates rates = {.first = fmin(sum * part, 0.98), .second = fmin(sum * (1 - part), 0.98)};
-    rates.first_alone = plan_random(random, fmax(rates.first, 0.8), 1);
-    rates.second_alone = plan_random(random, fmax(rates.second, 0.8), 1);
+    int32_t workers[2] = {(int32_t)gs_random_from(random, 1, MOST_WORKERS),
+                          (int32_t)gs_random_from(random, 1, MOST_WORKERS)};
+    gs_pair_rates rates = {.first_alone = scene->left[first][workers[0]],
+                           .second_alone = scene->left[second][workers[1]]};
+    rates.first = fmin(sum * part, rates.first_alone);
+    rates.second = fmin(sum * (1 - part), rates.second_alone);
     scene->pairs[scene->table.pairs.count++] =
         (gs_table_pair){.first = first,
                         .second = second,
                         .option = GS_TABLE_INTRA_SM,
-                        .first_workers = (int32_t)gs_random_from(random, 1, 2),
-                        .second_workers = (int32_t)gs_random_from(random, 1, 2),
+                        .first_workers = workers[0],
+                        .second_workers = workers[1],
                         .shapes = {scene->kernels[0].shape, scene->kernels[0].shape},
                         .few = {.rates = rates},
                         .has_few = true};
@@ -52,6 +57,8 @@ static void new_scene(order_scene *scene, gs_random *random) {
         snprintf(scene->names[i], sizeof scene->names[i], "k%zu", i);
         scene->kernels[i] = (gs_table_kernel){
             .name = scene->names[i], .blocks = 10000, .shape = gs_shape_of(256, 32, 0), .workers = 4, .alone_us = 1000};
+        for (size_t workers = 1; workers <= MOST_WORKERS; workers++)
+            scene->left[i][workers] = plan_random(random, 0.8, 0.98);
     }
     for (int32_t a = 0; a < (int32_t)scene->table.kernels.count; a++)
         for (int32_t b = a + 1; b < (int32_t)scene->table.kernels.count; b++)
@@ -251,9 +258,48 @@ static void near_the_best_of_all_orders(void **state) {
     gs_gpu_free(gpu);
 }
 
+static void add_launch(order_scene *scene, size_t task, int32_t kernel, double ms) {
+    gs_listed_task *listed = &scene->tasks[task];
+    size_t i = listed->launches.count++;
+    scene->launches[task][i] = (gs_listed_launch){
+        .kernel = kernel, .blocks = 10000, .work = ms, .after = listed->after.count, .after_count = i > 0};
+    if (i > 0)
+        scene->after[task][listed->after.count++] = i - 1;
+}
+
+/* The queue of docs/plan.md, "What no rule can have": while the first client runs what gains nothing, the second has to
+   have as much, and then nothing is left of the launch that would have gained. */
+static void equal_clients_cost_the_best_order(void **state) {
+    (void)state;
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_random random = gs_random_at(0, 0);
+    static order_scene scene;
+    gs_simulation result;
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1};
+    new_scene(&scene, &random);
+    scene.table.kernels.count = 3;
+    scene.table.pairs.count = 0;
+    add_pair(&scene, &random, 1, 2);
+    scene.pairs[0].few.rates = (gs_pair_rates){.first = 0.8, .second = 0.8, .first_alone = 0.98, .second_alone = 0.98};
+    scene.list.count = 2;
+    for (size_t t = 0; t < scene.list.count; t++)
+        scene.tasks[t].launches.count = scene.tasks[t].after.count = 0;
+    add_launch(&scene, 0, 0, 20);
+    add_launch(&scene, 0, 0, 10);
+    add_launch(&scene, 0, 1, 20);
+    add_launch(&scene, 1, 2, 20);
+    assert_int_equal(gs_simulate(&scene.table, &scene.list, &options, &result, &error), GS_OK);
+    plan_expect_near(best_of_all(&scene), 55000, 1e-6);
+    plan_expect_near(result.end_us, 70000, 5 * 30); /* 30 us for each stop */
+    gs_simulation_clear(&result);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_the_best_of_all_orders),
+        cmocka_unit_test(equal_clients_cost_the_best_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,47 +146,39 @@ static size_t find_leader(const gs_decide_query *query) {
     return beside < query->count ? beside : first_of(query, can_be_placed, query->count);
 }
 
-/* What is left of a kernel alone on the GPU. */
-static double left_ns(const gs_contender *contender) {
-    return (double)contender->blocks_left / (contender->profile->alone + 1e-30);
-}
-
-/* Whether a launch that is to come gains beside a contender: more than stopping that one costs, if it runs. */
-static bool will_gain(const gs_decide_query *query, const gs_profile *coming, const gs_contender *contender) {
+/* How much time a launch that is to come saves beside a contender: 0 if it gains too little, or less than stopping that
+   one costs, if it runs. */
+static double saves_ns(const gs_decide_query *query, const gs_profile *coming, const gs_contender *contender) {
     double gain = gs_team_promise(query, coming, contender->profile) - 1;
     double ns = fmin(left_ns(contender), (double)gs_profile_duration_ns(coming));
     double cost_ns = contender->state == GS_CONTENDER_RUNS ? 2 * (double)query->options->resize_ns : 0;
-    return gain > query->options->least_gain && gain * ns > cost_ns;
+    return gain > query->options->least_gain && gain * ns > cost_ns ? gain * ns : 0;
 }
 
-/* How long a contender and the launches behind it take alone, until one comes that gains beside `other`. INFINITY: none
-   is known. */
-static double opens_after_ns(const gs_decide_query *query, const gs_contender *contender, const gs_contender *other) {
-    double ns = left_ns(contender);
-    for (int i = 0; i < GS_DECIDE_COMING && contender->coming[i]; i++) {
-        if (will_gain(query, contender->coming[i], other))
-            return ns;
-        ns += (double)gs_profile_duration_ns(contender->coming[i]);
-    }
-    return INFINITY;
+/* How much the launches behind a contender save beside `other`, as long as that lasts. */
+static double opens_ns(const gs_decide_query *query, const gs_contender *contender, const gs_contender *other) {
+    double most = 0;
+    for (int i = 0; i < GS_DECIDE_COMING && contender->coming[i]; i++)
+        most = fmax(most, saves_ns(query, contender->coming[i], other));
+    return most;
 }
 
 /* The same for any other contender. */
-static double opens_some_after_ns(const gs_decide_query *query, const gs_contender *contender) {
-    double least = INFINITY;
+static double opens_some_ns(const gs_decide_query *query, const gs_contender *contender) {
+    double most = 0;
     for (size_t i = 0; i < query->count; i++)
         if (query->contenders[i].stream != contender->stream && is_known(&query->contenders[i]))
-            least = fmin(least, opens_after_ns(query, contender, &query->contenders[i]));
-    return least;
+            most = fmax(most, opens_ns(query, contender, &query->contenders[i]));
+    return most;
 }
 
 /* Whether a contender may lead in place of the first one: it has the same rank, its client has not had more by a time
-   slice, and it need not be probed. If the first one runs, a launch that gains beside it must come soon: before
-   one behind it that gains beside the other. */
+   slice, and it need not be probed. If the first one runs, a launch behind the other must save more beside it than one
+   behind it beside the other. */
 static bool may_lead(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
     return rank_of(query, other) == rank_of(query, first) && other->state == GS_CONTENDER_WAITS && is_known(other) &&
            !is_far_behind(query, first, other) && gs_team_probe(query, other) == 0 &&
-           (!is_placed_now(first) || opens_after_ns(query, other, first) < opens_after_ns(query, first, other));
+           (!is_placed_now(first) || opens_ns(query, other, first) > opens_ns(query, first, other));
 }
 
 /* ---- whether a change is worth its cost ---- */
@@ -272,7 +264,7 @@ static bool should_wait(const gs_decide_query *query, const gs_decided_place *pl
         if (placements[i].how != GS_DECIDE_WHOLE)
             continue;
         if (keeps_out(query, other, contender) ||
-            (is_known(contender) && is_known(other) && opens_after_ns(query, other, contender) < INFINITY))
+            (is_known(contender) && is_known(other) && opens_ns(query, other, contender) > 0))
             return true;
         bool can_share = other->can_confine && !(is_short(query, other) && is_short(query, contender));
         if (can_share && gs_team_would_form(query, i, candidate))
@@ -335,12 +327,12 @@ static struct team choose_team(const gs_decide_query *query, size_t leader, int3
 }
 
 /* Of a leader with its team and those that may lead in its place: the one that gains most on the same SMs as another;
-   if none gains, the one behind which a launch that would gain comes soonest. */
+   if none gains, the one behind which a launch comes that would save most. */
 static size_t choose_leader(const gs_decide_query *query, size_t leader, const struct team *team) {
     enum { LEADERS = 4 };
     const gs_contender *first = &query->contenders[leader];
     size_t best = leader, opening = leader, seen = 0;
-    double throughput = team->throughput, soonest = INFINITY;
+    double throughput = team->throughput, most = 0;
     if (query->most_together < 2 || !is_known(first) || first->state == GS_CONTENDER_EXPECTED)
         return leader;
     for (size_t i = leader; i < query->count && seen < LEADERS; i = first_of(query, can_be_placed, i), seen++) {
@@ -348,11 +340,11 @@ static size_t choose_leader(const gs_decide_query *query, size_t leader, const s
         if (!may_lead(query, first, contender))
             continue;
         double inside = i == leader ? throughput : gs_team_inside(query, i);
-        double opens_ns = opens_some_after_ns(query, contender);
+        double opens = opens_some_ns(query, contender);
         best = inside > throughput + query->options->least_gain ? i : best;
         throughput = fmax(throughput, inside);
-        opening = opens_ns < soonest ? i : opening;
-        soonest = fmin(soonest, opens_ns);
+        opening = opens > most ? i : opening;
+        most = fmax(most, opens);
     }
     return throughput < 1 + query->options->least_gain ? opening : best;
 }
@@ -384,7 +376,8 @@ static gs_decision summarize(const gs_decide_query *query, const gs_decided_plac
 
 static gs_decide_query query_of(const gs_decide_options *options, const gs_profile_store *store,
                                 const gs_contender *contenders, size_t count) {
-    gs_decide_query query = {.options = options, .store = store, .contenders = contenders, .count = count};
+    gs_decide_query query = {
+        .options = options, .store = store, .contenders = contenders, .count = count, .first = count};
     query.all = query.sms = (int32_t)gs_max(options->sms, 0);
     query.most_together = (size_t)gs_min(gs_max(options->most_together, 1), GS_DECIDE_TOGETHER);
     for (size_t i = 0; i < count; i++)
@@ -404,7 +397,7 @@ gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);
     keep_wholes(&query, placements);
-    size_t leader = find_leader(&query);
+    size_t leader = query.first = find_leader(&query);
     if (leader == count || query.units == 0)
         keep_all(&query, placements);
     else {

@@ -311,7 +311,8 @@ static bool can_wait(const gs_decide_query *query, const struct team *team, size
     return served_for_weight(one) + (are_together ? slice : slice / 2) >= served_for_weight(other);
 }
 
-/* Whether both members can have their workers of this way, and each its share in sequence unless it can wait for it. A
+/* Whether both members can have their workers of this way; and the leader, and the one that goes first, its share in
+   sequence, unless it can wait for it. Any other one would wait while the leader runs alone: every share is more. A
    trial, which measures the shares, waits until there is no third kernel, and does not end a split, because that has a
    gain. */
 static bool way_suits(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
@@ -319,10 +320,12 @@ static bool way_suits(const gs_decide_query *query, const struct team *team, con
         return false;
     if (query->count > 2 && would_stop_leader(query, team, way))
         return false;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++) {
+        bool is_served = !way->is_trial && (i == 0 || team->members[i] == query->first);
         if (!may_share(query, member(query, team, i)) ||
-            (!way->is_trial && way->shares[i] < least_share(query, team, i) && !can_wait(query, team, i)))
+            (is_served && way->shares[i] < least_share(query, team, i) && !can_wait(query, team, i)))
             return false;
+    }
     return true;
 }
 
@@ -332,30 +335,6 @@ static bool is_used_now(const gs_decide_query *query, const struct team *team, c
         if (member(query, team, i)->state == GS_CONTENDER_RUNS && member(query, team, i)->workers != way->workers[i])
             return false;
     return true;
-}
-
-/* The two members share all SMs in the best way that suits both; `is_now`: only in the way they already use. False:
-   there is none. */
-static bool share_inside(const gs_decide_query *query, struct team *team, bool is_now) {
-    const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
-    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
-    size_t count = query->sms == query->all && lead->priority == other->priority
-                       ? gs_intra_sm_ways(query->options, query->store, lead->profile, other->profile, ways)
-                       : 0;
-    team->throughput = GS_TEAM_IMPOSSIBLE;
-    for (size_t i = 0; i < count; i++) {
-        double throughput = ways[i].shares[0] + ways[i].shares[1];
-        if (throughput <= team->throughput || !way_suits(query, team, &ways[i]) ||
-            (is_now && !is_used_now(query, team, &ways[i])))
-            continue;
-        team->throughput = throughput;
-        team->is_intra_sm = ways[i].workers[0] > 0;
-        team->is_trial = ways[i].is_trial;
-        memcpy(team->workers, ways[i].workers, sizeof team->workers);
-        for (size_t k = 0; k < 2; k++)
-            team->sms[k] = ways[i].sms[k] > 0 ? ways[i].sms[k] : query->all;
-    }
-    return team->throughput != GS_TEAM_IMPOSSIBLE;
 }
 
 /* Short kernels never share SMs. */
@@ -368,6 +347,55 @@ double gs_team_promise(const gs_decide_query *query, const gs_profile *one, cons
     for (size_t i = 0; i < count; i++)
         best = ways[i].is_trial ? best : fmax(best, ways[i].shares[0] + ways[i].shares[1]);
     return best;
+}
+
+/* What the launches behind a contender could save beside `other`, and cannot when `used_ns` of that are done: the most
+   for one of them. */
+static double forgone_ns(const gs_decide_query *query, const gs_contender *contender, const gs_contender *other,
+                         double used_ns) {
+    double most = 0, left = left_ns(other);
+    for (int i = 0; i < GS_DECIDE_COMING && contender->coming[i]; i++) {
+        double ns = (double)gs_profile_duration_ns(contender->coming[i]);
+        double lost = fmin(left, ns) - fmin(left - used_ns, ns);
+        if (lost > 0)
+            most = fmax(most, lost * (gs_team_promise(query, contender->coming[i], other->profile) - 1));
+    }
+    return most;
+}
+
+/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other. */
+static bool saves_most(const gs_decide_query *query, const struct team *team, const double *shares) {
+    const gs_contender *a = member(query, team, 0), *b = member(query, team, 1);
+    double ns = fmin(left_ns(a) / shares[0], left_ns(b) / shares[1]);
+    double forgone = fmax(forgone_ns(query, a, b, ns * shares[1]), forgone_ns(query, b, a, ns * shares[0]));
+    return forgone <= 0 || (team->throughput - 1) * ns >= forgone;
+}
+
+/* The two members share all SMs in the best way that suits both; `is_now`: only in the way they already use. False:
+   there is none, or launches to come save more. */
+static bool share_inside(const gs_decide_query *query, struct team *team, bool is_now) {
+    const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
+    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
+    size_t count = query->sms == query->all && lead->priority == other->priority
+                       ? gs_intra_sm_ways(query->options, query->store, lead->profile, other->profile, ways)
+                       : 0;
+    const double *shares = NULL;
+    team->throughput = GS_TEAM_IMPOSSIBLE;
+    for (size_t i = 0; i < count; i++) {
+        double throughput = ways[i].shares[0] + ways[i].shares[1];
+        if (throughput <= team->throughput || !way_suits(query, team, &ways[i]) ||
+            (is_now && !is_used_now(query, team, &ways[i])))
+            continue;
+        team->throughput = throughput;
+        shares = ways[i].shares;
+        team->is_intra_sm = ways[i].workers[0] > 0;
+        team->is_trial = ways[i].is_trial;
+        memcpy(team->workers, ways[i].workers, sizeof team->workers);
+        for (size_t k = 0; k < 2; k++)
+            team->sms[k] = ways[i].sms[k] > 0 ? ways[i].sms[k] : query->all;
+    }
+    return team->throughput != GS_TEAM_IMPOSSIBLE &&
+           (is_now || team->is_trial || query->ignores_places || saves_most(query, team, shares));
 }
 
 static bool may_be_inside(const gs_decide_query *query) {

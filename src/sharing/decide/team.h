@@ -18,6 +18,7 @@ typedef struct gs_decide_query {
     int32_t units;        /* of `granularity` SMs, available */
     size_t most_together; /* in a team, besides the kernels that run whole */
     bool ignores_places;  /* decides as if nothing ran */
+    size_t first;         /* the contender that goes first, even if another one leads; `count`: not known */
 } gs_decide_query;
 
 #define GS_TEAM_IMPOSSIBLE (-1.0)
@@ -78,6 +79,11 @@ static inline bool is_known(const gs_contender *contender) {
 
 static inline int64_t duration_of(const gs_contender *contender) {
     return is_known(contender) ? (int64_t)gs_profile_duration_ns(contender->profile) : 0;
+}
+
+/* What is left of a known kernel, alone on the GPU. */
+static inline double left_ns(const gs_contender *contender) {
+    return (double)contender->blocks_left / (contender->profile->alone + 1e-30);
 }
 
 static inline bool is_short(const gs_decide_query *query, const gs_contender *contender) {
