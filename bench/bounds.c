@@ -1,14 +1,18 @@
 /*
- * bounds.c: times a kernel on a GPU, alone or beside the worst neighbor on other SMs, to compare with its bound. See
- * docs/bounds.md; bounds.py calls it for many kernels.
+ * bounds.c: times kernels on a GPU, alone or beside the worst neighbor on other SMs, to compare them with their bounds.
+ * See docs/bounds.md; bounds.py calls it.
  *
- *   bounds PTX KERNEL LAUNCH RUNS [beside]
+ *   bounds CASES RUNS [beside]
  *
- * The PTX is assembled by ptxas, as `gridsmith bound` does it. The GPU is idle before each run. A run lasts from the
- * call of the launch until the host knows of its end. With `beside` the kernel has 64 SMs, and 64 others are full of
- * warps that read at random addresses all the time. The result is one line of JSON.
+ * A line of CASES is a cubin, a kernel of it, and a launch file, whose buffers are filled with zeros. For each there is
+ * a line of JSON with its times; one that fails ends the program. The first line is of an empty kernel.
+ *
+ * A run lasts from when the kernel is the next to be launched to its end, by events before and after it. The runs are
+ * queued behind a kernel that holds the stream until all are there, so that the host is not in between. With `beside`
+ * the kernel has 64 SMs, and 64 others are full of warps that read at random addresses all the time.
  */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cuda/kernel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +20,23 @@
 #include <string.h>
 
 enum { MOST_ARGUMENTS = 64, MOST_RUNS = 1000000, PART_SMS = 64, NEIGHBOR_THREADS = 1024, NEIGHBOR_BITS = 26 };
+enum {
+    BATCH_RUNS = 100,
+    HOLD_NS = 3000000,
+    MOST_TRIES = 20,
+    EMPTY_RUNS = 10000,
+    LEAST_RUNS = 20,
+    MOST_NS = 1000000000
+};
+
+static const char own_text[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry empty() {\n\tret;\n}\n"
+    ".visible .entry hold(.param .u64 ns) {\n"
+    "\t.reg .pred %more;\n\t.reg .b64 %end, %now, %ns;\n"
+    "\tld.param.u64 %ns, [ns];\n\tmov.u64 %end, %globaltimer;\n\tadd.u64 %end, %end, %ns;\n"
+    "wait:\n\tmov.u64 %now, %globaltimer;\n\tsetp.lt.u64 %more, %now, %end;\n\t@%more bra wait;\n"
+    "\tret;\n}\n";
 
 static const char neighbor_text[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -43,9 +64,30 @@ struct kernel {
 struct neighbor {
     struct kernel kernel;
     pthread_t thread;
+    bool has_thread;
     atomic_bool stops;
     _Atomic int64_t launches;
     gs_error error;
+};
+
+/* What times the kernels. */
+struct timer {
+    cu_api api;
+    cu_stream stream;
+    gs_modules modules; /* the own one first, then that of the case */
+    cu_kernel hold, empty;
+    cu_event events[BATCH_RUNS][2];
+    int64_t *times;
+    struct neighbor *neighbor; /* or NULL */
+};
+
+/* A kernel to time. */
+struct work {
+    cu_kernel kernel;
+    cu_call call;
+    gs_job_argument arguments[MOST_ARGUMENTS];
+    uint64_t buffers[MOST_ARGUMENTS];
+    uint32_t count;
 };
 
 static gs_code load_kernel(struct kernel *kernel, const char *place, const char *name, const char *text, size_t size,
@@ -71,32 +113,6 @@ static void add_value(struct kernel *kernel, const void *value, uint32_t bytes) 
     gs_job_argument argument = {.buffer = -1, .bytes = bytes};
     memcpy(argument.value, value, bytes);
     kernel->arguments[kernel->call.argument_count++] = argument;
-}
-
-/* The arguments of a launch file. */
-static gs_code add_arguments(struct kernel *kernel, const gs_launch_file *launch, gs_error *error) {
-    gs_launch_outline outline = gs_launch_outline_of(launch);
-    gs_code code = GS_OK;
-    memcpy(kernel->call.grid, outline.grid, sizeof outline.grid);
-    memcpy(kernel->call.block, outline.block, sizeof outline.block);
-    kernel->call.shared_bytes = outline.shared_bytes;
-    if (outline.arguments > MOST_ARGUMENTS)
-        return gs_fail(error, GS_E_USAGE, "a launch has at most %d arguments", MOST_ARGUMENTS);
-    for (size_t i = 0; i < outline.arguments && code == GS_OK; i++) {
-        gs_launch_part part = gs_launch_part_at(launch, i);
-        size_t bytes = part.is_buffer ? part.count * gs_scalar_bytes(part.type) : gs_scalar_bytes(part.type);
-        if (!part.is_buffer) {
-            add_value(kernel, part.value, (uint32_t)bytes);
-            continue;
-        }
-        void *data = malloc(bytes + 1);
-        if (!data)
-            return gs_fail_memory(error);
-        gs_launch_part_fill(launch, i, data);
-        code = add_buffer(kernel, bytes, data, error);
-        free(data);
-    }
-    return code;
 }
 
 static gs_code launch_kernel(struct kernel *kernel, gs_error *error) {
@@ -144,66 +160,191 @@ static void *disturb(void *given) {
 
 /* ---- runs ---- */
 
-static gs_code time_run(struct kernel *kernel, int64_t *ns, gs_error *error) {
-    bool is_done = false;
-    int64_t began = gs_now_ns();
-    gs_code code = launch_kernel(kernel, error);
-    while (code == GS_OK && !is_done)
-        code = kernel->stream->ops->poll(kernel->stream, &is_done, error);
-    *ns = gs_now_ns() - began;
-    return code;
+/* Queues runs behind a kernel that holds the stream. */
+static int queue_runs(struct timer *timer, struct work *work, int runs) {
+    uint64_t ns = HOLD_NS;
+    void *hold[] = {&ns}, *pointers[MOST_ARGUMENTS + 1];
+    const cu_call one = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = timer->stream};
+    gs_cuda_point(pointers, work->arguments, work->count, work->buffers);
+    int failed = gs_cuda_launch(&timer->api, &timer->hold, &one, hold);
+    for (int i = 0; i < runs && !failed; i++) {
+        failed = timer->api.event_record(timer->events[i][0], timer->stream);
+        failed = failed ? failed : gs_cuda_launch(&timer->api, &work->kernel, &work->call, pointers);
+        failed = failed ? failed : timer->api.event_record(timer->events[i][1], timer->stream);
+    }
+    return failed;
 }
 
-/* The first run does not count: the driver loads code then. */
-static gs_code time_runs(struct kernel *kernel, int64_t *times, int64_t runs, gs_error *error) {
-    int64_t first;
-    gs_code code = time_run(kernel, &first, error);
-    for (int64_t i = 0; i < runs && code == GS_OK; i++)
-        code = time_run(kernel, &times[i], error);
-    return code;
+/* A batch of runs. If the host was too slow for the kernel that holds them, they do not count. */
+static gs_code time_batch(struct timer *timer, struct work *work, int runs, int64_t *times, gs_error *error) {
+    for (int i = 0; i < MOST_TRIES; i++) {
+        int64_t began = gs_now_ns();
+        int failed = queue_runs(timer, work, runs);
+        int64_t took = gs_now_ns() - began;
+        failed = failed ? failed : timer->api.stream_wait(timer->stream);
+        for (int j = 0; j < runs && !failed; j++) {
+            float ms = 0;
+            failed = timer->api.event_elapsed(&ms, timer->events[j][0], timer->events[j][1]);
+            times[j] = (int64_t)((double)ms * 1e6);
+        }
+        if (failed)
+            return gs_cuda_check(&timer->api, failed, "timing", error);
+        if (took < HOLD_NS)
+            return GS_OK;
+    }
+    return gs_fail(error, GS_E_KERNEL, "the host is too slow to queue %d runs in %d ms", runs, HOLD_NS / 1000000);
 }
 
-static void print_times(int64_t *times, int64_t runs, const struct neighbor *neighbor, bool is_beside) {
+static void print_times(const struct timer *timer, const char *name, int64_t runs) {
+    int64_t *times = timer->times;
     qsort(times, (size_t)runs, sizeof *times, gs_compare_int64);
-    printf("{\"runs\":%lld,\"least_ns\":%lld,\"median_ns\":%lld,\"p99_ns\":%lld,\"most_ns\":%lld", (long long)runs,
-           (long long)times[0], (long long)times[runs / 2], (long long)times[runs * 99 / 100],
+    printf("{\"kernel\":\"%s\",\"runs\":%lld,\"least_ns\":%lld,\"median_ns\":%lld,\"p99_ns\":%lld,\"most_ns\":%lld",
+           name, (long long)runs, (long long)times[0], (long long)times[runs / 2], (long long)times[runs * 99 / 100],
            (long long)times[runs - 1]);
-    if (is_beside)
-        printf(",\"neighbor_launches\":%lld", (long long)atomic_load(&neighbor->launches));
+    if (timer->neighbor)
+        printf(",\"neighbor_launches\":%lld", (long long)atomic_load(&timer->neighbor->launches));
     printf("}\n");
+    fflush(stdout);
 }
 
-static gs_code measure(const char *path, const char *symbol, const gs_launch_file *launch, int64_t runs, bool is_beside,
-                       gs_error *error) {
+/* The first run does not count: the driver loads code then. Of long kernels there are fewer runs. */
+static gs_code time_work(struct timer *timer, struct work *work, const char *name, int64_t runs, gs_error *error) {
+    gs_code code = time_batch(timer, work, 1, timer->times, error);
+    if (code == GS_OK)
+        runs = gs_max(gs_min(runs, MOST_NS / gs_max(timer->times[0], 1)), LEAST_RUNS);
+    for (int64_t i = 0; i < runs && code == GS_OK; i += BATCH_RUNS)
+        code = time_batch(timer, work, (int)gs_min(BATCH_RUNS, runs - i), timer->times + i, error);
+    if (code == GS_OK && timer->neighbor && timer->neighbor->error.code != GS_OK)
+        *error = timer->neighbor->error, code = error->code;
+    if (code == GS_OK)
+        print_times(timer, name, runs);
+    return code;
+}
+
+/* ---- cases ---- */
+
+static gs_code add_arguments(struct timer *timer, struct work *work, const gs_launch_file *launch, gs_error *error) {
+    gs_launch_outline outline = gs_launch_outline_of(launch);
+    memcpy(work->call.grid, outline.grid, sizeof outline.grid);
+    memcpy(work->call.block, outline.block, sizeof outline.block);
+    work->call.shared_bytes = outline.shared_bytes;
+    if (outline.arguments > MOST_ARGUMENTS)
+        return gs_fail(error, GS_E_USAGE, "a launch has at most %d arguments", MOST_ARGUMENTS);
+    for (size_t i = 0; i < outline.arguments; i++) {
+        gs_launch_part part = gs_launch_part_at(launch, i);
+        size_t bytes = part.is_buffer ? part.count * gs_scalar_bytes(part.type) : gs_scalar_bytes(part.type);
+        gs_job_argument *argument = &work->arguments[work->count++];
+        *argument = (gs_job_argument){.buffer = part.is_buffer ? (int32_t)i : -1, .bytes = (uint32_t)bytes};
+        if (!part.is_buffer) {
+            memcpy(argument->value, part.value, bytes);
+            continue;
+        }
+        int failed = timer->api.alloc(&work->buffers[i], bytes);
+        failed = failed ? failed : timer->api.set_bytes(work->buffers[i], 0, bytes);
+        if (failed)
+            return gs_cuda_check(&timer->api, failed, "taking memory", error);
+    }
+    return GS_OK;
+}
+
+static gs_code open_work(struct timer *timer, struct work *work, const char *path, const char *symbol,
+                         const gs_launch_file *launch, gs_error *error) {
+    char *image = NULL;
+    size_t size = 0;
+    gs_code code = gs_input_all(path, (size_t)64 << 20, &image, &size, error);
+    if (code != GS_OK)
+        return code;
+    int failed = gs_modules_load(&timer->modules, &timer->api, image);
+    failed = failed ? failed : gs_cuda_kernel_find(&timer->api, timer->modules.data[1], symbol, &work->kernel);
+    free(image);
+    code = gs_cuda_check(&timer->api, failed, "loading a kernel", error);
+    if (code == GS_OK)
+        code = add_arguments(timer, work, launch, error);
+    if (code == GS_OK && work->call.shared_bytes)
+        code =
+            gs_cuda_check(&timer->api, gs_cuda_kernel_allow_shared(&timer->api, &work->kernel, work->call.shared_bytes),
+                          "taking shared memory", error);
+    return code;
+}
+
+static gs_code time_case(struct timer *timer, const char *path, const char *symbol, const char *launch_path,
+                         int64_t runs, gs_error *error) {
+    struct work work = {.call = {.stream = timer->stream}};
+    gs_launch_file *launch = gs_launch_open(launch_path, error);
+    gs_code code = launch ? open_work(timer, &work, path, symbol, launch, error) : error->code;
+    if (code == GS_OK)
+        code = time_work(timer, &work, symbol, runs, error);
+    gs_launch_free(launch);
+    for (uint32_t i = 0; i < work.count; i++)
+        if (work.buffers[i])
+            timer->api.free(work.buffers[i]);
+    if (timer->modules.count > 1)
+        timer->api.module_unload(timer->modules.data[--timer->modules.count]);
+    return code;
+}
+
+static gs_code time_cases(struct timer *timer, char *text, int64_t runs, gs_error *error) {
+    struct work empty = {.kernel = timer->empty,
+                         .call = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .stream = timer->stream}};
+    gs_code code = time_work(timer, &empty, "", EMPTY_RUNS, error);
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line && code == GS_OK; line = strtok_r(NULL, "\n", &rest)) {
+        char *more = NULL, *path = strtok_r(line, " ", &more), *symbol = strtok_r(NULL, " ", &more);
+        char *launch = strtok_r(NULL, " ", &more);
+        code = launch ? time_case(timer, path, symbol, launch, runs, error)
+                      : gs_fail(error, GS_E_USAGE, "a line of the cases is: CUBIN KERNEL LAUNCH");
+    }
+    return code;
+}
+
+/* ---- the GPU ---- */
+
+static gs_code open_timer(struct timer *timer, const char *place, int64_t runs, gs_error *error) {
+    int device;
+    bool has_context = false;
+    const cu_api *api = &timer->api;
+    timer->times = calloc((size_t)gs_max(runs, EMPTY_RUNS) + LEAST_RUNS, sizeof *timer->times);
+    gs_code code = timer->times ? gs_cuda_open(&timer->api, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = gs_cuda_open_gpu(api, place, &device, &has_context, error);
+    if (code != GS_OK)
+        return code;
+    int failed = api->stream_new(&timer->stream, CU_STREAM_NON_BLOCKING, 0);
+    failed = failed ? failed : gs_modules_load(&timer->modules, api, own_text);
+    failed = failed ? failed : gs_cuda_kernel_find(api, timer->modules.data[0], "hold", &timer->hold);
+    failed = failed ? failed : gs_cuda_kernel_find(api, timer->modules.data[0], "empty", &timer->empty);
+    for (int i = 0; i < 2 * BATCH_RUNS && !failed; i++)
+        failed = api->event_new(&timer->events[i / 2][i % 2], 0);
+    return gs_cuda_check(api, failed, "opening the GPU", error);
+}
+
+static gs_code start_neighbor(struct neighbor *neighbor, gs_error *error) {
+    gs_code code = open_neighbor(neighbor, error);
+    if (code == GS_OK)
+        neighbor->has_thread = pthread_create(&neighbor->thread, NULL, disturb, neighbor) == 0;
+    return code;
+}
+
+static gs_code measure(const char *cases, int64_t runs, bool is_beside, gs_error *error) {
     static struct neighbor neighbor;
-    struct kernel kernel = {0};
+    static struct timer timer;
     char *text = NULL, place[40] = "0";
     size_t size = 0;
-    int64_t *times = calloc((size_t)runs, sizeof *times);
-    bool has_thread = false;
-    gs_code code = times ? gs_input_all(path, (size_t)64 << 20, &text, &size, error) : gs_fail_memory(error);
-    if (code == GS_OK && is_beside)
-        code = open_neighbor(&neighbor, error);
-    if (code == GS_OK && is_beside) {
+    gs_code code = gs_input_all(cases, (size_t)64 << 20, &text, &size, error);
+    if (is_beside) {
         snprintf(place, sizeof place, "0,sms=%d,part=0", PART_SMS);
-        has_thread = pthread_create(&neighbor.thread, NULL, disturb, &neighbor) == 0;
+        timer.neighbor = &neighbor;
     }
+    if (code == GS_OK && is_beside)
+        code = start_neighbor(&neighbor, error);
     if (code == GS_OK)
-        code = load_kernel(&kernel, place, path, text, size, symbol, error);
+        code = open_timer(&timer, place, runs, error);
     if (code == GS_OK)
-        code = add_arguments(&kernel, launch, error);
-    if (code == GS_OK)
-        code = time_runs(&kernel, times, runs, error);
+        code = time_cases(&timer, text, runs, error);
     atomic_store(&neighbor.stops, true);
-    if (has_thread)
+    if (neighbor.has_thread)
         pthread_join(neighbor.thread, NULL);
-    if (code == GS_OK && neighbor.error.code != GS_OK)
-        *error = neighbor.error, code = error->code;
-    if (code == GS_OK)
-        print_times(times, runs, &neighbor, is_beside);
-    gs_app_stream_close(kernel.stream);
-    gs_app_stream_close(neighbor.kernel.stream);
-    free(times);
+    free(timer.times);
     free(text);
     return code;
 }
@@ -211,15 +352,13 @@ static gs_code measure(const char *path, const char *symbol, const gs_launch_fil
 int main(int count, char **words) {
     gs_error error = {.code = GS_OK};
     char *end = NULL;
-    int64_t runs = count > 4 ? strtoll(words[4], &end, 10) : 0;
-    bool is_beside = count == 6 && strcmp(words[5], "beside") == 0;
-    if (count < 5 || count > 6 || *end || runs < 1 || runs > MOST_RUNS || (count == 6 && !is_beside)) {
-        fprintf(stderr, "usage: bounds PTX KERNEL LAUNCH RUNS [beside]\n");
+    int64_t runs = count > 2 ? strtoll(words[2], &end, 10) : 0;
+    bool is_beside = count == 4 && strcmp(words[3], "beside") == 0;
+    if (count < 3 || count > 4 || *end || runs < 1 || runs > MOST_RUNS || (count == 4 && !is_beside)) {
+        fprintf(stderr, "usage: bounds CASES RUNS [beside]\n");
         return 2;
     }
-    gs_launch_file *launch = gs_launch_open(words[3], &error);
-    gs_code code = launch ? measure(words[1], words[2], launch, runs, is_beside, &error) : error.code;
-    gs_launch_free(launch);
+    gs_code code = measure(words[1], runs, is_beside, &error);
     if (code != GS_OK)
         fprintf(stderr, "bounds: %s\n", error.message);
     return code == GS_OK ? 0 : code == GS_E_NO_GPU ? 3 : 1;

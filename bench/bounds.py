@@ -2,17 +2,18 @@
 """Bounds of compiled kernels against their times on a GPU: no run may end after its bound.
 
   python3 bench/bounds.py --ptx FOLDER [--ptx FOLDER]... [--runs 1000] [--limit SECONDS] --out rows.jsonl
-  python3 bench/bounds.py --show rows.jsonl
+  python3 bench/bounds.py --show rows.jsonl [--ptx FOLDER]...
 
 Each kernel of each PTX file is launched in three sizes: whole numbers among its parameters are the size, pointers are
-buffers of 64 MB with zeros, and there are as many blocks as an eighth of the size. `gridsmith bound` bounds the launch,
-alone and beside other programs; `bounds` (bench/bounds.c) times it, alone and beside warps that read memory on 64 other SMs.
-A kernel that has no bound, or that fails, is counted with its reason. Rows are kept in the file, and the same command goes on
-after them. PTX is assembled by ptxas on the machine with the GPU.
+buffers of 64 MB with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas.
+`gridsmith bound` bounds the launches, alone and beside other programs, on all cores. Then `bounds` (bench/bounds.c) times
+those that have a bound, alone and beside warps that read memory on 64 other SMs. A kernel that has no bound, or that
+fails, is counted with its reason. With --show and --ptx the bounds are computed again, for times that were measured before.
 
 The exit code is 1 if a run ended after its bound.
 """
 import argparse
+import concurrent.futures
 import glob
 import gzip
 import json
@@ -26,6 +27,7 @@ import time
 SIZES = (256, 1024, 4096)
 BUFFER_FLOATS = 1 << 24
 PART_SMS = 64
+MODES = ("alone", "beside")
 ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{]*)\{", re.S)
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr[^,]*?)?([\w$]+)(\[\d+\])?")
 
@@ -55,73 +57,138 @@ def launch_of(types, threads, size):
             "arguments": arguments}
 
 
-def answer_of(words, seconds):
-    """The JSON that a command prints, or the last line of its errors."""
+def run_tool(words, seconds):
+    """What a command prints, and the last line of its errors, or None."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return None, f"not done after {seconds} seconds"
+        return "", f"not done after {seconds} seconds"
     if done.returncode:
-        return None, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    return json.loads(done.stdout), None
+        return done.stdout, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return done.stdout, None
 
 
-def measure(options, file, symbol, launch, beside):
-    """The bound and the times of a launch."""
-    part = ["--like", options.gpu, "--sms", str(PART_SMS)] if beside else ["--gpu", options.gpu]
-    bound, why = answer_of([options.gridsmith, "bound", file, "--kernel", symbol, "--launch", launch, "--latencies",
-                            options.latencies, "--json"] + part, 60)
-    if not bound:
-        return {"refused": why}
-    times, why = answer_of([options.bounds, file, symbol, launch, str(options.runs)] + (["beside"] if beside else []), 120)
-    if not times:
-        return {"failed": why}
-    return {"bound_ns": bound["beside" if beside else "alone"]["nanoseconds"], **times}
-
-
-def cases_of(options):
-    for folder in options.ptx:
+def files_of(folders):
+    """The PTX files: name and text."""
+    for folder in folders:
         for path in sorted(glob.glob(os.path.join(folder, "*.ptx")) + glob.glob(os.path.join(folder, "*.ptx.gz"))):
             opened = gzip.open(path, "rt") if path.endswith(".gz") else open(path, encoding="utf-8", errors="replace")
             with opened as file:
-                text = file.read()
-            for symbol, types, threads in kernels_of(text):
-                for size in SIZES:
-                    yield path, text, symbol, size, launch_of(types, threads, size)
+                yield os.path.basename(path).removesuffix(".gz"), file.read()
 
 
-def run(options):
-    began = time.monotonic()
-    known = set()
-    if os.path.exists(options.out):
-        with open(options.out, encoding="utf-8") as file:
-            known = {(row["file"], row["kernel"], row["size"]) for row in map(json.loads, file)}
-    with tempfile.TemporaryDirectory() as work, open(options.out, "a", encoding="utf-8") as out:
-        for path, text, symbol, size, launch in cases_of(options):
-            name = os.path.basename(path).removesuffix(".gz")
-            if (name, symbol, size) in known:
-                continue
-            if time.monotonic() - began > options.limit:
-                print("stopped at --limit; the same command goes on", file=sys.stderr)
-                return
-            row = {"file": name, "kernel": symbol, "size": size}
-            if launch:
-                files = os.path.join(work, name), os.path.join(work, "launch.json")
-                for path_of, content in zip(files, (text, json.dumps(launch))):
-                    with open(path_of, "w", encoding="utf-8") as file:
-                        file.write(content)
-                row["alone"] = measure(options, files[0], symbol, files[1], False)
-                if "bound_ns" in row["alone"]:
-                    row["beside"] = measure(options, files[0], symbol, files[1], True)
-            else:
-                row["alone"] = {"refused": "a parameter is not a number or a pointer"}
+def assemble(work, name, text):
+    """Writes the cubin of a PTX file. Returns why there is none, or None."""
+    path = os.path.join(work, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    architecture = "sm_90a" if re.search(r"^\.target\s+sm_90a", text, re.M) else "sm_90"
+    return run_tool(["ptxas", "-arch=" + architecture, "-lineinfo", path, "-o", path + ".cubin"], 120)[1]
+
+
+def cases_of(options, work, pool):
+    """A row for each launch of each kernel."""
+    files = list(files_of(options.ptx))
+    failed = list(pool.map(lambda file: assemble(work, *file), files))
+    for (name, text), why in zip(files, failed):
+        for symbol, types, threads in kernels_of(text):
+            for size in SIZES:
+                row = {"file": name, "kernel": symbol, "size": size}
+                launch = launch_of(types, threads, size)
+                if why or not launch:
+                    row["alone"] = {"refused": why or "a parameter is not a number or a pointer"}
+                else:
+                    with open(os.path.join(work, f"{symbol[:200]}.{size}.json"), "w", encoding="utf-8") as file:
+                        json.dump(launch, file)
+                yield row
+
+
+def paths_of(work, row):
+    return os.path.join(work, row["file"] + ".cubin"), os.path.join(work, f"{row['kernel'][:200]}.{row['size']}.json")
+
+
+def bound(options, work, row):
+    """Adds the bounds of a launch to its row, or why there are none."""
+    if "refused" in row.get("alone", {}):
+        return
+    cubin, launch = paths_of(work, row)
+    for mode, part in zip(MODES, (["--gpu", options.gpu], ["--like", options.gpu, "--sms", str(PART_SMS)])):
+        latencies = ["--latencies", options.latencies] if options.latencies else []
+        found, why = run_tool([options.gridsmith, "bound", cubin, "--kernel", row["kernel"], "--launch", launch, "--json"]
+                              + latencies + part, 60)
+        known = row.setdefault(mode, {})
+        known.pop("bound_ns", None)
+        if why:
+            known["refused"] = why
+            return
+        known["bound_ns"] = json.loads(found)[mode]["nanoseconds"]
+
+
+def time_rows(options, work, rows, mode, until):
+    """Times launches in one process; after one that fails, in another."""
+    while rows and time.monotonic() < until:
+        cases = os.path.join(work, "cases")
+        with open(cases, "w", encoding="utf-8") as file:
+            for row in rows:
+                cubin, launch = paths_of(work, row)
+                file.write(f"{cubin} {row['kernel']} {launch}\n")
+        words = [options.bounds, cases, str(options.runs)] + (["beside"] if mode == "beside" else [])
+        printed, why = run_tool(["timeout", str(int(until - time.monotonic()) + 1)] + words, 3600)
+        lines = []
+        for line in printed.splitlines():
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                break
+        if lines:
+            print(f"{mode}: an empty kernel: {lines[0]}", file=sys.stderr)
+        for row, times in zip(rows, lines[1:]):
+            times.pop("kernel")
+            row[mode].update(times)
+        rows = rows[max(len(lines) - 1, 0):]
+        if rows and why:
+            rows[0][mode]["failed"] = why
+            rows = rows[1:]
+
+
+def some_of(rows, count):
+    """The rows of so many kernels, spread over all."""
+    symbols = list(dict.fromkeys(row["kernel"] for row in rows))
+    chosen = {symbols[i * len(symbols) // count] for i in range(count)} if 0 < count < len(symbols) else set(symbols)
+    files = {}
+    for row in rows:
+        files.setdefault(row["kernel"], row["file"])
+    return [row for row in rows if row["kernel"] in chosen and files[row["kernel"]] == row["file"]]
+
+
+def run(options, work, pool):
+    until = time.monotonic() + options.limit
+    rows = list(cases_of(options, work, pool))
+    list(pool.map(lambda row: bound(options, work, row), rows))
+    print(f"bounds known after {options.limit - until + time.monotonic():.0f} s", file=sys.stderr)
+    alone = some_of([row for row in rows if "bound_ns" in row.get("alone", {})], options.kernels)
+    time_rows(options, work, alone, "alone", until - options.limit * 0.4)
+    time_rows(options, work, [row for row in alone if "runs" in row["alone"] and "bound_ns" in row["beside"]], "beside", until)
+    with open(options.out, "w", encoding="utf-8") as out:
+        for row in rows:
             out.write(json.dumps(row) + "\n")
-            out.flush()
+
+
+def bound_again(options, work, pool):
+    with open(options.show, encoding="utf-8") as file:
+        times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)}
+    rows = [row for row in cases_of(options, work, pool) if (row["file"], row["kernel"], row["size"]) in times]
+    list(pool.map(lambda row: bound(options, work, row), rows))
+    for row in rows:
+        for mode in MODES:
+            known = times[row["file"], row["kernel"], row["size"]].get(mode, {})
+            row.setdefault(mode, {}).update({key: value for key, value in known.items() if key not in ("bound_ns", "refused")})
+    return rows
 
 
 def show_mode(rows, mode):
     """A table of one mode. Returns how many runs ended after their bound."""
-    measured = [row for row in rows if "bound_ns" in row.get(mode, {})]
+    measured = [row for row in rows if "bound_ns" in row.get(mode, {}) and "runs" in row[mode]]
     ratios = sorted(((row[mode]["bound_ns"] / row[mode]["most_ns"], row) for row in measured), key=lambda pair: pair[0])
     late = [row for ratio, row in ratios if ratio < 1]
     kernels = len({(row["file"], row["kernel"]) for row in measured})
@@ -138,13 +205,11 @@ def show_mode(rows, mode):
     return len(late)
 
 
-def show(path):
-    with open(path, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    late = sum(show_mode(rows, mode) for mode in ("alone", "beside"))
+def show(rows):
+    late = sum(show_mode(rows, mode) for mode in MODES)
     reasons = {}
     for row in rows:
-        for mode in ("alone", "beside"):
+        for mode in MODES:
             for kind in ("refused", "failed"):
                 why = row.get(mode, {}).get(kind)
                 if why:
@@ -160,9 +225,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ptx", action="append", default=[], help="a folder of .ptx or .ptx.gz files")
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no launch begins")
+    parser.add_argument("--kernels", type=int, default=0, help="so many of those that have a bound; 0: all")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds after which no launch begins")
     parser.add_argument("--gpu", default="h200")
-    parser.add_argument("--latencies", default="latencies.json")
+    parser.add_argument("--latencies", help="a file of gridsmith probe --latency; default: those of the GPU's description")
     parser.add_argument("--gridsmith", default="gridsmith")
     parser.add_argument("--bounds", default=os.path.join(here, "bounds"))
     parser.add_argument("--out", help="the file of rows")
@@ -170,9 +236,15 @@ def main():
     options = parser.parse_args()
     if not options.show and not (options.ptx and options.out):
         parser.error("give --ptx FOLDER and --out FILE, or --show FILE")
-    if not options.show:
-        run(options)
-    return show(options.show or options.out)
+    with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        if not options.show:
+            run(options, work, pool)
+        if options.show and options.ptx:
+            rows = bound_again(options, work, pool)
+        else:
+            with open(options.show or options.out, encoding="utf-8") as file:
+                rows = [json.loads(line) for line in file]
+    return show(rows)
 
 
 if __name__ == "__main__":

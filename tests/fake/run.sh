@@ -73,9 +73,9 @@ on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed
 [ "$(wc -l <"$work/measured.jsonl")" = 21 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
 on none 0 "latency of a load                               23.000    23.000    23.000" bound --measured "$work/measured.jsonl"
 on none 0 "bounds and measurements of 20 configurations" bound --measured "$work/measured.jsonl" --svg
-# Latencies are those of fake_class_times: of the fourth row of alu, of the second of global_load, and of all 64 units of memory.
-on small 0 "alu                        7         7             1  alu 3.000" probe --latency --device cuda -o "$work/machine.json"
-on h200 0 "global_load              820      2460            32  memory 0.032 load/store 0.802" probe --latency --device cuda -o "$work/machine.json"
+# Latencies are those of fake_class_times: of the second row of alu, of the second of global_load, and of all 64 units of memory.
+on small 0 "alu                        5         5             1  alu 2.000" probe --latency --device cuda -o "$work/machine.json"
+on h200 0 "global_load              860      2580            32  memory 0.047 load/store 0.841" probe --latency --device cuda -o "$work/machine.json"
 on small 2 "only a real GPU can be timed" probe --latency --device model:h200
 on small 2 "leave out --pack" probe --latency --pack "$work/none.gspack"
 on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"

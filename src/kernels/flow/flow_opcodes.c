@@ -68,7 +68,7 @@ static const gs_opcode opcodes[] = {
     {0x03b, "LDSM", "matrix_load", D4 | VARIES},
     {0x03c, "HMMA", "tensor", D4 | VARIES},
     {0x03e, "F2FP", "convert", A | B | D | VARIES},
-    {0x03f, "DMMA", "tensor", D4 | VARIES},
+    {0x03f, "DMMA", "tensor_fp64", D4 | VARIES},
     {0x045, "I2FP", "alu", B | D},
     {0x046, "VIADDMNMX", "alu", A | B | C | D | TESTS},
     {0x048, "VIMNMX", "alu", A | B | D | TESTS},

@@ -9,7 +9,7 @@
  *   loaded    the longest single one, with as many warps as fit on all SMs
  *   held      the time of a chain with as many warps as fit, over all transactions: of a partition, of an SM, of the
  *             GPU. A transaction for the memory also passes the load/store units of its SM: this is measured with one
- *             block alone
+ *             block alone, in memory that is in the cache of the GPU
  *
  * Measured times contain what is around an instruction, and so are too long rather than too short. Classes that cannot
  * be measured by themselves have the times of others: `aliases`.
@@ -30,6 +30,11 @@ static const struct alias {
     {"generic_load", "shared_load"},     {"generic_store", "global_store"},   {"generic_store", "shared_store"},
     {"generic_atomic", "global_atomic"}, {"generic_atomic", "shared_atomic"}, {"nop", "alu"}};
 
+/* A store has read its operands by the time at which a load in its place would have its result. */
+static const struct alias reads[] = {{"global_store", "global_load"}, {"global_store_near", "global_load_near"},
+                                     {"local_store", "global_load"},  {"generic_store", "generic_load"},
+                                     {"shared_store", "shared_load"}, {"shared_store_near", "shared_load_near"}};
+
 struct timing {
     gs_device *device;
     const gs_latency_options *options;
@@ -43,19 +48,24 @@ struct extremes {
     int64_t least, most;
 };
 
-static gs_code time_body(struct timing *timing, int32_t body, int32_t count, int64_t blocks, int32_t warps,
-                         struct extremes *cycles, struct extremes *ns, gs_error *error) {
-    gs_timing_request request = {.body = (gs_timed_body)body, .count = count, .blocks = blocks, .warps = warps};
+static gs_code time_request(struct timing *timing, const gs_timing_request *request, struct extremes *cycles,
+                            struct extremes *ns, gs_error *error) {
     *cycles = *ns = (struct extremes){INT64_MAX, 0};
     for (int i = 0; i < timing->options->trials; i++) {
         gs_timing found;
-        gs_code code = gs_device_time(timing->device, &request, &found, error);
+        gs_code code = gs_device_time(timing->device, request, &found, error);
         if (code != GS_OK)
             return code;
         *cycles = (struct extremes){gs_min(cycles->least, found.shortest), gs_max(cycles->most, found.cycles)};
-        *ns = (struct extremes){gs_min(ns->least, found.ns), gs_max(ns->most, found.ns)};
+        *ns = (struct extremes){gs_min(ns->least, found.least_ns), gs_max(ns->most, found.ns)};
     }
     return GS_OK;
+}
+
+static gs_code time_body(struct timing *timing, int32_t body, int32_t count, int64_t blocks, int32_t warps,
+                         struct extremes *cycles, struct extremes *ns, gs_error *error) {
+    gs_timing_request request = {.body = (gs_timed_body)body, .count = count, .blocks = blocks, .warps = warps};
+    return time_request(timing, &request, cycles, ns, error);
 }
 
 /* The blocks of a full GPU, each of FULL_BLOCK warps. */
@@ -78,6 +88,10 @@ struct row_times {
     int64_t latency, loaded, held, load_store; /* held and load_store: thousandths of a cycle, of one transaction */
 };
 
+static int64_t instructions_of(const gs_timed_row *row) {
+    return row->instructions ? row->instructions : 1;
+}
+
 static gs_code measure_latency(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
     const gs_timed_row *of = &gs_timed_rows[row];
     int32_t chain = gs_timed_class_body(row, GS_TIMED_CHAIN), warps = strcmp(of->unit, "barrier") ? 1 : FULL_BLOCK;
@@ -91,8 +105,9 @@ static gs_code measure_latency(struct timing *timing, size_t row, struct row_tim
             time_body(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, sms, 1, &single, &ns, error);
     if (code != GS_OK)
         return code;
-    times->latency = gs_max(gs_divide_up(full.most - brief.least, LONG_CHAIN - SHORT_CHAIN), 1);
-    if (of->scope == GS_UNIT_OF_GPU)
+    int64_t steps = LONG_CHAIN - SHORT_CHAIN;
+    times->latency = gs_max(gs_divide_up(full.most - brief.least, steps * instructions_of(of)), 1);
+    if (of->scope == GS_UNIT_OF_GPU || of->is_single)
         times->latency = gs_max(single.most, times->latency);
     return GS_OK;
 }
@@ -101,13 +116,15 @@ static gs_code measure_load(struct timing *timing, size_t row, struct row_times 
     const gs_timed_row *of = &gs_timed_rows[row];
     const gs_gpu *gpu = timing->device->gpu;
     int32_t chain = gs_timed_class_body(row, GS_TIMED_CHAIN);
-    int64_t on_sm, transactions = (int64_t)LONG_CHAIN * FULL_BLOCK * of->transactions;
+    int64_t on_sm, transactions = LONG_CHAIN * FULL_BLOCK * instructions_of(of) * of->transactions;
     struct extremes all, one, single, ns;
+    const gs_timing_request small = {
+        .body = (gs_timed_body)chain, .count = LONG_CHAIN, .blocks = 1, .warps = FULL_BLOCK, .is_small = true};
     gs_code code = full_blocks(timing, chain, LONG_CHAIN, &on_sm, error);
     if (code == GS_OK)
         code = time_body(timing, chain, LONG_CHAIN, on_sm * gpu->sms, FULL_BLOCK, &all, &ns, error);
     if (code == GS_OK)
-        code = time_body(timing, chain, LONG_CHAIN, 1, FULL_BLOCK, &one, &ns, error);
+        code = time_request(timing, &small, &one, &ns, error);
     if (code == GS_OK)
         code = full_blocks(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, &on_sm, error);
     if (code == GS_OK)
@@ -203,42 +220,70 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
             return gs_fail_memory(error);
         class_larger(into, &copy);
     }
+    for (size_t i = 0; i < GS_COUNT(reads) && code == GS_OK; i++) {
+        const gs_machine_class *as = gs_machine_find(timing->machine, reads[i].as);
+        gs_machine_class *store = class_of(timing->machine, reads[i].name);
+        if (!store)
+            return gs_fail_memory(error);
+        store->read_cycles = as ? as->latency_cycles : 0;
+        store->loaded_read_cycles = as ? as->loaded_cycles : 0;
+    }
     return code;
 }
 
-/* ---- instructions, launches, the clock ---- */
+/* ---- instructions, constants, launches, the clock ---- */
 
-/* How long code takes to come, from chains of several lengths: in the first round and in the second. */
+/* A loop of one instruction, for a jump; chains of several lengths, in their first round and in the second. What an
+   instruction of a line takes beyond one cycle counts as waiting for the line. */
 static gs_code measure_code(struct timing *timing, gs_error *error) {
+    enum { LINE_INSTRUCTIONS = LINE_BYTES / INSTRUCTION_BYTES, MOST_LATE = 4 * LINE_INSTRUCTIONS, ROUNDS = 64 };
     gs_machine *machine = timing->machine;
     int64_t sms = timing->device->gpu->sms;
-    const gs_machine_class *plain = gs_machine_find(machine, gs_timed_rows[GS_TIMED_CODE_ROW].class_name);
     struct extremes loop, ns;
     gs_code code =
-        time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), 64, sms, 1, &loop, &ns, error);
+        time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), ROUNDS, sms, 1, &loop, &ns, error);
     machine->line_bytes = LINE_BYTES;
     if (code == GS_OK)
-        machine->fetch_cycles = gs_divide_up(loop.most, 64);
+        machine->jump_cycles = gs_divide_up(loop.most, ROUNDS);
     for (int i = 0; i < GS_TIMED_CODES && code == GS_OK; i++) {
         struct extremes warm, cold;
-        int64_t count = gs_timed_code_counts[i], lines = count * INSTRUCTION_BYTES / LINE_BYTES;
-        code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_CHAIN), (int32_t)count, sms, 1, &warm,
-                         &ns, error);
+        int32_t count = gs_timed_code_counts[i];
+        int64_t bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * INSTRUCTION_BYTES, lines = bytes / LINE_BYTES;
+        code =
+            time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_CHAIN), count, sms, 1, &warm, &ns, error);
         if (code == GS_OK)
-            code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_COLD), (int32_t)count, sms, 1,
-                             &cold, &ns, error);
+            code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_COLD), count, sms, 1, &cold, &ns,
+                             error);
         if (code != GS_OK)
             break;
-        int64_t late = gs_divide_up(gs_max(warm.most - count * plain->latency_cycles, 0), lines);
-        if (late <= plain->latency_cycles * (LINE_BYTES / INSTRUCTION_BYTES)) { /* it is in a cache */
-            machine->code_bytes = count * INSTRUCTION_BYTES;
+        int64_t late = gs_max(gs_divide_up(warm.most, lines) - LINE_INSTRUCTIONS, 0);
+        if (late <= MOST_LATE) { /* it is in a cache */
+            machine->code_bytes = bytes;
             machine->fetch_cycles = gs_max(machine->fetch_cycles, late);
         }
         machine->cold_fetch_cycles =
             gs_max(machine->cold_fetch_cycles, gs_divide_up(gs_max(cold.most - warm.least, 0), lines));
     }
+    machine->jump_cycles = gs_max(machine->jump_cycles, machine->fetch_cycles);
     machine->cold_fetch_cycles = gs_max(machine->cold_fetch_cycles, machine->fetch_cycles);
     return code;
+}
+
+/* Each load of the chain is from another line. */
+static gs_code measure_constants(struct timing *timing, gs_error *error) {
+    gs_machine *machine = timing->machine;
+    int64_t sms = timing->device->gpu->sms;
+    struct extremes warm, cold, ns;
+    gs_code code = time_body(timing, gs_timed_class_body(GS_TIMED_CONSTANT_ROW, GS_TIMED_CHAIN), LONG_CHAIN, sms, 1,
+                             &warm, &ns, error);
+    if (code == GS_OK)
+        code = time_body(timing, gs_timed_class_body(GS_TIMED_CONSTANT_ROW, GS_TIMED_COLD), LONG_CHAIN, sms, 1, &cold,
+                         &ns, error);
+    if (code != GS_OK)
+        return code;
+    machine->constant_line_bytes = GS_TIMED_CONSTANT_LINE;
+    machine->cold_constant_cycles = gs_max(gs_divide_up(cold.most - warm.least, LONG_CHAIN), 1);
+    return GS_OK;
 }
 
 static gs_code measure_launches(struct timing *timing, gs_error *error) {
@@ -264,7 +309,7 @@ static gs_code add_branches(struct timing *timing, gs_error *error) {
     gs_machine_class *row = class_of(timing->machine, "branch");
     if (!row)
         return gs_fail_memory(error);
-    row->latency_cycles = row->loaded_cycles = gs_max(timing->machine->fetch_cycles, 1);
+    row->latency_cycles = row->loaded_cycles = gs_max(timing->machine->jump_cycles, 1);
     return GS_OK;
 }
 
@@ -290,6 +335,8 @@ gs_code gs_measure_machine(gs_device *device, const gs_latency_options *options,
         code = measure_rows(&timing, error);
     if (code == GS_OK)
         code = measure_code(&timing, error);
+    if (code == GS_OK)
+        code = measure_constants(&timing, error);
     if (code == GS_OK)
         code = add_branches(&timing, error);
     if (code == GS_OK)

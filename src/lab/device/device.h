@@ -38,7 +38,10 @@ typedef struct gs_timed_row {
     gs_unit_scope scope;
     int32_t transactions; /* of one instruction of a warp */
     int32_t architecture; /* the least, as 90 */
-    const char *code;     /* CUDA */
+    const char *code;     /* CUDA: a step of a chain */
+    const char *start;    /* CUDA: what c.x is at first; NULL: a random number for each thread */
+    int32_t instructions; /* of the class, in a step; 0: one */
+    bool is_single;       /* chains do not show its latency */
 } gs_timed_row;
 
 extern const gs_timed_row gs_timed_rows[];
@@ -48,16 +51,21 @@ typedef enum gs_timed_kind { GS_TIMED_CHAIN, GS_TIMED_SINGLE, GS_TIMED_COLD, GS_
 
 enum {
     GS_TIMED_EMPTY = 14, /* blocks that end at once; any number of them */
+    GS_TIMED_LAUNCHES = 500,
     GS_TIMED_CLOCK = 15, /* a hundredth of a second by the clock of the GPU */
     GS_TIMED_CLASSES = 16,
     GS_TIMED_SINGLES = 64,
-    GS_TIMED_CODE_ROW = 4, /* the row that fills caches with code */
-    GS_TIMED_CODES = 4
+    GS_TIMED_CODE_ROW = 38, /* the row that fills caches with code, the last one */
+    GS_TIMED_CODE_INSTRUCTIONS = 4,
+    GS_TIMED_CODES = 4,
+    GS_TIMED_CONSTANT_ROW = 15,
+    GS_TIMED_CONSTANT_LINE = 64 /* bytes */
 };
 extern const int32_t gs_timed_code_counts[GS_TIMED_CODES];
 
 /* The body of a row: `count` is 32 or 64 for chains, GS_TIMED_SINGLES for single ones, and one of gs_timed_code_counts
-   for chains and cold ones of GS_TIMED_CODE_ROW; a loop of that row has 64 rounds. */
+   for chains and cold ones of GS_TIMED_CODE_ROW; a loop of that row has 64 rounds, a cold one of GS_TIMED_CONSTANT_ROW
+   64. */
 static inline int32_t gs_timed_class_body(size_t row, gs_timed_kind kind) {
     return GS_TIMED_CLASSES + 4 * (int32_t)row + (int32_t)kind;
 }
@@ -70,6 +78,7 @@ typedef struct gs_timing_request {
     int32_t count;
     int64_t blocks; /* all must fit on the GPU together, except of GS_TIMED_EMPTY */
     int32_t warps;  /* of a block */
+    bool is_small;  /* classes use little memory, which a cache of the GPU holds */
 } gs_timing_request;
 
 typedef struct gs_timing {
@@ -79,7 +88,8 @@ typedef struct gs_timing {
     int64_t skew;       /* the longest time between the first and the last start on one SM */
     int32_t most_on_sm; /* the most blocks on one SM */
     int32_t sms;        /* that had blocks */
-    int64_t ns;         /* on the host, from the call of the launch until it knew of the end */
+    int64_t ns;         /* of GS_TIMED_EMPTY: the longest of GS_TIMED_LAUNCHES launches */
+    int64_t least_ns;   /* and the shortest */
 } gs_timing;
 
 /* A kind of device. */

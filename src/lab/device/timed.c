@@ -153,7 +153,7 @@ static gs_code find_functions(gs_timed *timed, const cu_api *api, gs_error *erro
 static gs_code take_data(gs_timed *timed, const cu_api *api, gs_error *error) {
     enum { LEAST_BITS = 21, MOST_BITS = 26 };
     for (int bits = MOST_BITS; bits >= LEAST_BITS && !timed->data; bits--)
-        if (api->alloc(&timed->data, (size_t)32 << bits) == 0)
+        if (api->alloc(&timed->data, ((size_t)32 << bits) + TIMED_NEAR_BYTES) == 0)
             timed->data_mask = ((uint32_t)1 << bits) - 1;
         else
             timed->data = 0;

@@ -16,91 +16,136 @@
 
 #include <stdlib.h>
 
+/* A random place of the large memory: of each lane; and the same for 16 lanes, which are beside each other there. */
 #define RANDOM_ADDRESS                                                                                                 \
     "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
     "((unsigned long long)((c.x >> 4) & a.data_mask) << 5); "
+#define NEAR_ADDRESS                                                                                                   \
+    "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
+    "((unsigned long long)(((c.x >> 4) + c.half * 70001u) & a.data_mask) << 5) + c.near; "
 #define OPERATION(text) "asm volatile(\"" text "\" : \"+r\"(c.x) : \"r\"(a.zero) : \"memory\");"
 #define FRAGMENT        "\"+f\"(c.m[0]), \"+f\"(c.m[1]), \"+f\"(c.m[2]), \"+f\"(c.m[3])"
 
+/* What c.x is at first: addresses in shared memory, in one bank and in all of them; in constant memory, the same for
+   all lanes and one for each; and a random number for each warp. */
+#define ONE_BANK  "base + lane * 128"
+#define ALL_BANKS "base + lane * 4"
+#define SAME      "(unsigned)(when >> 60)"
+#define EACH      "lane * 64 + (unsigned)(when >> 60)"
+#define OF_WARP   "(threadIdx.x / 32) * 7919u + blockIdx.x * 104729u + (unsigned)when"
+
+enum { NEAR_TRANSACTIONS = 6 };
+
+#define PARTITION GS_UNIT_OF_PARTITION, 1
+#define SM        GS_UNIT_OF_SM
+#define GPU       GS_UNIT_OF_GPU
 const gs_timed_row gs_timed_rows[] = {
-    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("{ .reg .u32 t; shl.b32 t, %0, 3; add.u32 %0, t, %1; }")},
-    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("shf.l.wrap.b32 %0, %0, %0, %1;")},
-    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70,
-     OPERATION("{ .reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, 5, %0, p; }")},
-    {"alu", "alu", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("popc.b32 %0, %0;")},
-    {"fma", "fma", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("mad.lo.u32 %0, %0, %0, %1;")},
-    {"fma", "fma", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"fma.rn.f32 %0, %0, %0, %0;\" : \"+f\"(c.f));"},
-    {"half", "half", GS_UNIT_OF_PARTITION, 1, 70, OPERATION("fma.rn.f16x2 %0, %0, %0, %1;")},
-    {"fp64", "fp64", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"fma.rn.f64 %0, %0, %0, %0;\" : \"+d\"(c.d));"},
-    {"special", "special", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"ex2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
-    {"special", "special", GS_UNIT_OF_PARTITION, 1, 70, "asm volatile(\"lg2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
-    {"convert", "special", GS_UNIT_OF_PARTITION, 1, 70,
-     OPERATION("{ .reg .f32 t; cvt.rn.f32.u32 t, %0; mov.b32 %0, t; }")},
-    {"uniform", "uniform", GS_UNIT_OF_PARTITION, 1, 70, "c.u = c.u * a.one + a.zero;"},
-    {"move_uniform", "uniform", GS_UNIT_OF_PARTITION, 1, 80, OPERATION("redux.sync.add.u32 %0, %0, 0xffffffff;")},
-    {"special_register", "special", GS_UNIT_OF_PARTITION, 1, 70,
-     OPERATION("{ .reg .u32 t; mov.u32 t, %%smid; add.u32 %0, %0, t; }")},
-    {"constant", "constant", GS_UNIT_OF_SM, 1, 70, "c.x = table[(c.x + a.one) & 1023u] + c.x + 64u;"},
-    {"shared_load", "shared", GS_UNIT_OF_SM, 32, 70, OPERATION("ld.volatile.shared.u32 %0, [%0];")},
-    {"shared_store", "shared", GS_UNIT_OF_SM, 32, 70,
-     OPERATION("st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];")},
-    {"shared_atomic", "shared", GS_UNIT_OF_SM, 32, 70, OPERATION("atom.shared.add.u32 %0, [%0], %1;")},
-    {"matrix_load", "shared", GS_UNIT_OF_SM, 32, 75,
-     "asm volatile(\"{ .reg .b32 t<3>; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, t0, t1, t2}, [%0]; }\" : "
-     "\"+r\"(c.x) : : \"memory\");"},
-    {"shuffle", "shared", GS_UNIT_OF_SM, 1, 70, OPERATION("shfl.sync.idx.b32 %0, %0, %0, 31, -1;")},
-    {"vote", "alu", GS_UNIT_OF_PARTITION, 1, 70,
-     OPERATION("{ .reg .pred p; setp.ne.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, -1; }")},
-    {"global_load", "memory", GS_UNIT_OF_GPU, 32, 70,
-     RANDOM_ADDRESS
+    {"alu", "alu", PARTITION, 70, .code = OPERATION("{ .reg .u32 t; shl.b32 t, %0, 3; add.u32 %0, t, %1; }")},
+    {"alu", "alu", PARTITION, 70, .code = OPERATION("shf.l.wrap.b32 %0, %0, %0, %1;")},
+    {"alu", "alu", PARTITION, 70, .code = OPERATION("{ .reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, 5, %0, p; }"),
+     .instructions = 2},
+    {"fma", "fma", PARTITION, 70, .code = OPERATION("mad.lo.u32 %0, %0, %0, %1;")},
+    {"fma", "fma", PARTITION, 70, .code = "asm volatile(\"fma.rn.f32 %0, %0, %0, %0;\" : \"+f\"(c.f));"},
+    {"half", "half", PARTITION, 70, .code = OPERATION("fma.rn.f16x2 %0, %0, %0, %1;")},
+    {"fp64", "fp64", PARTITION, 70, .code = "asm volatile(\"fma.rn.f64 %0, %0, %0, %0;\" : \"+d\"(c.d));"},
+    {"special", "special", PARTITION, 70, .code = "asm volatile(\"ex2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
+    {"special", "special", PARTITION, 70, .code = "asm volatile(\"lg2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
+    {"convert", "special", PARTITION, 70, .code = OPERATION("popc.b32 %0, %0;")},
+    {"convert", "special", PARTITION, 70, .code = OPERATION("{ .reg .f32 t; mov.b32 t, %0; cvt.rzi.u32.f32 %0, t; }")},
+    {"convert", "special", PARTITION, 70,
+     .code = "asm volatile(\"{ .reg .f64 t; cvt.f64.f32 t, %0; cvt.rn.f32.f64 %0, t; }\" : \"+f\"(c.f));",
+     .instructions = 2},
+    {"uniform", "uniform", PARTITION, 70, .code = "c.u = c.u * a.one + a.zero;"},
+    {"move_uniform", "uniform", PARTITION, 80, .code = OPERATION("redux.sync.add.u32 %0, %0, 0xffffffff;")},
+    {"special_register", "special", PARTITION, 70,
+     .code = OPERATION("{ .reg .u32 t; mov.u32 t, %%smid; add.u32 %0, %0, t; }"), .is_single = true},
+    {"constant", "constant", SM, 1, 70, .code = OPERATION("ld.const.u32 %0, [%0];"), .start = SAME},
+    {"constant_scattered", "constant", SM, 32, 70, .code = OPERATION("ld.const.u32 %0, [%0];"), .start = EACH},
+    {"shared_load", "shared", SM, 32, 70, .code = OPERATION("ld.volatile.shared.u32 %0, [%0];"), .start = ONE_BANK},
+    {"shared_load_near", "shared", SM, 1, 70, .code = OPERATION("ld.volatile.shared.u32 %0, [%0];"),
+     .start = ALL_BANKS},
+    {"shared_store", "shared", SM, 32, 70,
+     .code = OPERATION("st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];"), .start = ONE_BANK},
+    {"shared_store_near", "shared", SM, 1, 70,
+     .code = OPERATION("st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];"), .start = ALL_BANKS},
+    {"shared_atomic", "shared", SM, 32, 70, .code = OPERATION("atom.shared.add.u32 %0, [%0], %1;"), .start = ONE_BANK},
+    {"matrix_load", "shared", SM, 32, 75,
+     .code = "asm volatile(\"{ .reg .b32 t<3>; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, t0, t1, t2}, [%0]; }\" : "
+             "\"+r\"(c.x) : : \"memory\");",
+     .start = ONE_BANK},
+    {"shuffle", "shared", SM, 1, 70, .code = OPERATION("shfl.sync.idx.b32 %0, %0, %0, 31, -1;")},
+    {"vote", "alu", PARTITION, 70,
+     .code = OPERATION("{ .reg .pred p; setp.ne.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, -1; }")},
+    {"global_load", "memory", GPU, 32, 70,
+     .code = RANDOM_ADDRESS
      "asm volatile(\"ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : \"l\"(at) : \"memory\"); c.x += v;"},
-    {"global_load", "memory", GS_UNIT_OF_GPU, 32, 70,
-     RANDOM_ADDRESS
+    {"global_load", "memory", GPU, 32, 70,
+     .code = RANDOM_ADDRESS
      "unsigned w, s, t; asm volatile(\"ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(v), \"=r\"(w), "
      "\"=r\"(s), \"=r\"(t) : \"l\"(at) : \"memory\"); c.x += v + w + s + t;"},
-    {"global_store", "memory", GS_UNIT_OF_GPU, 32, 70,
-     RANDOM_ADDRESS "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
-                    "\"l\"(at), \"r\"(c.x) : \"memory\"); c.x += v;"},
-    {"global_atomic", "memory", GS_UNIT_OF_GPU, 32, 70,
-     RANDOM_ADDRESS "asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(v) : \"l\"(at), \"r\"(a.one) : "
-                    "\"memory\"); c.x += v;"},
-    {"global_atomic", "memory", GS_UNIT_OF_GPU, 32, 70,
-     "unsigned v; asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(v) : \"l\"(a.data), \"r\"(c.x) : "
-     "\"memory\"); c.x += v;"},
-    {"async_copy", "memory", GS_UNIT_OF_GPU, 32, 80,
-     RANDOM_ADDRESS
+    {"global_load_near", "memory", GPU, NEAR_TRANSACTIONS, 70,
+     .code = NEAR_ADDRESS
+     "asm volatile(\"ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : \"l\"(at) : \"memory\"); c.x += v & a.zero;",
+     .start = OF_WARP},
+    {"global_store", "memory", GPU, 32, 70,
+     .code = RANDOM_ADDRESS
+     "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
+     "\"l\"(at), \"r\"(c.x) : \"memory\"); c.x += v;"},
+    {"global_store_near", "memory", GPU, NEAR_TRANSACTIONS, 70,
+     .code = NEAR_ADDRESS
+     "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
+     "\"l\"(at), \"r\"(c.x) : \"memory\"); c.x += v & a.zero;",
+     .start = OF_WARP},
+    {"global_atomic", "memory", GPU, 32, 70,
+     .code =
+         RANDOM_ADDRESS "asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(v) : \"l\"(at), \"r\"(a.one) : "
+                        "\"memory\"); c.x += v;"},
+    {"global_atomic", "memory", GPU, 32, 70,
+     .code = "unsigned v; asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(v) : \"l\"(a.data), \"r\"(c.x) : "
+             "\"memory\"); c.x += v;"},
+    {"async_copy", "memory", GPU, 32, 80,
+     .code = RANDOM_ADDRESS
      "asm volatile(\"cp.async.ca.shared.global [%2], [%1], 16; cp.async.wait_all; ld.volatile.shared.u32 "
      "%0, [%2];\" : \"=r\"(v) : \"l\"(at), \"r\"(c.shared) : \"memory\"); c.x += v;"},
-    {"fence", "memory", GS_UNIT_OF_GPU, 32, 70,
-     RANDOM_ADDRESS "v = c.x; asm volatile(\"st.volatile.global.u32 [%0], %1; membar.gl;\" : : \"l\"(at), \"r\"(v) : "
-                    "\"memory\");"},
-    {"tensor", "tensor", GS_UNIT_OF_PARTITION, 1, 80,
-     "asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, "
-     "{%0, %1, %2, %3};\" : " FRAGMENT " : \"r\"(a.zero));"},
-    {"tensor", "tensor", GS_UNIT_OF_PARTITION, 1, 80,
-     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, "
-     "{%0, %1, %2, %3};\" : " FRAGMENT " : \"r\"(a.zero));"},
-    {"tensor", "tensor", GS_UNIT_OF_PARTITION, 1, 80,
-     "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};\" : \"+d\"(c.d), "
-     "\"+d\"(c.e) : \"d\"(c.z));"},
-    {"barrier", "barrier", GS_UNIT_OF_SM, 1, 70, "asm volatile(\"bar.sync 0;\" : : : \"memory\");"},
+    {"fence", "memory", GPU, 32, 70,
+     .code = RANDOM_ADDRESS
+     "v = c.x; asm volatile(\"st.volatile.global.u32 [%0], %1; membar.gl;\" : : \"l\"(at), \"r\"(v) : "
+     "\"memory\");"},
+    {"tensor", "tensor", PARTITION, 80,
+     .code = "asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, "
+             "{%4, %4}, "
+             "{%0, %1, %2, %3};\" : " FRAGMENT " : \"r\"(a.zero));"},
+    {"tensor", "tensor", PARTITION, 80,
+     .code = "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, "
+             "{%4, %4}, "
+             "{%0, %1, %2, %3};\" : " FRAGMENT " : \"r\"(a.zero));"},
+    {"tensor_fp64", "tensor", PARTITION, 80,
+     .code = "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};\" : "
+             "\"+d\"(c.d), "
+             "\"+d\"(c.e) : \"d\"(c.z));"},
+    {"barrier", "barrier", SM, 1, 70, .code = "asm volatile(\"bar.sync 0;\" : : : \"memory\");"},
+    [GS_TIMED_CODE_ROW] =
+        {"fma", "fma", PARTITION, 70,
+         .code = "asm volatile(\"fma.rn.f32 %0, %0, %0, %0; fma.rn.f32 %1, %1, %1, %1; fma.rn.f32 %2, %2, "
+                 "%2, %2; fma.rn.f32 %3, %3, %3, %3;\" : " FRAGMENT ");",
+         .instructions = GS_TIMED_CODE_INSTRUCTIONS},
 };
 const size_t gs_timed_row_count = GS_COUNT(gs_timed_rows);
 
-/* The lengths of the code in the caches, as chains of the row for `fma`. */
-const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {1024, 2048, 4096, 8192};
+/* The lengths of the code in the caches, as chains of GS_TIMED_CODE_ROW. */
+const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {256, 512, 1024, 2048};
 
 static const char source_begin[] =
     "static const unsigned marker = 0xfffffff1u;\n"
-    "static __constant__ unsigned table[1024];\n"
-    "struct chained { unsigned x, u, shared; float f, m[4]; double d, e, z; };\n"
+    "struct chained { unsigned x, u, shared, half, near; float f, m[4]; double d, e, z; };\n"
     "template <int ROW> static __device__ __forceinline__ void step(chained &c, const timed_arguments &a) {\n";
 
 static const char source_end[] =
     "}\n"
     "static __device__ __forceinline__ bool is_marked(const chained &c) {\n"
-    "    return (c.x ^ c.u ^ __float_as_uint(c.f) ^ __float_as_uint(c.m[0]) ^ (unsigned)__double2loint(c.d)) == "
-    "marker;\n"
+    "    unsigned m = __float_as_uint(c.m[0]) ^ __float_as_uint(c.m[1]) ^ __float_as_uint(c.m[2]) ^ "
+    "__float_as_uint(c.m[3]);\n"
+    "    return (c.x ^ c.u ^ m ^ __float_as_uint(c.f) ^ (unsigned)__double2loint(c.d)) == marker;\n"
     "}\n"
     "template <int ROW, int KIND, int COUNT>\n"
     "static __device__ __forceinline__ void measure(chained &c, const timed_arguments &a, unsigned long long "
@@ -150,10 +195,11 @@ static const char source_end[] =
     "    asm volatile(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(base) : "
     "\"l\"(bank));\n"
     "    base = (base + 127u) / 128u * 128u;\n"
-    "    if (threadIdx.x < 32) bank[(base - (unsigned)__cvta_generic_to_shared(bank)) / 4 + lane * 32] = base + lane * "
-    "128;\n"
+    "    unsigned first = (base - (unsigned)__cvta_generic_to_shared(bank)) / 4;\n"
+    "    for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) bank[first + i] = base + i * 4;\n"
     "    __syncthreads();\n"
     "    chained c;\n"
+    "    c.u = a.one;\n"
     "#pragma unroll 1\n"
     "    for (int round = 0; round < 2; round++) {\n"
     "        if (threadIdx.x == 0) {\n"
@@ -164,10 +210,9 @@ static const char source_end[] =
     "        }\n"
     "        __syncthreads();\n"
     "        unsigned long long when = go;\n"
-    "        bool is_shared = IS_SHARED(BODY / 4 - 4);\n"
-    "        c = chained{is_shared ? base + lane * 128 : threadIdx.x * 7919u + blockIdx.x * 104729u + (unsigned)when,\n"
-    "                    a.one, base + lane * 16, (float)a.one, {(float)a.zero, 0, 0, 0}, (double)a.one, 0.0, "
-    "(double)a.zero};\n"
+    "        float some = (float)(unsigned)when;\n"
+    "        c = chained{START(BODY / 4 - 4), c.u, base + lane * 16, lane / 16, 20 + lane % 16 * 4, some,\n"
+    "                    {some, some + 1, some + 2, some + 3}, (double)some, 0.0, (double)a.zero};\n"
     "        while (now() < when) {}\n"
     "        if (BODY == 15) count_cycles(started, ended);\n"
     "        else measure<BODY / 4 - 4, BODY % 4, COUNT>(c, a, started, ended);\n"
@@ -178,21 +223,30 @@ static const char source_end[] =
     "        a.start[blockIdx.x * warps + threadIdx.x / 32] = kept_start;\n"
     "        a.end[blockIdx.x * warps + threadIdx.x / 32] = kept_end;\n"
     "    }\n"
-    "    if (is_marked(c)) a.sm[0] = c.x;\n"
+    "    if (is_marked(c)) a.sm[0] = c.x + table[lane];\n"
     "    __threadfence_system();\n"
     "    __syncthreads();\n"
     "    if (threadIdx.x == 0) *(volatile unsigned *)&a.sm[blockIdx.x] = sm + 1;\n"
     "}\n"
-    "template <> __device__ __forceinline__ void timed<14, 0>(const timed_arguments &a) {\n"
-    "    if (threadIdx.x == 0) *(volatile unsigned *)&a.sm[blockIdx.x] = a.zero + 1;\n"
-    "}\n";
+    "template <> __device__ __forceinline__ void timed<14, 0>(const timed_arguments &) {}\n";
+
+/* Each word of the table in constant memory has the address of the one a line further, and the last line that of the
+   first. It is the only thing there, so it begins at 0. */
+static void add_constants(gs_text *source) {
+    enum { WORDS = 1024, STEP = GS_TIMED_CONSTANT_LINE };
+    gs_text_add(source, "__constant__ unsigned table[%d] = {", WORDS);
+    for (int i = 0; i < WORDS; i++)
+        gs_text_add(source, "%d,", (i * 4 + STEP) % (WORDS * 4));
+    gs_text_add(source, "};\n");
+}
 
 void gs_timed_class_source(gs_text *source) {
-    gs_text_add(source, "#define IS_SHARED(row) (");
+    add_constants(source);
+    gs_text_add(source, "#define START(row) (");
     for (size_t i = 0; i < gs_timed_row_count; i++)
-        if (gs_timed_rows[i].unit[0] == 's' && gs_timed_rows[i].transactions > 1)
-            gs_text_add(source, "(row) == %zu || ", i);
-    gs_text_add(source, "false)\n%s", source_begin);
+        if (gs_timed_rows[i].start)
+            gs_text_add(source, "(row) == %zu ? %s : ", i, gs_timed_rows[i].start);
+    gs_text_add(source, "threadIdx.x * 7919u + blockIdx.x * 104729u + (unsigned)when)\n%s", source_begin);
     for (size_t i = 0; i < gs_timed_row_count; i++)
         gs_text_add(source, "    if (ROW == %zu) { %s }\n", i, gs_timed_rows[i].code);
     gs_text_add(source, "%s", source_end);
@@ -219,5 +273,7 @@ gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error
     for (int i = 0; i < GS_TIMED_CODES && code == GS_OK; i++)
         for (int kind = GS_TIMED_CHAIN; kind <= GS_TIMED_COLD && code == GS_OK; kind += GS_TIMED_COLD - GS_TIMED_CHAIN)
             code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, kind), gs_timed_code_counts[i], error);
+    if (code == GS_OK)
+        code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CONSTANT_ROW, GS_TIMED_COLD), 64, error);
     return code == GS_OK ? add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), 64, error) : code;
 }

@@ -32,6 +32,7 @@ typedef enum gs_rounds_source {
     GS_ROUNDS_OF_GROUPS, /* not a loop: threads of a warp that have parted may come here one group after the other */
 } gs_rounds_source;
 
+#define GS_ANY_CONSTANT UINT32_MAX
 enum { GS_NO_SCOREBOARD = 7, GS_SCOREBOARDS = 6, GS_MOST_DEPTH = 200 /* of a tree */ };
 
 typedef struct gs_body_part {
@@ -45,6 +46,7 @@ typedef struct gs_body_part {
     uint8_t result, reads; /* the scoreboard that says that its result is there, and that its operands were read */
     uint8_t waits;         /* a bit for each scoreboard */
     uint8_t transactions;  /* of a memory instruction, by a warp, at most; 0: not known, so the most of its class */
+    uint32_t constant;     /* what it reads of constant memory: 1 + its place; 0: nothing; or GS_ANY_CONSTANT */
     /* GS_PART_BRANCH */
     bool is_uniform; /* all threads of a warp take the same side */
     /* GS_PART_LOOP */

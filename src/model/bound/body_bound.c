@@ -21,7 +21,7 @@ struct crowd {
     gs_demand demand;
     gs_need need;
     int64_t blocks, most_on_sm;
-    bool overflows;
+    bool overflows, is_beside;
     gs_body_bound *bound;
 };
 
@@ -67,6 +67,7 @@ static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
             add_product(crowd, &bound->unit_cycles[i], held, warps);
         }
     add_product(crowd, &bound->fetch_cycles, crowd->demand.lines, crowd->machine->cold_fetch_cycles);
+    add_product(crowd, &bound->fetch_cycles, crowd->demand.constant_lines, crowd->machine->cold_constant_cycles);
 }
 
 /* Units of the GPU serve all blocks of the kernel, once. */
@@ -111,7 +112,7 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
         return gs_fail_large(error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
-    bound->nanoseconds += crowd->machine->launch_ns;
+    bound->nanoseconds += gs_max(crowd->machine->launch_ns, crowd->is_beside ? crowd->machine->loaded_launch_ns : 0);
     return GS_OK;
 }
 
@@ -145,7 +146,7 @@ static gs_code bound_with(struct crowd *crowd, const gs_body *body, bool is_load
 
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error) {
-    struct crowd crowd = {.gpu = gpu, .machine = machine, .blocks = blocks, .bound = bound};
+    struct crowd crowd = {.gpu = gpu, .machine = machine, .blocks = blocks, .is_beside = beside, .bound = bound};
     *bound = (gs_body_bound){0};
     if (blocks < 1)
         return gs_fail(error, GS_E_USAGE, "a kernel has at least 1 block, not %lld", (long long)blocks);

@@ -248,7 +248,7 @@ typedef struct gs_demand {
     int64_t issue_millicycles;                  /* of its partition, until its units there are free again */
     int64_t after_issue_millicycles;            /* the part of it after the cycle of the issue */
     int64_t held_millicycles[GS_MACHINE_UNITS]; /* of the units of its SM and of the GPU */
-    int64_t lines;                              /* of instructions */
+    int64_t lines, constant_lines;              /* of instructions, and of constants whose place is known */
     bool has_barrier;
 } gs_demand;
 
@@ -266,7 +266,7 @@ typedef struct gs_body_bound {
     int64_t block_cycles; /* starting and ending the blocks of the chain, and those before them on their SM */
     int64_t issue_cycles; /* of other warps in the partition */
     int64_t unit_cycles[GS_MACHINE_UNITS];
-    int64_t fetch_cycles; /* lines of instructions that are fetched for the first time */
+    int64_t fetch_cycles; /* lines of instructions and constants that are fetched for the first time */
     int64_t warps_per_block, blocks_per_sm, most_on_sm;
     bool at_once;   /* all blocks start at once */
     bool is_loaded; /* with the latencies under load, which hold beside any neighbor on other SMs */

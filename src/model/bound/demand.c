@@ -29,7 +29,8 @@ struct chain {
 /* What a part of the tree asks for. */
 struct sum {
     struct chain chain;
-    int64_t serial; /* cycles if each instruction waits for the one before */
+    int64_t serial; /* cycles if each instruction waits for all that it can of the one before, */
+    int64_t tail;   /* and the most that is not done then */
     int64_t issue, after_issue, held[GS_MACHINE_UNITS];
     bool has_instructions;
 };
@@ -39,7 +40,7 @@ struct demanding {
     const gs_body *body;
     const gs_machine_class **classes; /* by class number of the body */
     bool is_loaded;
-    int64_t fetch_cycles;
+    int64_t fetch_cycles, jump_cycles;
     int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
     uint32_t line;          /* of the last instruction */
     bool is_barrier;        /* the next instruction is one: what follows waits for its latency */
@@ -95,12 +96,12 @@ static void chain_larger(struct chain *chain, const struct chain *other) {
             chain->after[i][j] = gs_max(chain->after[i][j], other->after[i][j]);
 }
 
-/* Every time after is `cycles` after the last time before. */
-static struct chain chain_of_cycles(int64_t cycles) {
+/* Every time after is `cycles` after the last time before, and the end of everything `tail` later. */
+static struct chain chain_of_cycles(struct demanding *demanding, int64_t cycles, int64_t tail) {
     struct chain chain;
     for (int i = 0; i < TIMES; i++)
         for (int j = 0; j < TIMES; j++)
-            chain.after[i][j] = cycles;
+            chain.after[i][j] = i == ALL ? add_cycles(demanding, cycles, tail) : cycles;
     return chain;
 }
 
@@ -111,7 +112,7 @@ static void raise_row(struct demanding *demanding, int64_t *to, const int64_t *f
 }
 
 static void chain_instruction(struct demanding *demanding, struct chain *chain, const gs_body_part *part, int64_t fetch,
-                              int64_t latency) {
+                              int64_t latency, int64_t reads) {
     int64_t issued[TIMES], stall = gs_max(gs_max(part->stall, 1), demanding->is_barrier ? latency : 0);
     for (int j = 0; j < TIMES; j++)
         issued[j] = NOT_COUNTED;
@@ -124,7 +125,7 @@ static void chain_instruction(struct demanding *demanding, struct chain *chain, 
     if (part->result < GS_SCOREBOARDS)
         raise_row(demanding, chain->after[FIRST_SCOREBOARD + part->result], issued, latency);
     if (part->reads < GS_SCOREBOARDS)
-        raise_row(demanding, chain->after[FIRST_SCOREBOARD + part->reads], issued, latency);
+        raise_row(demanding, chain->after[FIRST_SCOREBOARD + part->reads], issued, reads);
 }
 
 /* ---- sums ---- */
@@ -148,12 +149,14 @@ static void add_work(struct demanding *demanding, struct sum *sum, const struct 
     add_times(demanding, &sum->after_issue, more->after_issue, times);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         add_times(demanding, &sum->held[i], more->held[i], times);
+    sum->tail = gs_max(sum->tail, more->tail);
     sum->has_instructions = sum->has_instructions || more->has_instructions;
 }
 
 static void take_larger(struct sum *sum, const struct sum *other) {
     chain_larger(&sum->chain, &other->chain);
     sum->serial = gs_max(sum->serial, other->serial);
+    sum->tail = gs_max(sum->tail, other->tail);
     sum->issue = gs_max(sum->issue, other->issue);
     sum->after_issue = gs_max(sum->after_issue, other->after_issue);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
@@ -166,10 +169,10 @@ static void take_larger(struct sum *sum, const struct sum *other) {
 /* The cycles that a warp waits for an instruction to be fetched. */
 static int64_t fetch_of(struct demanding *demanding, const gs_body_part *part) {
     uint32_t line = (uint32_t)(part->offset / demanding->machine->line_bytes);
-    bool is_same = !demanding->is_first && line == demanding->line;
+    bool is_jump = demanding->is_first, is_same = line == demanding->line;
     demanding->line = line;
     demanding->is_first = false;
-    return is_same ? 0 : demanding->fetch_cycles;
+    return is_jump ? demanding->jump_cycles : is_same ? 0 : demanding->fetch_cycles;
 }
 
 /* How long an instruction holds units of its partition after the cycle in which it is issued, in thousandths. */
@@ -185,10 +188,18 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     const gs_machine *machine = demanding->machine;
     const gs_machine_class *row = demanding->classes[part->class_number];
     int64_t latency = demanding->is_loaded ? row->loaded_cycles : row->latency_cycles;
+    int64_t reads = demanding->is_loaded ? row->loaded_read_cycles : row->read_cycles;
+    if (part->constant == GS_ANY_CONSTANT)
+        latency += machine->cold_constant_cycles;
+    reads = reads ? reads : latency;
     int64_t transactions = part->transactions ? gs_min(part->transactions, row->transactions) : row->transactions;
     int64_t fetch = fetch_of(demanding, part);
-    chain_instruction(demanding, &sum->chain, part, fetch, latency);
-    add_times(demanding, &sum->serial, fetch + gs_max(gs_max(part->stall, 1), latency), 1);
+    chain_instruction(demanding, &sum->chain, part, fetch, latency, reads);
+    int64_t waited = gs_max(gs_max(part->stall, 1), demanding->is_barrier ? latency : 0);
+    waited = part->result < GS_SCOREBOARDS ? gs_max(waited, latency) : waited;
+    waited = part->reads < GS_SCOREBOARDS ? gs_max(waited, reads) : waited;
+    add_times(demanding, &sum->serial, fetch + waited, 1);
+    sum->tail = gs_max(sum->tail, latency - waited);
     for (size_t i = 0; i < machine->units.count; i++) {
         gs_unit_scope scope = machine->units.data[i].scope;
         int64_t held = row->held_millicycles[i];
@@ -228,7 +239,7 @@ static struct sum sum_branch(struct demanding *demanding, size_t branch) {
             whole.chain = side.chain;
     }
     if (!parts[branch].is_uniform && sides > 1)
-        whole.chain = chain_of_cycles(whole.serial);
+        whole.chain = chain_of_cycles(demanding, whole.serial, whole.tail);
     return whole;
 }
 
@@ -238,7 +249,7 @@ static struct sum sum_loop(struct demanding *demanding, size_t loop) {
     demanding->is_first = true;
     struct sum round = sum_parts(demanding, loop + 1, part->end);
     add_work(demanding, &whole, &round, part->times);
-    whole.chain = part->source == GS_ROUNDS_OF_GROUPS ? chain_of_cycles(whole.serial)
+    whole.chain = part->source == GS_ROUNDS_OF_GROUPS ? chain_of_cycles(demanding, whole.serial, whole.tail)
                                                       : chain_power(demanding, round.chain, part->times);
     return whole;
 }
@@ -291,13 +302,38 @@ static int64_t count_lines(const gs_body *body, int64_t line_bytes) {
     return least > most ? 0 : most - least + 1;
 }
 
+static int compare_places(const void *a, const void *b) {
+    return GS_COMPARE(*(const uint32_t *)a, *(const uint32_t *)b);
+}
+
+/* Lines of constants whose places are known. -1: out of memory. */
+static int64_t count_constants(const gs_body *body, int64_t line_bytes) {
+    uint32_t *places = malloc((body->parts.count + 1) * sizeof *places);
+    size_t count = 0;
+    int64_t lines = 0;
+    if (!places)
+        return -1;
+    for (size_t i = 0; i < body->parts.count && line_bytes; i++) {
+        uint32_t constant = body->parts.data[i].constant;
+        if (body->parts.data[i].kind == GS_PART_INSTRUCTION && constant && constant != GS_ANY_CONSTANT)
+            places[count++] = (uint32_t)((constant - 1) / line_bytes);
+    }
+    qsort(places, count, sizeof *places, compare_places);
+    for (size_t i = 0; i < count; i++)
+        lines += !i || places[i] != places[i - 1];
+    free(places);
+    return lines;
+}
+
 gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loaded, gs_demand *demand,
                      gs_error *error) {
     struct demanding demanding = {.machine = machine, .body = body, .is_loaded = is_loaded, .is_first = true};
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
     bool is_kept = demand->lines * machine->line_bytes <= machine->code_bytes;
     demanding.fetch_cycles = is_kept ? machine->fetch_cycles : machine->cold_fetch_cycles;
-    gs_code code = find_classes(&demanding, error);
+    demanding.jump_cycles = gs_max(demanding.fetch_cycles, machine->jump_cycles);
+    demand->constant_lines = count_constants(body, machine->constant_line_bytes);
+    gs_code code = demand->constant_lines < 0 ? gs_fail_memory(error) : find_classes(&demanding, error);
     if (code == GS_OK) {
         struct sum sum = sum_parts(&demanding, 0, body->parts.count);
         for (int i = 0; i < TIMES; i++)

@@ -151,20 +151,24 @@ typedef struct gs_machine_class {
     char *name;
     int64_t latency_cycles; /* from its issue until its scoreboard is cleared, if it waits for nobody */
     int64_t loaded_cycles;  /* the same while others use the units of the GPU as much as they can */
-    int64_t transactions;   /* the most that one instruction of a warp makes */
+    int64_t read_cycles, loaded_read_cycles;    /* the same until it has read its operands; 0: as the two above */
+    int64_t transactions;                       /* the most that one instruction of a warp makes */
     int64_t held_millicycles[GS_MACHINE_UNITS]; /* how long each unit is busy with one transaction */
 } gs_machine_class;
 
 /* The times of a GPU, in cycles of its SMs. */
 typedef struct gs_machine {
-    char *found;               /* how, when and on which GPU they were measured */
-    int64_t clock_mhz;         /* the lowest of the SMs */
-    int64_t line_bytes;        /* instructions are fetched in lines */
-    int64_t code_bytes;        /* of lines that an SM keeps */
-    int64_t fetch_cycles;      /* that a warp waits for a line that its SM has */
-    int64_t cold_fetch_cycles; /* and for one that it does not have */
-    int64_t block_cycles;      /* from headroom for a block to its first instruction, and from its last to headroom */
-    int64_t launch_ns;         /* from the call of a launch on an idle GPU until the host knows of the end, if empty */
+    char *found;                                       /* how, when and on which GPU they were measured */
+    int64_t clock_mhz;                                 /* the lowest of the SMs */
+    int64_t line_bytes;                                /* instructions are fetched in lines */
+    int64_t code_bytes;                                /* of lines that an SM keeps */
+    int64_t fetch_cycles;                              /* that a warp waits for a line that its SM has */
+    int64_t cold_fetch_cycles;                         /* and for one that it does not have */
+    int64_t jump_cycles;                               /* and for one that a branch leads to; 0: as fetch_cycles */
+    int64_t constant_line_bytes, cold_constant_cycles; /* constants come in lines as well; 0: not measured */
+    int64_t block_cycles; /* from headroom for a block to its first instruction, and from its last to headroom */
+    int64_t launch_ns;    /* of an empty kernel, from when it is the next to be launched on an idle GPU to its end */
+    int64_t loaded_launch_ns; /* the same beside others; 0: as launch_ns */
     struct {
         gs_machine_unit *data;
         size_t count, capacity;

@@ -19,6 +19,8 @@ static const char *const scope_names[GS_UNIT_SCOPES] = {"partition", "sm", "gpu"
 
 #define TIME(name, least)                                                                                              \
     { #name, GS_FIELD_INT64, true, offsetof(gs_machine, name), least, MOST_CYCLES }
+#define MORE(name)                                                                                                     \
+    { #name, GS_FIELD_INT64, false, offsetof(gs_machine, name), 1, MOST_CYCLES }
 static const gs_field machine_fields[] = {
     {"schema", GS_FIELD_OTHER, false, 0, 0, 0},
     {"found", GS_FIELD_NAME, true, offsetof(gs_machine, found), 0, 0},
@@ -27,8 +29,12 @@ static const gs_field machine_fields[] = {
     TIME(code_bytes, 0),
     TIME(fetch_cycles, 0),
     TIME(cold_fetch_cycles, 0),
+    MORE(jump_cycles),
+    MORE(constant_line_bytes),
+    MORE(cold_constant_cycles),
     TIME(block_cycles, 0),
     TIME(launch_ns, 0),
+    MORE(loaded_launch_ns),
     {"units", GS_FIELD_OTHER, true, 0, 0, 0},
     {"classes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
@@ -42,6 +48,8 @@ static const gs_field class_fields[] = {
     {"name", GS_FIELD_NAME, true, offsetof(gs_machine_class, name), 0, 0},
     {"latency_cycles", GS_FIELD_INT64, true, offsetof(gs_machine_class, latency_cycles), 1, MOST_CYCLES},
     {"loaded_cycles", GS_FIELD_INT64, true, offsetof(gs_machine_class, loaded_cycles), 1, MOST_CYCLES},
+    {"read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, read_cycles), 1, MOST_CYCLES},
+    {"loaded_read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, loaded_read_cycles), 1, MOST_CYCLES},
     {"transactions", GS_FIELD_INT64, true, offsetof(gs_machine_class, transactions), 1, MOST_TRANSACTIONS},
     {"held_millicycles", GS_FIELD_OTHER, true, 0, 0, 0},
 };
