@@ -5,12 +5,19 @@
 #   sh scripts/mutate.sh --seed 7 --count 60 --room check
 #   sh scripts/mutate.sh --room engine --file src/model/engine/waves.c:141   # all faults of a file, or of a line of it
 #   sh scripts/mutate.sh --again                          # once more those that survived the last time
+#   sh scripts/mutate.sh --toolchain cmake/x86_64.cmake --pack mutate.tar.xz # build only, for a machine with more processors
+#   sh scripts/mutate.sh --toolchain cmake/x86_64.cmake --run --seconds 300  # on that machine: what was built is run
 #
 # The faults that are possible are listed by scripts/mutate.awk, and drawn from the seed. All of them are compiled into one
 # build, build/mutate; the environment variable GS_MUTANT chooses one when a test starts. First each test runs without a fault,
 # and notes which places it reaches. Then, for each fault, the tests that reach its place run in the order of `tests_of`, the
 # quickest first, until one fails or takes far longer than without a fault. Tests with daemons must fail twice, because a busy
-# machine fails them too. tests/mutations.txt lists faults that change nothing that anybody can see, or only how long it takes.
+# machine fails them too. So many faults are tried at a time as there are processors (--jobs), and with --seconds no fault begins
+# after so many; those of the rooms take turns, so that what was tried until then is a sample too. A test that fails without a
+# fault is left out, and named.
+#
+# The archive of --pack has all that running needs, by its path on this machine: unpack it with `tar -C / -xJf` there. No
+# compiler is needed there except by kernels that run on the CPU. tests/mutations.txt lists faults that change nothing that anybody can see, or only how long it takes.
 #
 # Only programs of Debian are used: sh, awk, cmake, ninja and a compiler. The exit status is 1 if fewer than 95% are caught.
 set -eu
@@ -31,8 +38,8 @@ tests_of() {
     case $1 in
     engine)
         echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
-            check:4000 library import bound view recorded_programs large_graphs engine:4000 fuzz_campaign documented_commands \
-            recorded_runs engine:20000
+            check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states \
+            graph_shape host_order explain fuzz_campaign documented_commands recorded_runs engine:20000
         ;;
     check) echo check:4000 concurrent reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 command_line ;;
     forms)
@@ -41,9 +48,9 @@ tests_of() {
         ;;
     decide)
         echo decisions sm_masks decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
-            pair_search decisions_played launches_ahead fairness documented_commands
+            pair_search decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo programs random_clients launches_ahead fairness client_threads image gate worker serve ;;
+    serve) echo programs quotas random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients ;;
     esac
 }
 
@@ -54,12 +61,12 @@ all_tests() {
 # Tests that a busy machine may fail.
 is_fragile() {
     case $1 in
-    serve | gate | image | worker | client_threads) true ;;
+    serve | gate | image | worker | client_threads | hostile_clients) true ;;
     *) false ;;
     esac
 }
 
-seed=1 count=300 again= groups= only=
+seed=1 count=300 again= groups= only= jobs=$(nproc) seconds=86400 toolchain= archive= is_built=
 while [ $# -gt 0 ]; do
     case $1 in
     --seed) seed=$2 && shift 2 ;;
@@ -67,7 +74,12 @@ while [ $# -gt 0 ]; do
     --room) groups="$groups $2" && shift 2 ;;
     --file) only=$2 && shift 2 ;;
     --again) again=yes && shift ;;
-    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]] [--again]" >&2 && exit 2 ;;
+    --jobs) jobs=$2 && shift 2 ;;
+    --seconds) seconds=$2 && shift 2 ;;
+    --toolchain) toolchain=$2 && shift 2 ;;
+    --pack) archive=$2 && shift 2 ;;
+    --run) is_built=yes && shift ;;
+    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]] [--again] [--jobs JOBS] [--seconds SECONDS] [--toolchain FILE] [--pack ARCHIVE | --run]" >&2 && exit 2 ;;
     esac
 done
 groups=${groups:-engine check forms decide serve}
@@ -76,8 +88,9 @@ for group in $groups; do
 done
 
 root=$PWD
-place=$root/build/mutate
+place=$root/build/mutate${toolchain:+_for_another_processor}
 tree=$place/tree
+deadline=$(($(date +%s) + seconds))
 mkdir -p "$tree/src"
 unset GS_MUTANT
 
@@ -127,7 +140,8 @@ choose_faults() {
             BEGIN { while ((getline row < broken) > 0) is_broken[row] = 1 }
             !(($2 FS $7) in is_broken) && chosen++ < each' >>"$place/chosen"
     done
-    awk -F '\t' '{ print NR "\t" $0 }' "$place/chosen" >"$place/numbered" && mv "$place/numbered" "$place/chosen"
+    awk -F '\t' '{ print ++turn[$1] "\t" $0 }' "$place/chosen" | sort -s -n -k 1,1 | cut -f2- |
+        awk '{ print NR "\t" $0 }' >"$place/numbered" && mv "$place/numbered" "$place/chosen"
 }
 
 # ---- the build ----
@@ -192,10 +206,13 @@ END
 
 # With AddressSanitizer and the engine's own checks, as the preset asan: reading behind the end of an array is seen, and so is a
 # division by zero, which some processors do without a word. Optimized
-# little, because functions with faults in them are long.
+# little, because functions with faults in them are long. The sanitizer of older compilers and programs at random addresses do
+# not agree on where memory is.
 configure() {
     [ -e "$place/build/build.ninja" ] || cmake -S "$tree" -B "$place/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-        -DGRIDSMITH_CCACHE=ON -DCMAKE_C_FLAGS=-w \
+        ${toolchain:+"-DCMAKE_TOOLCHAIN_FILE=$root/$toolchain"} -DGRIDSMITH_TESTS=ON \
+        -DGRIDSMITH_CCACHE=ON -DCMAKE_C_FLAGS=-w "-DCMAKE_EXE_LINKER_FLAGS=-s -no-pie -Wl,-rpath,$place/lib" \
+        "-DCMAKE_SHARED_LINKER_FLAGS=-s -Wl,-rpath,$place/lib" \
         "-DCMAKE_C_FLAGS_RELEASE=-O1 -fsanitize=address,bounds,integer-divide-by-zero -fno-sanitize-recover=all -DGRIDSMITH_CHECKED" >"$place/cmake.log"
 }
 
@@ -215,7 +232,7 @@ build_tests() {
         choose_faults
         copy_tree
         configure
-        programs=$(all_tests | sed -e 's/:.*//' -e '/^documented_commands$/d' -e 's/^/test_/')
+        programs=$(all_tests | sed -e 's/:.*//' -e '/^documented_commands$/d' -e '/^command_line$/d' -e 's/^/test_/' -e 's/^test_hostile_clients$/hostile/')
         # shellcheck disable=SC2086
         nice ninja -C "$place/build" -k 0 gridsmith $programs >"$place/build.log" 2>&1 && return
         note_broken "$place/build.log" >"$place/more_broken"
@@ -226,43 +243,66 @@ build_tests() {
 
 # ---- the tests ----
 
-# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes.
+# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes. Each of the $jobs has a folder, $own, in which ctest writes.
 run_test() {
     (
         runs=${1#*:}
         [ "$runs" != "$1" ] || runs=1000
         ulimit -c 0
         ulimit -t "$3"
-        cd "$place/build/tests"
+        cd "$own"
         GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice timeout -k 5 "$4" ctest -R "^${1%:*}\$"
-    ) >"$place/test.log" 2>&1
+    ) >"$own/log" 2>&1
 }
 
-# measure_tests: how long they take without a fault, and which faults they reach: the files "reached.TEST".
+# at_a_time FUNCTION: $jobs processes of it.
+at_a_time() {
+    rm -rf "$place/jobs" "$place/taken"
+    mkdir -p "$place/taken"
+    for job in $(seq "$jobs"); do
+        own=$place/jobs/$job
+        mkdir -p "$own"
+        echo "subdirs(\"$place/build/tests\")" >"$own/CTestTestfile.cmake"
+        "$1" &
+    done
+    wait
+}
+
+# take NAME: whether no other process has taken it.
+take() {
+    mkdir "$place/taken/$1" 2>/dev/null
+}
+
+# measure_test NAME: how long it takes without a fault, and which faults it reaches: the file "reached.NAME".
+measure_test() {
+    head -c 65536 /dev/zero >"$own/reached"
+    begin=$(date +%s)
+    GS_REACHED=$own/reached run_test "$1" 0 300 600 || { is_fragile "$1" && run_test "$1" 0 300 600; } || {
+        cp "$own/log" "$place/failed.$1"
+        echo "mutate.sh: the test $1 fails without a fault, and is left out" >&2
+        return
+    }
+    echo "$1 $(($(date +%s) - begin))" >>"$place/times"
+    od -An -v -tu1 -w1 "$own/reached" | awk '$1 { print NR - 1 }' >"$place/reached.$1"
+}
+
 measure_tests() {
-    rm -f "$place"/reached.*
     for name in $(all_tests); do
-        head -c 65536 /dev/zero >"$place/reached"
-        begin=$(date +%s)
-        GS_REACHED=$place/reached run_test "$name" 0 300 600 || { is_fragile "$name" && run_test "$name" 0 300 600; } || {
-            { echo "mutate.sh: the test $name fails without a fault:" && tail -n 30 "$place/test.log"; } >&2 && exit 1
-        }
-        echo "$name $(($(date +%s) - begin))"
-        od -An -v -tu1 -w1 "$place/reached" | awk '$1 { print NR - 1 }' >"$place/reached.$name"
-    done >"$place/times"
+        ! take "$name" || measure_test "$name"
+    done
 }
 
 # is_seen NAME FAULT
 is_seen() {
-    seconds=$(sed -n "s/^$1 //p" "$place/times")
-    run_test "$1" "$2" $((seconds * 5 + 10)) $((seconds * 10 + 60)) && return 1
-    ! is_fragile "$1" || ! run_test "$1" "$2" $((seconds * 5 + 10)) $((seconds * 10 + 60))
+    usual=$(sed -n "s/^$1 //p" "$place/times")
+    run_test "$1" "$2" $((usual * 5 + 10)) $((usual * 10 + 60)) && return 1
+    ! is_fragile "$1" || ! run_test "$1" "$2" $((usual * 5 + 10)) $((usual * 10 + 60))
 }
 
 # by_whom GROUP FAULT: the first test that sees it, or nothing.
 by_whom() {
     for name in $(tests_of "$1"); do
-        grep -qx "$2" "$place/reached.$name" || continue
+        grep -qxs "$2" "$place/reached.$name" || continue
         is_seen "$name" "$2" && echo "$name" && return
     done
     return 0
@@ -288,6 +328,8 @@ check_list() {
 try_faults() {
     total=$(wc -l <"$place/chosen")
     while IFS='	' read -r number group file ordinal line kind original faulty; do
+        [ "$(date +%s)" -lt "$deadline" ] || break
+        take "$number" || continue
         if is_equivalent "$file" "$original" "$faulty"; then
             answer=equivalent
         else
@@ -297,7 +339,7 @@ try_faults() {
         [ -n "$answer" ] || printf '%s\t%s\t%s\t%s\n' "$file" "$kind" "$original" "$faulty" >>"$place/survivors"
         [ -n "$answer" ] || printf '%s of %s: survived: %s:%s: %s%s\n    %s\n    %s\n' "$number" "$total" "$file" "$line" "$kind" \
             "$(grep -qx "$number" "$place"/reached.* || echo ", not reached")" "$original" "$faulty"
-    done
+    done <"$place/chosen"
 }
 
 report() {
@@ -318,13 +360,29 @@ report() {
         }'
 }
 
+# pack ARCHIVE: the repository, and the build without its objects. For another processor, libraries come along.
+pack() {
+    mkdir -p "$place/lib"
+    for library in ${toolchain:+libasan.so.8 libubsan.so.1 libjansson.so.4 libcmocka.so.0 libsqlite3.so.0 libuv.so.1 libzstd.so.1 libz.so.1}; do
+        find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';'
+    done
+    {
+        git ls-files | grep -v -e '^tests/fuzz/corpus/' -e '^corpus/dumps/'
+        find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja
+    } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
+}
+
 check_list || exit 2
-[ -n "$again" ] || : >"$place/survivors"
-build_tests
-measure_tests
+if [ -z "$is_built" ]; then
+    [ -n "$again" ] || : >"$place/survivors"
+    build_tests
+fi
+[ -z "$archive" ] || { pack "$archive" && exit 0; }
+rm -f "$place"/reached.* "$place"/failed.* "$place/times"
+at_a_time measure_tests
 : >"$place/results"
 : >"$place/survivors"
-try_faults <"$place/chosen"
+at_a_time try_faults
 sort -t '	' -k 1,1 "$place/chosen" >"$place/sorted_chosen"
 sort -t '	' -k 1,1 "$place/results" >"$place/sorted_results"
 report

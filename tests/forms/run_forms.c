@@ -43,9 +43,9 @@ static const char *name_for_compiler(const formed *it, char *into, size_t size) 
 }
 
 /* A machine with a GPU may have no clang. */
-static const char *compiler(void) {
+bool forms_have_clang(void) {
     char path[1000];
-    return gs_ptx_clang(path, sizeof path) ? "clang" : NULL;
+    return gs_ptx_clang(path, sizeof path);
 }
 
 void forms_compile(formed *first, size_t stride, size_t count, const char *folder, gs_text *ptx) {
@@ -69,7 +69,7 @@ void forms_compile(formed *first, size_t stride, size_t count, const char *folde
                                      .kernels = kernels,
                                      .kernel_count = kernel_count,
                                      .architecture = 80,
-                                     .compiler = compiler()};
+                                     .compiler = forms_have_clang() ? "clang" : NULL};
     if (gs_ptx_from_source(&request, &compiled, &error) != GS_OK)
         fail_msg("%s:%ld: %s", error.file, error.line, error.message);
     for (size_t i = 0, k = 0; i < count; i++)
@@ -267,9 +267,13 @@ void forms_check(const formed *first, size_t stride, size_t count, const gs_text
         fail_msg("%s", error.message);
     void *module = compile_forms(executor, first, stride, count, ptx);
     void *cuda = compile_cuda(executor, first, stride, count);
-    for (size_t i = 0; i < count; i++)
-        if (runs(at(first, stride, i)))
-            check_one(at(first, stride, i), executor, module, cuda);
+    for (size_t i = 0; i < count; i++) {
+        if (!runs(at(first, stride, i)))
+            continue;
+        if (forms_run_on_cuda()) /* so that one sees what a GPU hangs at */
+            print_message("%s\n", at(first, stride, i)->name);
+        check_one(at(first, stride, i), executor, module, cuda);
+    }
     gs_executor_close(executor);
 }
 

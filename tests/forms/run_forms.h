@@ -21,12 +21,15 @@ typedef struct formed {
 
 /* Appends all sources, each in a namespace of its own. */
 void forms_put_all(const formed *first, size_t stride, size_t count, gs_text *into);
-/* Compiles all sources by clang, once; appends the PTX. `folder` has the headers that they include. */
+/* Compiles all sources, once, by clang if it is installed; appends the PTX. `folder` has the headers that they include.
+ */
 void forms_compile(formed *first, size_t stride, size_t count, const char *folder, gs_text *ptx);
 /* Makes both forms of each kernel of a PTX text, and appends them to it. */
 void forms_make(formed *first, size_t stride, size_t count, gs_text *ptx);
 /* Runs each kernel that has its forms in many ways: all must compute the same. On the CPU its CUDA C is one of them. */
 void forms_check(const formed *first, size_t stride, size_t count, const gs_text *ptx);
+/* Whether forms_compile uses clang: what is refused, and why, depends on the compiler. */
+bool forms_have_clang(void);
 /* Whether kernels run on a GPU: GRIDSMITH_ON=cuda. */
 bool forms_run_on_cuda(void);
 void forms_free(formed *it);

@@ -500,13 +500,15 @@ static gs_launch_file *launch_of(uint32_t threads) {
 }
 
 static void put_kernels(gs_text *ptx) {
+    size_t step = test_number("GRIDSMITH_RUNS", 100000) >= 4000 ? 1 : 4;
     gs_text_add(ptx, "%s", head);
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         snprintf(all[i].name, sizeof all[i].name, "%s", cases[i].name);
         snprintf(all[i].symbol, sizeof all[i].symbol, "%s", cases[i].name);
         all[i].is_ptx_only = true;
         all[i].launch = launch_of(cases[i].threads);
-        all[i].is_left_out = cases[i].reason && forms_run_on_cuda(); /* not all of them assemble */
+        /* Not all of the refused assemble, and a GPU's assembler takes long. */
+        all[i].is_left_out = forms_run_on_cuda() && (cases[i].reason || i % step);
         if (all[i].is_left_out)
             continue;
         gs_text_add(ptx, ".visible .entry %s(.param .u64 out)\n%s\n%s%s\n%s", cases[i].name,

