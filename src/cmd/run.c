@@ -130,10 +130,27 @@ static bool requests_are_eager(const json_t *status) {
     return eager && !others;
 }
 
+/* Whether there are best-effort programs, and all use MPS. Time slices of several programs are long, so without MPS a
+   request would wait for some of them. */
+static bool others_use_mps(const json_t *status) {
+    const json_t *programs = json_object_get(status, "programs");
+    size_t mps = 0, slices = 0;
+    for (size_t i = 0; i < json_array_size(programs); i++) {
+        const json_t *program = json_array_get(programs, i);
+        const char *sharing = json_string_value(json_object_get(program, "sharing"));
+        if (!sharing || json_object_get(program, "requests"))
+            continue;
+        mps += strcmp(sharing, "MPS") == 0;
+        slices += strcmp(sharing, "MPS") != 0;
+    }
+    return mps && !slices;
+}
+
 /* Chooses MPS or time slices, and says which. */
 static gs_code choose_mps(const struct options *options, const json_t *status, uint64_t key, bool *has_mps,
                           gs_error *error) {
-    bool is_decided = options->mps || (options->best_effort && requests_are_eager(status)), is_there = find_mps(status);
+    bool is_decided = options->mps || (options->best_effort && (requests_are_eager(status) || others_use_mps(status)));
+    bool is_there = find_mps(status);
     double late = is_decided ? -1 : late_percent(status, key);
     if (options->mps && !is_there)
         return gs_fail(error, GS_E_NO_GPU, "--mps: no MPS control daemon was found");

@@ -2195,14 +2195,29 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     for (int i = 0; i < GIVE_UP_MS / 10 && status_says("\"sharing\":\"time slices\""); i++)
         wait_ms(10);
     assert_false(status_says("\"sharing\":\"time slices\""));
+    struct program second = PROGRAM("--best-effort"); /* as the first */
+    assert_int_equal(ask(&second, "start"), 0);
+    assert_false(status_says("\"sharing\":\"time slices\""));
+    stop_program(&second);
     stop_program(&training);
     stop_program(&latency);
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
+static size_t count_programs(void) {
+    char *json = NULL;
+    size_t count = 0;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    for (const char *at = json; (at = strstr(at, "\"class\":")); at++)
+        count++;
+    free(json);
+    return count;
+}
+
 /* Runs a latency program with such requests beside kernels of 1 ms, and what they share the GPU by. */
 static void run_both(const char *request, int requests, const char *sharing) {
     char words[100];
+    size_t programs = count_programs();
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
@@ -2215,7 +2230,9 @@ static void run_both(const char *request, int requests, const char *sharing) {
     }
     stop_program(&training);
     stop_program(&latency);
-    wait_for_status("\"programs\":[]");
+    for (int i = 0; i < GIVE_UP_MS / 10 && count_programs() > programs; i++)
+        wait_ms(10);
+    assert_int_equal(count_programs(), programs);
 }
 
 /* Both programs choose the same the next time, whoever ends first. */
@@ -2230,6 +2247,25 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     begin_with_mps();
     run_both("launch 10 1 20", 5, "MPS");
     run_both("launch 10 1 20", 5, "MPS");
+    begin_with_mps();
+    struct program other = PROGRAM("--best-effort", "--mps");
+    assert_int_equal(ask(&other, "start"), 0);
+    run_both("launch 10 1", 5, "MPS");
+    stop_program(&other);
+    wait_for_status("\"late_percent\":85.00"); /* the other one has not worked */
+    begin_with_mps();
+    other = PROGRAM("--best-effort", "--mps");
+    assert_int_equal(ask(&other, "start"), 0);
+    struct program latency = PROGRAM("--latency");
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&other, "launch 1000 1 20", 20);
+    stop_program(&latency);
+    for (int i = 0; i < GIVE_UP_MS / 10 && count_programs() > 1; i++)
+        wait_ms(10);
+    run_both("launch 10 1", 5, "MPS");
+    stop_program(&other);
+    wait_for_status("\"programs\":[]");
+    run_both("launch 10 1", 5, "MPS");
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 

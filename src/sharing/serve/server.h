@@ -650,7 +650,8 @@ typedef struct gs_tenant {
     gs_tenant_page *page;
     uint64_t opened_ns;
     bool saw_mps, saw_slices; /* a latency program: beside programs that should use MPS, and that should not */
-    bool saw_eager, saw_few;  /* a best-effort program: beside requests of many launches, and of few */
+    bool saw_eager, saw_few;  /* a best-effort program: beside requests of many launches, and of few, */
+    bool saw_others;          /* and beside others that worked */
     struct gs_tenant *next;
 } gs_tenant;
 

@@ -234,17 +234,23 @@ static uint64_t read_count(const _Atomic uint64_t *count) {
 
 /* ---- which programs should use MPS the next time ---- */
 
-/* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: it has not
-   worked for long enough to tell. Beside requests of many launches it does not matter: without MPS each of them would
-   pay for several switches. A latency program should use MPS if some of its neighbors should. */
+/* Whether a best-effort program has worked for long enough to tell. */
+static bool has_worked(const gs_tenant *tenant) {
+    enum { LEAST_NS = 100000000 };
+    return read_count(&tenant->page->work_ns) >= LEAST_NS;
+}
+
+/* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: not known.
+   Beside requests of many launches, which would pay for several switches without MPS, and beside other best-effort
+   programs, whose time slices are long, it does not matter. A latency program should use MPS if some of its neighbors
+   should. */
 static double late_percent(const gs_tenant *tenant) {
-    const double least_ns = 1e8;
     double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
     if (tenant->options.is_latency)
         return tenant->saw_mps ? 0 : tenant->saw_slices ? 100 : -1;
-    if (work_ns < least_ns)
+    if (!has_worked(tenant))
         return -1;
-    if (tenant->saw_eager && !tenant->saw_few)
+    if ((tenant->saw_eager && !tenant->saw_few) || tenant->saw_others)
         return 0;
     return tenant->options.has_mps ? 100 * fmin(late_ns / work_ns, 1) : -1;
 }
@@ -255,7 +261,7 @@ static bool should_use_mps(const gs_tenant *tenant) {
 }
 
 /* What a latency program and a best-effort program remember of each other. */
-static void meet(gs_tenant *latency, gs_tenant *best_effort) {
+static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
     const gs_tenant_page *page = latency->page;
     double requests = (double)read_count(&page->requests);
     double launches =
@@ -267,16 +273,28 @@ static void meet(gs_tenant *latency, gs_tenant *best_effort) {
     latency->saw_slices |= !should_use_mps(best_effort);
 }
 
+static void meet_work(gs_tenant *one, gs_tenant *other) {
+    bool is_shared = has_worked(one) && has_worked(other);
+    one->saw_others |= is_shared;
+    other->saw_others |= is_shared;
+}
+
+static void meet(gs_tenant *one, gs_tenant *other) {
+    if (one->options.is_latency && other->options.is_latency)
+        return;
+    if (one->options.is_latency)
+        meet_request(one, other);
+    else if (other->options.is_latency)
+        meet_request(other, one);
+    else
+        meet_work(one, other);
+}
+
 /* Before a program leaves. */
 static void meet_all(gs_tenant *tenant) {
-    for (gs_tenant *at = tenant->tenants->first; at; at = at->next) {
-        if (at->group != tenant->group || at->options.is_latency == tenant->options.is_latency)
-            continue;
-        if (at->options.is_latency)
-            meet(at, tenant);
-        else
+    for (gs_tenant *at = tenant->tenants->first; at; at = at->next)
+        if (at != tenant && at->group == tenant->group)
             meet(tenant, at);
-    }
 }
 
 /* What a program wrote decides only how the same command is run the next time. */
