@@ -247,7 +247,7 @@ static void what_people_launch_today_is_predicted(void **state) {
                 {"corpus/h200-graphs.jsonl.gz", "graph", 88, 88, true},
                 {"corpus/h200-graphs.jsonl.gz", "signal", 120, 120, true},
                 {"corpus/h200-graphs.jsonl.gz", "signalchild", 150, 150, false},
-                {"corpus/h200-graphs.jsonl.gz", "memory", 120, 119, false},
+                {"corpus/h200-graphs.jsonl.gz", "memory", 120, 120, false},
                 {"corpus/h200-graphs.jsonl.gz", "prio", 150, 150, true},
                 {"corpus/h200-graphs.jsonl.gz", "confined", 100, 100, false},
                 {"corpus/h200-connections.jsonl.gz", "connections", 452, 452, true},

@@ -275,12 +275,11 @@ static bool end_copy(gs_engine *engine) {
 /* Before a node of a graph in a run without times that waits for nothing: they come one after the other, and copies end
    in between. */
 static bool pass_node(gs_engine *engine, const gs_issue *issue) {
-    enum { NODE_NS = 1100 }; /* measured on an H200 */
     struct readiness *readiness = &engine->readiness;
     bool done = true;
     if (!gs_issue_is_node(issue) || issue->at_ns != GS_NO_TIME || issue->after_count)
         return true;
-    readiness->untimed_ns += NODE_NS;
+    readiness->untimed_ns += GS_NODE_NS;
     while (done && readiness->untimed.count && readiness->untimed.data[0].at_ns <= readiness->untimed_ns)
         done = end_copy(engine);
     return done;

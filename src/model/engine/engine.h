@@ -217,11 +217,12 @@ bool gs_is_in_graph(const gs_run *run, size_t launch);
      for nothing: its blocks      are gone when the next comes    stay until that is placed   only the first one stays
    another: its blocks            stay until all children are     are gone when the next      are gone when the next but
                                   placed                          comes                       one comes
-   a kernel with joins: a signal  before the last child           before the last two         the same
-   with children elsewhere        in the order of the graph       in the opposite order       the same
+   a kernel with joins: a signal  before the last child           before the last two
+   with children elsewhere        in the order of the graph       in the opposite order
 
-   A memory node is a memset or copy of a graph whose blocks take SMs. Elsewhere: in another green context. */
-typedef enum gs_way { GS_WAY_USUAL, GS_WAY_OTHER, GS_WAY_RARE, GS_WAYS } gs_way;
+   What waits for a memory node can come later, or sooner, by one node that waits for nothing. A memory node is a memset
+   or copy of a graph; if it takes no SMs, it has no blocks. Elsewhere: in another green context. */
+typedef enum gs_way { GS_WAY_USUAL, GS_WAY_OTHER, GS_WAY_RARE, GS_WAY_LATER, GS_WAY_SOONER, GS_WAYS } gs_way;
 
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {

@@ -582,6 +582,9 @@ typedef struct gs_comers {
 /* Sorts the operations that the end of a node has made ready: as they come, phase after phase. False: out of memory. */
 bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, gs_comers *order);
 
+/* From one node of a graph that waits for nothing to the next, in a run without times: measured on an H200. */
+enum { GS_NODE_NS = 1100 };
+
 static inline gs_way gs_engine_way(const gs_engine *engine, size_t operation) {
     return engine->hooks.ways ? (gs_way)engine->hooks.ways[operation] : GS_WAY_USUAL;
 }

@@ -155,7 +155,9 @@ static int64_t usual_duration(const gs_engine *engine, size_t operation) {
     const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
     bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
     int64_t latency_ns = is_with_host ? HOST_NS : gs_hidden_has_blocks(engine, operation) ? KERNEL_NS : OTHER_NS;
-    return latency_ns +
+    gs_way way = gs_engine_way(engine, operation);
+    int64_t later_ns = way == GS_WAY_LATER ? GS_NODE_NS : way == GS_WAY_SOONER ? -GS_NODE_NS : 0;
+    return later_ns + latency_ns +
            gs_min(copy->bytes, INT64_MAX / 1000) * 1000 / (is_with_host ? HOST_BYTES_PER_US : BYTES_PER_US);
 }
 

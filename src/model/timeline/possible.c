@@ -1,8 +1,8 @@
 /*
  * possible.c: all that can happen in a run, where a GPU does not repeat itself.
  *
- * A run leaves some things open (unsaid.c): which of two neighbors among the first nodes of a graph comes first, when
- * the blocks of a memset or copy have ended, whether the block that signals the end of a node comes before the last two
+ * A run leaves some things open (unsaid.c): which of two neighbors among the first nodes of a graph comes first, when a
+ * memset or copy has ended, whether the block that signals the end of a node comes before the last two
  * children. Each of these is a choice. Those that change the prediction, if only this one is made another way, are
  * combined in all ways. Neighbors that change places do so in pairs: a node is in one exchange at most. What is the
  * same as an earlier prediction is left out.

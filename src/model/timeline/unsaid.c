@@ -8,7 +8,8 @@
  *     neighbors among the others come in either order, and the GPU does not always repeat itself.
  *   - A launch with an entry for the end of the launch before it in its stream may be programmatic, but never
  *     triggered: then it waits for that launch. Or it is a normal one: then it waits for all before it in its stream.
- *   - The blocks of a memset or copy of a graph are gone when the next node comes, or are not.
+ *   - The blocks of a memset or copy of a graph are gone when the next node comes, or are not. What waits for it comes
+ *     before or after another node.
  *   - The block that signals the end of a node comes before the last of its children, or before the last two. Children
  * in other green contexts come in the order of the graph, or in the opposite one.
  *
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 64 }; /* changes of a recording that are tried */
+enum { MOST_TRIES = 256 }; /* changes of a recording that are tried */
 
 /* The best prediction so far. */
 struct search {
@@ -33,10 +34,10 @@ struct search {
     int tries, kept; /* changes */
 };
 
-/* Whether a launch is a node of a graph without copies, and waits for nothing. */
+/* Whether a launch is a node of a graph, and waits for nothing. */
 static bool is_root(const gs_run *run, size_t launch) {
     const gs_issue *issue = &run->launches.data[launch].issue;
-    return gs_issue_is_node(issue) && !issue->after_count && !run->copies.count;
+    return gs_issue_is_node(issue) && !issue->after_count;
 }
 
 /* The next root of the graph of this launch; SIZE_MAX: none. */
