@@ -465,6 +465,23 @@ static void a_small_part_does_not_stand_for_a_program(void **state) {
     gs_run_free(run);
 }
 
+/* One long kernel before the steps is start-up; after them, or in the middle, it is not. */
+static void long_start_up_is_left_out(void **state) {
+    static const struct {
+        const char *kernels;
+        size_t period;
+    } programs[] = {{"xababababab", 2}, {"xabababababa", 2}, {"ababababx", 0}, {"xcdefghabababab", 0}};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        gs_run *run = program_of(programs[i].kernels, 2000, 5);
+        gs_explained explained = explain_run(run, NULL, NULL);
+        assert_int_equal(explained.part.period, programs[i].period);
+        assert_int_equal(explained.part.first, programs[i].period ? 1 : 0);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+    }
+}
+
 /* Many short steps are less of the program than a few long ones. */
 static void the_steps_are_those_with_most_time(void **state) {
     (void)state;
@@ -739,6 +756,7 @@ int main(void) {
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
+                                       cmocka_unit_test(long_start_up_is_left_out),
                                        cmocka_unit_test(the_steps_are_those_with_most_time),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),

@@ -2,7 +2,8 @@
  * chosen_part.c: the part of a recording that is looked at: found by itself, or chosen by words.
  *
  * By itself it is the steps that repeat (steps.c). If they are a small part of the program, such as a loop in a data
- * loader, they do not stand for it: then it is a step of the PyTorch profiler (ranges.c), or all.
+ * loader, they do not stand for it: then it is a step of the PyTorch profiler (ranges.c), or all. But if they are most
+ * operations, and last to the end, what is before them is start-up, however long it takes.
  */
 #include "change.h"
 
@@ -21,11 +22,20 @@ static int64_t kernel_time(const gs_run *run, const gs_sequence *order, size_t f
     return ns;
 }
 
+/* Whether the steps stand for the program. The last one was left out, and the recording may end within another. */
+static bool is_program(const gs_run *run, const gs_sequence *order, const gs_part *part) {
+    int64_t part_ns = kernel_time(run, order, part->first, part->last);
+    if (5 * part_ns > kernel_time(run, order, 0, order->count))
+        return true;
+    int64_t rest_ns = kernel_time(run, order, part->last, order->count);
+    return 2 * (part->last - part->first) > order->count && rest_ns <= 2 * part_ns / (int64_t)gs_part_steps(part);
+}
+
 gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     gs_code code = gs_part_repeated(run, order, part, error);
     if (code != GS_OK)
         return code;
-    if (part->period && 5 * kernel_time(run, order, part->first, part->last) > kernel_time(run, order, 0, order->count))
+    if (part->period && is_program(run, order, part))
         return gs_part_is_inside(run, order, PROFILER_STEP, part, &part->is_inside, error);
     if (gs_part_of_range(run, order, PROFILER_STEP, part, NULL) != GS_OK)
         *part = whole_part(run, order);
