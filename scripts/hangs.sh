@@ -85,7 +85,7 @@ try_hang() {
     done
     wait $watch
     case ,$expected, in *,"$seen",*) verdict=right ;; esac
-    grep -q ' ended$' "$reports/text" && seen="nothing, it ended"
+    [ -z "$seen" ] && grep -q ' ended$' "$reports/text" && seen="nothing, it ended"
     echo "hang $name: expected $expected, inferred $inferred, seen ${seen:-none} in $seconds s: $verdict"
 }
 

@@ -138,6 +138,13 @@ int cuGetProcAddress(const char *name, void **function, int version, uint64_t fl
     return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }
 
+FAKE_VISIBLE cuModuleGetLoadingMode(int *mode);
+int cuModuleGetLoadingMode(int *mode) {
+    enum { LAZY = 2 };
+    *mode = LAZY;
+    return FAKE_OK;
+}
+
 /* ---- the context ---- */
 
 static int hold_context(int device) {

@@ -194,6 +194,13 @@ int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream
                                               .bytes = bytes});
 }
 
+/* Seen by a library in front alone. */
+FAKE_VISIBLE cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes);
+int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return FAKE_OK;
+}
+
 int cuMemcpyDtoH_v2(void *to, cu_pointer from, size_t bytes) {
     enum { TO_HOST = 2 };
     const struct {

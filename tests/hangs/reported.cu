@@ -85,12 +85,12 @@ static void mirage_775(void) {
 
 /* ---- DeepEP #496: a collective and a cooperative dispatch, in another order on the other rank ---- */
 
-/* Comes to a counter of both ranks, and waits for the other one. */
+/* Waits until all blocks of both ranks are there. */
 __device__ void meet(volatile unsigned *counters, int rank, unsigned blocks) {
     if (threadIdx.x != 0)
         return;
     atomicAdd_system((unsigned *)&counters[rank], 1);
-    while (counters[1 - rank] < blocks)
+    while (counters[rank] < blocks || counters[1 - rank] < blocks)
         ;
 }
 
@@ -148,7 +148,8 @@ static void run_python(void *unused) {
     pthread_mutex_unlock(&interpreter);
 }
 
-/* The thread that launches holds the lock. When the driver takes no more host functions, it waits there. */
+/* The thread that launches holds the lock, and waits: for the stream, or when the driver takes no more host functions.
+ */
 static void interpreter_lock(void) {
     enum { LAUNCHES = 20000 };
     cudaStream_t stream = new_stream();

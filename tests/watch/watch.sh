@@ -24,11 +24,11 @@ expect() {
 # Hangs: the program goes on, until `timeout` ends it and its exit status is passed on; or it is ended.
 timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 8 "$app" value 2>"$folder/value"
 [ $? = 124 ] || complain "value: the exit status is not that of the program"
-for how in circle host-lock host-calls; do
+for how in circle host-lock host-many host-calls; do
     timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
     [ $? = 1 ] || complain "$how: the exit status is not 1"
 done
-for how in value circle host-lock host-calls; do
+for how in value circle host-lock host-many host-calls; do
     [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 expect value ': never-issued'
@@ -36,6 +36,7 @@ expect value 'is 1, and no stream has an operation that writes it.'
 expect value 'is in cuStreamSynchronize for'
 expect circle 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
 expect host-lock 'It is not in a call of CUDA: it waits for a lock or for another thread.'
+expect host-many 'It is not in a call of CUDA: it waits for a lock or for another thread.'
 expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
 
 # A kernel whose code is not known may be long: that is said, and is no hang.
@@ -77,17 +78,21 @@ done
 
 # Asked for a report, and for one of the GPU: the dump is one that was recorded on an H200.
 gunzip -c "$source_dir/corpus/dumps/spin.core.gz" >"$folder/spin.core"
-GRIDSMITH_FAKE=h200,stuck,slow-dump GRIDSMITH_FAKE_DUMP=$folder/spin.core timeout -s KILL 60 \
-    "$gridsmith" watch --after 60s -o "$folder/seen" -- "$app" lost-flag 2>"$folder/seen.txt" &
-watch=$!
-program=
-for _ in $(seq 100); do
-    [ -n "$program" ] && break
-    sleep 0.1
-    program=$(ps -o pid= --ppid $watch 2>/dev/null | head -n 1 | tr -d ' ')
-    [ -n "$program" ] && program=$(ps -o pid= --ppid "$program" | head -n 1 | tr -d ' ')
-done
-sleep 1
+# start_watched HOW: sets watch and program, the processes of `watch` and of what it watches.
+start_watched() {
+    GRIDSMITH_FAKE=h200,stuck,slow-dump GRIDSMITH_FAKE_DUMP=$folder/spin.core timeout -s KILL 60 \
+        "$gridsmith" watch --after 60s -o "$folder/seen" -- "$app" "$1" 2>"$folder/seen.txt" &
+    watch=$!
+    program=
+    for _ in $(seq 100); do
+        [ -n "$program" ] && break
+        sleep 0.1
+        program=$(ps -o pid= --ppid $watch 2>/dev/null | head -n 1 | tr -d ' ')
+        [ -n "$program" ] && program=$(ps -o pid= --ppid "$program" | head -n 1 | tr -d ' ')
+    done
+    sleep 1
+}
+start_watched lost-flag
 "$gridsmith" watch --now "$program" >"$folder/now" || complain "now: failed"
 expect now 'inferred from the calls of the program'
 "$gridsmith" watch --now "$program" --abort >"$folder/abort" || complain "now: failed"
@@ -97,6 +102,20 @@ expect abort ': endless'
 expect abort 'waits for something that nothing which is issued can do: 2 warps wait for memory (go) at hang.cu:10.'
 expect abort 'seen in a dump of the GPU: 1 grid, 2 resident blocks'
 grep -qF '"variable":"go"' "$folder"/seen/hang.*.json || complain "abort: no variable in the JSON"
+# What is not in the dump has not started: its first launch loads it. A copy that has returned has ended.
+start_watched lazy
+"$gridsmith" watch --now "$program" --abort >"$folder/lazy"
+wait $watch
+expect lazy ': loading'
+expect lazy 'The first launch of late loads its code, which waits until the GPU is idle; spin_flag (2 blocks of 32 threads, stream 1)'
+start_watched copy-first
+"$gridsmith" watch --now "$program" >"$folder/copy-first"
+"$gridsmith" watch --now "$program" --abort >"$folder/other-shape"
+wait $watch
+expect copy-first 'at: kernel spin_flag, 4 x 32'
+expect other-shape ': endless'
+expect other-shape 'at: kernel spin_flag, 4 x 32, 2 blocks resident'
+
 "$gridsmith" watch --now 2147483647 2>"$folder/gone"
 [ $? = 2 ] && grep -q 'there is no process 2147483647' "$folder/gone" || complain "now: of no process"
 "$gridsmith" watch --now $$ 2>"$folder/other"

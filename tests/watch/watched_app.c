@@ -22,6 +22,7 @@
     X(cuModuleLoadData, (void **, const void *))                                                                       \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
+    X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                                               \
     X(cuMemsetD8_v2, (uint64_t, unsigned char, size_t))                                                                \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuStreamSynchronize, (void *))                                                                                   \
@@ -130,6 +131,15 @@ static void host_lock(void) {
     check(cuda.cuStreamSynchronize(stream));
 }
 
+/* More than are kept of a stream. */
+static void host_many(void) {
+    void *stream = new_stream();
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 200; i++)
+        check(cuda.cuLaunchHostFunc(stream, take_lock, NULL));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
 static void call_cuda(void *stream) {
     cuda.cuStreamSynchronize(stream);
 }
@@ -152,6 +162,22 @@ static void lost_flag(void) {
     void *stream = new_stream();
     launch("_Z9spin_flagv", 2, 32, stream);
     check(cuda.cuStreamSynchronize(stream));
+}
+
+/* A copy that has returned is not what the stream stands at. The kernel has another shape in the dump. */
+static void copy_first(void) {
+    int word = 0;
+    check(cuda.cuMemcpyHtoD_v2(words, &word, sizeof word));
+    launch("_Z9spin_flagv", 4, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+/* The kernel of a recorded dump, in which the other one is not. */
+static void lazy(void) {
+    void *one = new_stream(), *two = new_stream();
+    launch("_Z9spin_flagv", 2, 32, one);
+    launch("_Z4latev", 1, 32, two);
+    check(cuda.cuStreamSynchronize(two));
 }
 
 enum { WHOLE_SM = 200 << 10 }; /* of shared memory: an SM has one such block */
@@ -250,10 +276,11 @@ static const struct {
     const char *name;
     void (*play)(void);
 } programs[] = {
-    {"value", wait_value}, {"circle", circle},         {"host-lock", host_lock}, {"host-calls", host_calls},
-    {"barrier", barrier},  {"lost-flag", lost_flag},   {"ranks", ranks},         {"works", works},
-    {"idle", is_idle},     {"persistent", persistent}, {"polls", polls},         {"events", waits_for_event},
-    {"many", many},        {"schedulers", schedulers}, {"dispatch", dispatch},
+    {"value", wait_value},      {"circle", circle},         {"host-lock", host_lock}, {"host-calls", host_calls},
+    {"barrier", barrier},       {"lost-flag", lost_flag},   {"ranks", ranks},         {"works", works},
+    {"idle", is_idle},          {"persistent", persistent}, {"polls", polls},         {"events", waits_for_event},
+    {"host-many", host_many},   {"copy-first", copy_first}, {"lazy", lazy},           {"many", many},
+    {"schedulers", schedulers}, {"dispatch", dispatch},
 };
 
 int main(int count, char **arguments) {

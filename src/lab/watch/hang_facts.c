@@ -177,14 +177,25 @@ gs_code gs_hang_find(gs_hang *hang, gs_watch_page *page, int64_t now_ns, int64_t
 
 /* ---- the dump ---- */
 
-static bool is_launch_of(const gs_hang *hang, const gs_hang_kernel *kernel, uint32_t number) {
+/* By its shape, and its name where it is known; or by its name alone. */
+static bool is_launch_of(const gs_hang *hang, const gs_hang_kernel *kernel, uint32_t number, bool by_name) {
     const gs_dump_grid *grid = &hang->dump.grids.data[number];
     const char *symbol = hang->places.kernels.data[number];
     const uint32_t *shape = kernel->operation->shape;
     bool has_name = symbol && kernel->function && kernel->function->name[0];
-    return memcmp(grid->grid, shape, sizeof grid->grid) == 0 &&
-           memcmp(grid->block, shape + 3, sizeof grid->block) == 0 &&
+    bool has_shape =
+        memcmp(grid->grid, shape, sizeof grid->grid) == 0 && memcmp(grid->block, shape + 3, sizeof grid->block) == 0;
+    return (by_name ? has_name : has_shape) &&
            (!has_name || strncmp(symbol, kernel->function->name, GS_WATCH_NAME - 1) == 0);
+}
+
+static gs_hang_kernel *find_launch(gs_hang *hang, uint32_t number) {
+    for (size_t i = 0; i < 2 * hang->kernels.count; i++) {
+        gs_hang_kernel *kernel = &hang->kernels.data[i % hang->kernels.count];
+        if (kernel->grid == GS_DUMP_NONE && is_launch_of(hang, kernel, number, i >= hang->kernels.count))
+            return kernel;
+    }
+    return NULL;
 }
 
 static int by_grid(const void *a, const void *b) {
@@ -203,14 +214,11 @@ static gs_code match_grids(gs_hang *hang, gs_error *error) {
     qsort(sorted, count, sizeof *sorted, by_grid);
     for (size_t i = 0; i < count; i++) {
         uint32_t number = (uint32_t)(sorted[i] - hang->dump.grids.data);
-        for (size_t k = 0; k < hang->kernels.count; k++) {
-            gs_hang_kernel *kernel = &hang->kernels.data[k];
-            if (kernel->grid != GS_DUMP_NONE || !is_launch_of(hang, kernel, number))
-                continue;
-            kernel->grid = number;
-            kernel->never_started = gs_max(0, sorted[i]->blocks - 1 - sorted[i]->last);
-            break;
-        }
+        gs_hang_kernel *kernel = find_launch(hang, number);
+        if (!kernel)
+            continue;
+        kernel->grid = number;
+        kernel->never_started = gs_max(0, sorted[i]->blocks - 1 - sorted[i]->last);
     }
     free(sorted);
     return GS_OK;

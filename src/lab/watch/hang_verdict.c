@@ -118,7 +118,8 @@ static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
     (void)fit;
     for (size_t i = 0; i < hang->streams.count; i++) {
         const gs_hang_stream *stream = &hang->streams.data[i];
-        if (!stream->head || stream->head->kind != GS_WATCH_HOST_FUNCTION || atomic_load(&stream->head->phase) != 1)
+        uint64_t running = atomic_load(&stream->stream->host_function);
+        if (!running || running <= atomic_load(&stream->stream->done))
             continue;
         const gs_hang_thread *within = NULL;
         for (size_t k = 0; k < hang->threads.count; k++)
@@ -126,7 +127,7 @@ static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
                 within = &hang->threads.data[k];
         gs_text_add(&hang->said,
                     "A host function of stream %u has been running for %.1f s, and the stream waits for its end.",
-                    stream->number, (double)(hang->now_ns - stream->head->at_ns) / 1e9);
+                    stream->number, (double)(hang->now_ns - atomic_load(&stream->stream->host_since_ns)) / 1e9);
         if (within)
             gs_text_add(&hang->said, " It is in %s, which waits for the GPU.", within->call);
         else
@@ -145,10 +146,10 @@ static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_ha
     return function && !atomic_load(&function->launches) ? function : NULL;
 }
 
-/* A kernel that its launch loaded, and that has not started. */
+/* A kernel that its launch loaded, and that is seen not to have started. */
 static const gs_hang_kernel *loaded_late(gs_hang *hang) {
     const gs_hang_kernel *waiting = first_waiting(hang);
-    for (size_t i = 0; i < hang->kernels.count && waiting; i++) {
+    for (size_t i = 0; i < hang->kernels.count && waiting && hang->has_dump; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         if (kernel->is_head && kernel->operation->loads && kernel->grid == GS_DUMP_NONE && kernel != waiting &&
             kernel->operation->at_ns > waiting->operation->at_ns)
@@ -157,18 +158,10 @@ static const gs_hang_kernel *loaded_late(gs_hang *hang) {
     return NULL;
 }
 
-static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
-    const gs_watch_function *function = first_launch_of(hang, launching);
-    const gs_hang_kernel *waiting = first_waiting(hang), *late = loaded_late(hang);
-    bool has_room = !fit->is_known || fit->fits;
-    if (!waiting || (!loading && !function && !(late && has_room)))
-        return GS_HANG_UNKNOWN;
-    char *name = function ? gs_demangle(function->name, GS_NAME_ALONE) : late ? strdup(late->name) : NULL;
-    if (name)
-        gs_text_add(&hang->said, "The first launch of %s loads its code, which waits until the GPU is idle; ", name);
-    else
-        gs_text_add(&hang->said, "%s loads code, which waits until the GPU is idle; ", loading->call);
+/* `name` is the kernel that is launched for the first time; NULL: `call` loads code. */
+static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, const char *name, const char *call) {
+    gs_text_add(&hang->said, "%s%s loads %s, which waits until the GPU is idle; ", name ? "The first launch of " : "",
+                name ? name : call, name ? "its code" : "code");
     put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " does not end, and waits for what comes later");
     put_places(hang, waiting);
@@ -176,8 +169,28 @@ static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
     add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
     if (name)
         add_fix(hang, "load %s before %s is launched: cudaFuncGetAttributes, or launch it once", name, waiting->name);
-    free(name);
     return GS_HANG_LOADING;
+}
+
+/* A thread is in a call that loads. */
+static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
+    const gs_watch_function *function = first_launch_of(hang, launching);
+    const gs_hang_kernel *waiting = first_waiting(hang);
+    (void)fit;
+    if (!waiting || (!loading && !function))
+        return GS_HANG_UNKNOWN;
+    char *name = function ? gs_demangle(function->name, GS_NAME_ALONE) : NULL;
+    gs_hang_cause cause = say_loading(hang, waiting, name, (function ? launching : loading)->call);
+    free(name);
+    return cause;
+}
+
+/* The call has returned, and the kernel has room, but does not start. */
+static gs_hang_cause judge_late(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_kernel *late = loaded_late(hang);
+    bool has_room = !fit->is_known || fit->fits;
+    return late && has_room ? say_loading(hang, first_waiting(hang), late->name, "") : GS_HANG_UNKNOWN;
 }
 
 static void say_behind(gs_hang *hang) {
@@ -333,8 +346,12 @@ static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
 static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
     /* Seen: a grid that waits, alone on the GPU, with blocks that never started. */
     for (size_t i = 0; i < hang->kernels.count && hang->has_dump && hang->dump.grids.count == 1; i++) {
-        const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        if (kernel->grid != GS_DUMP_NONE && kernel->never_started && kernel_waits(hang, kernel))
+        gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->grid == GS_DUMP_NONE || !kernel->never_started)
+            continue;
+        if (fit->is_known && fit->fits)
+            kernel->never_started = 0; /* alone they have room: they have ended */
+        else if (kernel_waits(hang, kernel))
             return judge_alone(hang, fit, kernel);
     }
     if (!fit->is_known || fit->fits || !first_waiting(hang) || !fit->answer.check.here.order.count)
@@ -483,7 +500,7 @@ static gs_hang_cause judge_endless(gs_hang *hang, gs_hang_fit *fit) {
 gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
     static judge *const rules[] = {judge_host_function, judge_whole_gpu, judge_loading, judge_heap,
                                    judge_programmatic,  judge_room,      judge_ranks,   judge_waits,
-                                   judge_connections,   judge_endless};
+                                   judge_connections,   judge_late,      judge_endless};
     gs_hang_fit fit;
     gs_text_clear(&hang->said);
     for (size_t i = 0; i < hang->fixes.count; i++)

@@ -109,7 +109,8 @@ CALLS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, (uint
 /* ---- copies and memsets ---- */
 
 #define NOTE_COPY ISSUE(GS_WATCH_COPIES, to)
-/* A copy that has returned has ended, and so has all before it in its stream. */
+/* A copy that has returned has ended, and so has all before it in its stream; one from memory of the host that is not
+   pinned will not wait any more. */
 #define COPIED                                                                                                         \
     do {                                                                                                               \
         ISSUED;                                                                                                        \
@@ -120,7 +121,7 @@ CALLS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, (uint
 SYNCS(cuMemcpy, (uint64_t to, uint64_t from, size_t bytes), (to, from, bytes), NOTE_COPY, COPIED)
 CALLS(cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream), stream, to,
       NOTE_COPY, ISSUED)
-SYNCS(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes), (to, from, bytes), NOTE_COPY, ISSUED)
+SYNCS(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes), (to, from, bytes), NOTE_COPY, COPIED)
 CALLS(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream), (to, from, bytes, stream),
       stream, to, NOTE_COPY, ISSUED)
 SYNCS(cuMemcpyDtoH_v2, (void *to, uint64_t from, size_t bytes), (to, from, bytes), NOTE_COPY, COPIED)
@@ -255,10 +256,12 @@ LOADS(cuLibraryLoadData,
       (library, image, jit, jit_values, jit_count, options, values, count))
 PLAIN(cuModuleLoad, (void **module, const char *file), (module, file), 0)
 PLAIN(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name), 0)
-PLAIN(cuKernelGetFunction, (void **function, const void *kernel), (function, kernel), (uintptr_t)kernel)
-PLAIN(cuFuncLoad, (void *function), (function), (uintptr_t)function)
-PLAIN(cuFuncGetAttribute, (int *value, int attribute, const void *function), (value, attribute, function),
-      (uintptr_t)function)
+/* A call that loads a kernel. */
+#define LOADED(name, parameters, arguments, kernel)                                                                    \
+    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)kernel, (void)0, DONE(gs_watch_loaded(kernel)))
+LOADED(cuKernelGetFunction, (void **function, const void *kernel), (function, kernel), kernel)
+LOADED(cuFuncLoad, (void *function), (function), function)
+LOADED(cuFuncGetAttribute, (int *value, int attribute, const void *function), (value, attribute, function), function)
 
 /* ---- starting ---- */
 
@@ -384,6 +387,7 @@ void gs_front_ready(bool has_driver) {
     FIND(cuKernelGetName);
     FIND(cuKernelGetAttribute);
     FIND(cuFuncIsLoaded);
+    FIND(cuModuleGetLoadingMode);
     FIND(cuCtxGetCurrent);
     FIND(cuCtxSetCurrent);
     FIND(cuStreamQuery);

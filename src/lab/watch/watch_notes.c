@@ -336,14 +336,28 @@ void gs_watch_image(const void *image) {
     gs_watch_shared->images[place % GS_WATCH_IMAGES] = (uint64_t)(uintptr_t)image;
 }
 
+void gs_watch_loaded(const void *handle) {
+    gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
+    if (function)
+        atomic_store(&function->is_loaded, 1);
+}
+
+/* Whether the first launch of a function loads it. The driver knows it of a CUfunction. */
+static bool is_unloaded(const gs_watch_function *function, const void *handle) {
+    enum { UNLOADED = 0, LAZY = 2 };
+    int state = UNLOADED, mode = 0;
+    const gs_watch_driver *driver = &gs_watch_driver_functions;
+    if (driver->cuFuncIsLoaded && driver->cuFuncIsLoaded(&state, handle) == GS_CUDA_OK)
+        return state == UNLOADED;
+    return !atomic_load(&function->is_loaded) && driver->cuModuleGetLoadingMode &&
+           driver->cuModuleGetLoadingMode(&mode) == GS_CUDA_OK && mode == LAZY;
+}
+
 /* Before its first launch. */
 static void look_before_launch(gs_watch_function *function, gs_watch_operation *operation, const void *handle) {
-    enum { UNLOADED = 0 };
-    int state = UNLOADED;
-    const gs_watch_driver *driver = &gs_watch_driver_functions;
+    if (operation)
+        operation->loads = is_unloaded(function, handle);
     describe_function(function, handle, true);
-    if (operation && driver->cuFuncIsLoaded && driver->cuFuncIsLoaded(&state, handle) == GS_CUDA_OK)
-        operation->loads = state == UNLOADED;
 }
 
 /* The operation is issued first: it shows where the call hangs if the driver does while it is asked. */
@@ -481,10 +495,9 @@ gs_watch_host *gs_watch_host_new(gs_watch_call *call, void *stream, void (*funct
 static void set_phase(const gs_watch_host *host, uint8_t phase) {
     if (host->operation->number == host->number)
         atomic_store(&host->operation->phase, phase);
-    if (phase == 1)
-        raise_done(host->stream, host->number - 1);
-    else
-        raise_done(host->stream, host->number);
+    atomic_store(&host->stream->host_since_ns, gs_watch_now_ns());
+    atomic_store(&host->stream->host_function, phase == 1 ? host->number : 0);
+    raise_done(host->stream, phase == 1 ? host->number - 1 : host->number);
 }
 
 void gs_watch_host_run(void *argument) {

@@ -21,6 +21,7 @@ typedef struct gs_watch_driver {
     int (*cuKernelGetName)(const char **, const void *);
     int (*cuKernelGetAttribute)(int *, int, const void *, int);
     int (*cuFuncIsLoaded)(int *, const void *);
+    int (*cuModuleGetLoadingMode)(int *);
     int (*cuCtxGetCurrent)(void **);
     int (*cuCtxSetCurrent)(void *);
     int (*cuStreamQuery)(void *);
@@ -60,6 +61,8 @@ void gs_watch_issued(gs_watch_call *call, int result);
 
 /* An image that is loaded, for those who look at the code of kernels. */
 void gs_watch_image(const void *image);
+/* A CUkernel or CUfunction was loaded before its first launch. */
+void gs_watch_loaded(const void *handle);
 void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
 void gs_watch_kernel_done(gs_watch_call *call, const void *function);
 void gs_watch_event_recorded(gs_watch_call *call, uint64_t event);

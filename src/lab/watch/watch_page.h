@@ -72,7 +72,9 @@ typedef struct gs_watch_stream {
     uint64_t context;
     uint32_t flags;
     int32_t priority;
-    _Atomic uint64_t issued, done; /* operations; those up to `done` are known to have ended */
+    _Atomic uint64_t issued, done;  /* operations; those up to `done` are known to have ended */
+    _Atomic uint64_t host_function; /* the number of the one that runs; 0: none */
+    _Atomic int64_t host_since_ns;
     _Atomic uint32_t collectives;
     _Atomic uint32_t captures;
     gs_watch_operation operations[GS_WATCH_OPERATIONS]; /* operation n is at n % GS_WATCH_OPERATIONS */
@@ -96,7 +98,8 @@ typedef struct gs_watch_thread {
 typedef struct gs_watch_function {
     _Atomic uint64_t handle;
     _Atomic uint64_t launches;
-    _Atomic uint32_t is_known; /* the attributes below */
+    _Atomic uint32_t is_known;  /* the attributes below */
+    _Atomic uint32_t is_loaded; /* a call that loads code was made for it */
     uint32_t is_collective;
     int32_t registers, static_shared_bytes, local_bytes, carveout_percent, cluster;
     char name[GS_WATCH_NAME];

@@ -125,10 +125,12 @@ static gs_code write_reports(const struct watch *watch, const gs_hang *hang, gs_
 
 /* A kernel whose code does not wait, alone, is long: one line. */
 static bool is_probably_long(const gs_hang *hang) {
-    bool runs = hang->cause == GS_HANG_UNKNOWN && hang->kernels.count && !hang->has_dump;
-    for (size_t i = 0; i < hang->kernels.count; i++)
-        runs = runs && (!hang->kernels.data[i].is_head || hang->kernels.data[i].code == GS_SASS_CODE_RUNS);
-    return runs;
+    size_t heads = 0, running = 0;
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        heads += hang->kernels.data[i].is_head;
+        running += hang->kernels.data[i].is_head && hang->kernels.data[i].code == GS_SASS_CODE_RUNS;
+    }
+    return hang->cause == GS_HANG_UNKNOWN && !hang->has_dump && heads && running == heads;
 }
 
 static void print_report(const gs_hang *hang, FILE *answer) {
