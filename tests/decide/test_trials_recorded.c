@@ -217,7 +217,8 @@ static void expect_never_behind(const char *path) {
         "%d pairs: at least %.1f%% of serial execution; in the end %.1f%% of the best way on average, %d within "
         "2%%; %.1f trials\n",
         pairs, 100 * least, 100 * sum / pairs, near_best, (double)trials / pairs);
-    assert_true(pairs == RECORDED_KERNELS * (RECORDED_KERNELS - 1) / 2 && least > 0.99);
+    assert_int_equal(pairs, RECORDED_KERNELS * (RECORDED_KERNELS - 1) / 2);
+    assert_true(least > 0.99 && sum / pairs > 0.97);
     free(recorded);
 }
 
