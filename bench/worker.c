@@ -6,8 +6,9 @@
  *   pipelined   the same, requested without waiting
  *   stop        a confined run on all SMs: from the request to leave to the report
  *   in a row    a kernel of some hundred microseconds, per run: as written, and confined to all SMs with a number of
- *               workers, one at a time, each behind the one before it, and in two queues at once as two kernels that
- * share SMs. What a run costs beyond the first of these is what it costs to run by a decision
+ *               workers that take a number of blocks at a time: one run at a time, each behind the one before it, and
+ *               in two queues at once as two kernels that share SMs. What a run costs beyond the first of these is
+ *               what it costs to run by a decision
  *
  * `worker [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
  * started. Medians are printed.
@@ -124,17 +125,24 @@ static gs_worker_report wait_for(gs_worker *worker, bool spins) {
     return report;
 }
 
-static void start_in(gs_worker *worker, uint32_t queue, uint32_t number, bool is_confined, uint32_t workers) {
+/* How a kernel runs in a row. */
+struct row {
+    bool is_confined;
+    uint32_t workers; /* on each SM; 0: as many as fit */
+    uint32_t task_blocks;
+};
+
+static void start_in(gs_worker *worker, uint32_t queue, uint32_t number, struct row row) {
     const int32_t rounds = 2000;
     const gs_worker_facts *facts = gs_worker_facts_of(worker);
     uint32_t blocks = (uint32_t)facts->sms * (facts->is_gpu ? 200 : 1); /* a CPU is slower */
     gs_worker_launch launch = {.request = {.queue = QUEUE + queue, .handle = MODULE},
                                .kernel = 1,
-                               .form = is_confined ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL,
+                               .form = row.is_confined ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL,
                                .grid = {blocks, 1, 1},
                                .block = {128, 1, 1},
-                               .workers = workers,
-                               .task_blocks = 10};
+                               .workers = row.workers,
+                               .task_blocks = row.task_blocks};
     gs_launch_add_memory(&launch, MEMORY, 0);
     gs_launch_add_value(&launch, &rounds, sizeof rounds);
     memset(launch.mask, 0xff, sizeof launch.mask);
@@ -143,27 +151,29 @@ static void start_in(gs_worker *worker, uint32_t queue, uint32_t number, bool is
 }
 
 /* The time of a run, if each queue has so many ahead. */
-static double in_a_row_us(gs_worker *worker, uint32_t queues, uint32_t ahead, bool is_confined, uint32_t workers) {
+static double in_a_row_us(gs_worker *worker, uint32_t queues, uint32_t ahead, struct row row) {
     uint32_t runs = gs_worker_facts_of(worker)->is_gpu ? 400 : 20, started[2] = {0}, ended = 0;
     int64_t began = gs_now_ns();
     for (uint32_t i = 0; i < queues * ahead; i++)
-        start_in(worker, i % queues, started[i % queues]++, is_confined, workers);
+        start_in(worker, i % queues, started[i % queues]++, row);
     while (ended < queues * runs) {
         gs_worker_report report = wait_for(worker, gs_worker_facts_of(worker)->is_gpu);
         uint32_t queue = (uint32_t)(report.tag >> 32);
         ended++;
         if (started[queue] < runs)
-            start_in(worker, queue, started[queue]++, is_confined, workers);
+            start_in(worker, queue, started[queue]++, row);
     }
     return (double)(gs_now_ns() - began) / 1000 / runs / queues;
 }
 
 static void bench_rows(gs_worker *worker) {
-    enum { WORKERS = 8 };
-    printf("in a row    %.1f us as written", in_a_row_us(worker, 1, 2, false, 0));
-    printf(", %.1f confined, one at a time", in_a_row_us(worker, 1, 1, true, WORKERS));
-    printf(", %.1f each behind the one before it", in_a_row_us(worker, 1, 2, true, WORKERS));
-    printf(", %.1f in two queues\n", in_a_row_us(worker, 2, 2, true, WORKERS));
+    static const struct row rows[] = {{true, 0, 1}, {true, 0, 10}, {true, 8, 1}, {true, 8, 10}};
+    printf("in a row    %.1f us as written\n", in_a_row_us(worker, 1, 2, (struct row){.is_confined = false}));
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        printf("            confined, %s workers, tasks of %u: %.1f one at a time, %.1f each behind the one before it, "
+               "%.1f in two queues\n",
+               rows[i].workers ? "8" : "all", rows[i].task_blocks, in_a_row_us(worker, 1, 1, rows[i]),
+               in_a_row_us(worker, 1, 2, rows[i]), in_a_row_us(worker, 2, 2, rows[i]));
 }
 
 static void start(gs_worker *worker, bool is_slow, uint32_t blocks) {

@@ -3,7 +3,8 @@
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,vit,...]
         [--modes alone+sliced+ours-slices+ours-mps,mps+priorities,ours] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
 
-The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. "four" has two programs of each
+The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others have
+two best-effort programs and no requests; they need a run of their own. "four" has two programs of each
 class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
 in folders of its own.
@@ -36,7 +37,7 @@ import time
 import traceback
 
 from percentiles import percentile
-from table import compare, numbers_of, of_all, of_rounds, steps_of
+from table import compare, compare_work, numbers_of, of_all, of_rounds, steps_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -60,6 +61,11 @@ PAIRS = {
     "plain-long": ("plain_program.py", "plain", "plain-long"),
     "plain-graph": ("plain_program.py", "plain", "plain-graph"),
 }
+
+# Two programs of best-effort work.
+PAIRS.update({f"{one}/{other}": ("torch_program.py", "", f"{one} {other}")
+              for one in ("bert-training", "resnet-training", "gpt2-training")
+              for other in ("lstm-training", "long-kernels", "prefill", "bert-graph")})
 
 # A mode: how its programs are started, and whether they play together or one after the other.
 MODES = {
@@ -474,6 +480,15 @@ HEADER = ("| pair | mode | wall p50 ms | wall p99 | of rounds | p99.9 | GPU p50 
           "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 
 
+def averages_of_work(results, mode):
+    """Of pairs without requests: the work of both programs, as a part of what one alone would do in this time."""
+    sums = [sum(compare_work(modes[mode], modes["alone"])) for modes in results.values()
+            if mode in modes and "alone" in modes and not numbers_of(modes[mode], "wall_ms")]
+    if sums and mode != "alone":
+        print(f"{mode}: {statistics.mean(sums):.0f}% of the work of one program alone in both on average, {min(sums):.0f}% to "
+              f"{max(sums):.0f}%", flush=True)
+
+
 def averages(results, mode):
     found = [compare(modes[mode], modes["alone"]) for modes in results.values()
              if mode in modes and "alone" in modes and numbers_of(modes[mode], "wall_ms")]
@@ -521,6 +536,7 @@ def main():
             part.close()
     for mode in modes:
         averages(table.results, mode)
+        averages_of_work(table.results, mode)
     print(f"{time.time() - began:.0f} s", flush=True)
 
 

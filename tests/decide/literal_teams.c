@@ -279,6 +279,17 @@ static bool in_sequence(const struct question *q, const gs_contender *a, const g
     return may && (brief(q, a) || brief(q, b) || (only_these && sequence_is_due(q, pair_of(q, a, b))));
 }
 
+/* Whether splits of the two are to be compared with a sequence again: nothing else is chosen then. */
+static bool sequence_first(const struct question *q, const gs_contender *a, const gs_contender *b) {
+    const gs_pair *pair = pair_of(q, a, b);
+    double samples = 0;
+    for (int i = 0; pair && i < GS_PAIR_SPLITS; i++)
+        samples += pair->splits[i].samples;
+    bool gains = pair && (pair->gains.count < 3 || gs_samples_median(&pair->gains) >= 1 + q->options->least_gain);
+    return gains && samples > 0 && samples >= q->options->trials && q->of->count == 2 && a->priority == b->priority &&
+           in_sequence(q, a, b) && sequence_is_due(q, pair);
+}
+
 /* The throughput that the team with this contender is compared with. */
 static double otherwise(const struct question *q, const struct team *team, const gs_contender *c) {
     const gs_contender *lead = one(q, team->who[0]);
@@ -454,6 +465,8 @@ static struct team with(const struct question *q, const struct team *team, size_
         return apart;
     inside.who[inside.count++] = who;
     inside.restarts = false;
+    if (sequence_first(q, one(q, team->who[0]), one(q, who)))
+        return apart;
     share_all(q, &inside, false);
     bool gains = inside.throughput >= otherwise(q, team, one(q, who)) * (1 + q->options->least_gain);
     return gains && inside.throughput > apart.throughput ? inside : apart;
@@ -610,7 +623,7 @@ static size_t another_leader(const struct question *q, const size_t *order, size
             struct team two = {.who = {order[at], i}, .count = 2};
             if (i != order[at] && known(one(q, i)) && one(q, i)->stream != c->stream)
                 saved = fmax(saved, saves(q, c, one(q, i)));
-            if (i == order[at] || order[at] == leader || !may_be_partner(q, i) ||
+            if (i == order[at] || order[at] == leader || !may_be_partner(q, i) || sequence_first(q, c, one(q, i)) ||
                 (!q->options->planned && !q->options->tries_intra_sm))
                 continue;
             share_all(q, &two, false);

@@ -106,6 +106,9 @@ struct gs_worker {
 
 static struct gs_worker device;
 
+/* Of four launches with this many blocks, one takes nine times as long; 0: there are none. */
+static uint64_t uneven_blocks, uneven_launches;
+
 /* Launches that share SMs, by a plan or because they fit. */
 static struct {
     const char *plan;      /* its file; NULL: none */
@@ -324,13 +327,14 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
         assert_int_equal(launch->mask[0], (1 << SMS) - 1);
         sharing.launches += clock_ns > sharing.from_ns;
     }
-    return give(
-        (struct operation){.queue = launch->request.queue,
-                           .engine = KERNELS,
-                           .tag = tag,
-                           .blocks = blocks,
-                           .defers = launch->defer_report,
-                           .takes_ns = (int64_t)blocks * BLOCK_NS / 100 * (launch->workers ? sharing.percent : 100)});
+    bool is_heavy = blocks == uneven_blocks && uneven_launches++ % 4 == 0;
+    return give((struct operation){.queue = launch->request.queue,
+                                   .engine = KERNELS,
+                                   .tag = tag,
+                                   .blocks = blocks,
+                                   .defers = launch->defer_report,
+                                   .takes_ns = (int64_t)blocks * BLOCK_NS / 100 *
+                                               (launch->workers ? sharing.percent : 100) * (is_heavy ? 9 : 1)});
 }
 
 void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
@@ -773,6 +777,27 @@ static void copies_keep_their_share_beside_many_small_copies(void **state) {
 static void launches_keep_their_share_beside_launches(void **state) {
     (void)state;
     expect_shares(launcher, launches);
+}
+
+/* Launches of one kernel with the same grid may differ. They are charged with what they take on average. */
+static void uneven_launches_have_their_share_and_no_more(void **state) {
+    enum { PLAYED_MS = 600 };
+    (void)state;
+    struct client clients[] = {{.engine = KERNELS, .streams = 1, .size = 20, .comes_ns = 20000000},
+                               {.engine = KERNELS, .streams = 1, .size = 12}};
+    uneven_blocks = clients[1].size;
+    gs_server *server = open_server();
+    play_until(server, clients, GS_COUNT(clients), clock_ns + clients[0].comes_ns + turn_ns);
+    int64_t before_ns = device.busy_ns[KERNELS];
+    play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)PLAYED_MS * 1000000);
+    double even_ns = (double)clients[0].session->counts.blocks * BLOCK_NS;
+    double uneven_ns = (double)(device.busy_ns[KERNELS] - before_ns) - even_ns;
+    uneven_blocks = 0;
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+    if (fabs(uneven_ns / even_ns - 1) > 0.1)
+        fail_msg("uneven launches had %.2f times as much", uneven_ns / even_ns);
 }
 
 static void alone_a_client_keeps_the_device_busy(void **state) {
@@ -1441,6 +1466,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(nobody_waits_long_for_a_client_that_catches_up),
         cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
         cmocka_unit_test(launches_keep_their_share_beside_launches),
+        cmocka_unit_test(uneven_launches_have_their_share_and_no_more),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),

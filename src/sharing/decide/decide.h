@@ -180,6 +180,7 @@ typedef struct gs_fair_client {
     uint64_t left_ns;       /* when it left; 0: never */
     bool has_slice;         /* it has a time slice, */
     uint64_t turn_since_ns; /* and since when */
+    uint64_t spare;         /* what its launches beside others took less than expected, at most a time slice */
 } gs_fair_client;
 
 /* Of all clients that have contenders. */
@@ -205,6 +206,10 @@ void gs_fair_join(gs_fairness *fairness, gs_fair_client *client, double least_ha
 void gs_fair_leave(gs_fairness *fairness, gs_fair_client *client, uint64_t now_ns);
 /* Charges a client: SMs times nanoseconds. */
 void gs_fair_charge(gs_fairness *fairness, gs_fair_client *client, uint64_t served);
+/* Charges it for a launch beside others, which took `served`, but may have waited for them in that time: no more than
+   `expected`, and what earlier ones took less. So all of them together are charged with what they take, even if they
+   differ. */
+void gs_fair_charge_beside(gs_fairness *fairness, gs_fair_client *client, uint64_t served, uint64_t expected);
 /* Whether a client has had more than others, or than the one that left last, by more than a time slice. It then has one
    stream at a time on the device, however many it uses. */
 bool gs_fair_is_ahead(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);

@@ -65,6 +65,12 @@ void gs_fair_charge(gs_fairness *fairness, gs_fair_client *client, uint64_t serv
     fairness->share += (double)served / (double)gs_max_u64(fairness->weight, client->weight);
 }
 
+void gs_fair_charge_beside(gs_fairness *fairness, gs_fair_client *client, uint64_t served, uint64_t expected) {
+    uint64_t most = expected + client->spare, charged = gs_min_u64(served, most);
+    client->spare = gs_min_u64(most - charged, (uint64_t)(fairness->slice_ns * fairness->sms));
+    gs_fair_charge(fairness, client, charged);
+}
+
 /* ---- clients that have had more than others ---- */
 
 /* Whether a client that has left may come back soon. */

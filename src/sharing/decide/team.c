@@ -237,17 +237,33 @@ static bool may_join(const gs_decide_query *query, struct team *team, const gs_c
     return true;
 }
 
+static bool may_be_queued(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
+    return gs_max(duration_of(a), duration_of(b)) <= query->options->yield_ns && cap_of(query, a) == query->all &&
+           cap_of(query, b) == query->all;
+}
+
+/* Whether two kernels have the GPU to themselves, with the same right to it. */
+static bool are_only(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
+    return query->store && query->count == 2 && a->priority == b->priority;
+}
+
 /* Whether two kernels run whole in sequence rather than side by side. They must be short enough for it and have no cap.
    A short kernel does not justify a split of the SMs. Two others that are alone on the GPU run in sequence when that is
    to be measured, and if splits were no better. */
 static bool are_queued(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
-    if (gs_max(duration_of(a), duration_of(b)) > query->options->yield_ns || cap_of(query, a) < query->all ||
-        cap_of(query, b) < query->all)
+    if (!may_be_queued(query, a, b))
         return false;
     const gs_pair *pair = pair_of(query, a, b);
-    bool are_only = query->store && query->count == 2 && a->priority == b->priority;
     return is_short(query, a) || is_short(query, b) ||
-           (are_only && (are_turns_due(query, pair) || is_no_gain(query, pair)));
+           (are_only(query, a, b) && (are_turns_due(query, pair) || is_no_gain(query, pair)));
+}
+
+/* Whether a sequence is to be measured again, to compare splits with it. Then the two do not share SMs either: splits,
+   which may be better, would not be compared any more. */
+static bool is_sequence_awaited(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
+    const gs_pair *pair = pair_of(query, a, b);
+    return may_be_queued(query, a, b) && are_only(query, a, b) && is_measured(query, pair) &&
+           are_turns_due(query, pair) && !is_no_gain(query, pair);
 }
 
 /* Whether it has SMs, and would have to be resized for another one. */
@@ -408,8 +424,8 @@ static struct team with_inside(const gs_decide_query *query, const struct team *
     double least = throughput_without(query, before, &query->contenders[candidate]);
     if (before->count == 1)
         after.members[after.count++] = candidate;
-    if (before->count != 1 || !share_inside(query, &after, false) ||
-        after.throughput < least * (1 + query->options->least_gain))
+    if (before->count != 1 || is_sequence_awaited(query, member(query, before, 0), &query->contenders[candidate]) ||
+        !share_inside(query, &after, false) || after.throughput < least * (1 + query->options->least_gain))
         after.throughput = GS_TEAM_IMPOSSIBLE;
     return after;
 }

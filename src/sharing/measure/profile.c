@@ -195,11 +195,21 @@ bool gs_profile_takes_other(gs_profile *profile) {
     return profile->takes_other;
 }
 
+/* A launch that was held up by something else counts with a few times the usual. */
+static void add_to_mean(gs_profile *profile, const gs_samples *samples, double ns) {
+    enum { LAST = 32, MOST = 8 };
+    uint64_t count = profile->whole_ns.count + profile->block_loop_ns.count;
+    double weight = profile->mean_ns > 0 ? fmax(1.0 / (double)count, 1.0 / LAST) : 1;
+    profile->mean_ns += weight * (fmin(ns, MOST * gs_samples_median(samples)) - profile->mean_ns);
+}
+
 void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, uint64_t ns) {
     if (ns == 0 || blocks == 0)
         return;
-    gs_samples_add(is_block_loop ? &profile->block_loop_ns : &profile->whole_ns,
-                   (double)ns * ((double)profile->blocks / (double)blocks));
+    gs_samples *samples = is_block_loop ? &profile->block_loop_ns : &profile->whole_ns;
+    double all_ns = (double)ns * ((double)profile->blocks / (double)blocks);
+    gs_samples_add(samples, all_ns);
+    add_to_mean(profile, samples, all_ns);
     if (is_block_loop == profile->prefers_block_loop)
         profile->since_compared++;
     else if (is_comparing(profile) && ++profile->tried >= COMPARED_BY)
@@ -235,6 +245,12 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
     gs_samples_add(&point_at(profile, sms)->rate, (double)blocks / (double)ns);
     gs_profile_curve(profile);
     profile->is_dirty = true;
+}
+
+double gs_profile_mean_ns(const gs_profile *profile, uint64_t blocks) {
+    if (profile->mean_ns > 0)
+        return profile->mean_ns * (double)blocks / (double)profile->blocks;
+    return profile->alone > 0 ? (double)blocks / profile->alone : 0;
 }
 
 uint64_t gs_profile_duration_ns(const gs_profile *profile) {

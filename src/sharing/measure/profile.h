@@ -61,8 +61,9 @@ typedef struct gs_profile {
         double rate;
     } curve[GS_PROFILE_POINTS + 2];
     int32_t knots;
-    double alone; /* the best known rate alone on the GPU; 0: never ran */
-    double knee;  /* the part of the SMs on which it has nine tenths of its rate on all */
+    double alone;   /* the best known rate alone on the GPU; 0: never ran */
+    double mean_ns; /* of the last launches that ran whole, alone on the GPU; 0: none did. Not kept in the file */
+    double knee;    /* the part of the SMs on which it has nine tenths of its rate on all */
 
     gs_shape worker; /* a block of its confined form; 0 registers: not known. Not kept in the file */
 
@@ -80,6 +81,9 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 /* The duration of a launch alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
+/* How long a launch of so many blocks takes alone on average: what many launches take together, even if they differ.
+   0: not known. */
+double gs_profile_mean_ns(const gs_profile *profile, uint64_t blocks);
 /* Whether the next launch, with no other kernel on the GPU, should be in the other form, to compare the two. During a
    comparison this is every second launch, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);

@@ -26,10 +26,10 @@ enum {
 int64_t gs_launch_expected_ns(const gs_action *action) {
     const gs_action_launch *launch = &action->launch;
     const double *ns_per_block = action->resource->ns_per_block;
-    double ns = ns_per_block ? ns_per_block[launch->request.kernel] : 0;
-    if (launch->profile && launch->profile->alone > 0)
-        ns = 1 / launch->profile->alone;
-    return (int64_t)(ns * (double)launch->blocks);
+    double ns = launch->profile ? gs_profile_mean_ns(launch->profile, launch->blocks) : 0;
+    if (ns <= 0 && ns_per_block)
+        ns = ns_per_block[launch->request.kernel] * (double)launch->blocks;
+    return (int64_t)ns;
 }
 
 /* Whether all other contenders run whole, and have the same claim to the GPU. Then all keep their queues filled, and

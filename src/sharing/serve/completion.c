@@ -60,19 +60,22 @@ static void keep_place(gs_stream *stream, const gs_action *action) {
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
 
-/* A launch that ran whole may have waited for others on the device, and one that shared its SMs was slowed down:
-   neither is charged more than its duration alone. */
+/* A launch that ran whole beside others may have waited for them on the device, and one that shared its SMs was slowed
+   down: neither is charged with that. */
 static void learn_launch(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
     bool is_confined = launch->request.form == GS_LAUNCH_CONFINED,
-         is_shared = (!is_confined || launch->request.workers) && launch->expected_ns > 0;
+         is_shared = (is_confined ? launch->request.workers > 0 : launch->had_neighbors) && launch->expected_ns > 0;
     uint64_t done = is_confined ? report->blocks_done : launch->blocks;
     uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms), served = ns * sms;
     launch->ran_ns += ns;
     action->session->counts.served += served;
-    gs_fair_charge(&server->contenders.fairness, &action->session->fair,
-                   is_shared ? gs_min_u64(served, (uint64_t)launch->expected_ns * sms) : served);
+    if (is_shared)
+        gs_fair_charge_beside(&server->contenders.fairness, &action->session->fair, served,
+                              (uint64_t)launch->expected_ns * sms);
+    else
+        gs_fair_charge(&server->contenders.fairness, &action->session->fair, served);
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_schedule_count(action, done);
