@@ -176,6 +176,7 @@ static int64_t count_passes(const uint32_t *addresses, const bool *is_in, int by
 static void put_store(struct kernel *kernel) {
     struct store *store = &kernel->stores[kernel->store_count++];
     int of = (int)draw(kernel, VALUES), kind = (int)draw(kernel, 3);
+    int form = (int)draw(kernel, 3), sign = form == 0 && !draw(kernel, 4) ? -1 : 1;
     bool guard = !draw(kernel, 3);
     uint64_t base = (uint64_t)7 << 40 | draw(kernel, 4096) * 16;
     *store = (struct store){.bytes = 4 << kind, .is_shared = !draw(kernel, 3)};
@@ -184,8 +185,12 @@ static void put_store(struct kernel *kernel) {
     char line[200];
     if (store->is_shared)
         put_line(kernel, "mul.lo.u32 %%s, %%x%d, %d;", of, store->bytes);
+    else if (form == 0)
+        put_line(kernel, "mul.wide.s32 %%o, %%x%d, %d; add.u64 %%a, %%base, %%o;", of, store->bytes * sign);
+    else if (form == 1)
+        put_line(kernel, "mul.wide.u32 %%o, %%x%d, %d; add.u64 %%a, %%base, %%o;", of, store->bytes);
     else
-        put_line(kernel, "mul.wide.s32 %%o, %%x%d, %d; add.u64 %%a, %%base, %%o;", of, store->bytes);
+        put_line(kernel, "cvt.s64.s32 %%o, %%x%d; shl.b64 %%o, %%o, %d; add.u64 %%a, %%base, %%o;", of, 2 + kind);
     snprintf(line, sizeof line, types[kind], store->is_shared ? "%s" : "%a");
     put_line(kernel, "%sst.volatile.%s.%s", guard ? "@%p " : "", store->is_shared ? "shared" : "global", line);
     store->line = kernel->line;
@@ -199,7 +204,9 @@ static void put_store(struct kernel *kernel) {
             is_in[lane] = !guard || kernel->is_in[warp][lane];
             addresses[lane] = value * (uint32_t)store->bytes;
             if (is_in[lane])
-                places[count++] = (base + (uint64_t)((int64_t)(int32_t)value * store->bytes)) / 32;
+                places[count++] = (base + (form == 1 ? (uint64_t)value * (uint64_t)store->bytes
+                                                     : (uint64_t)((int64_t)(int32_t)value * store->bytes * sign))) /
+                                  32;
         }
         int64_t now = store->is_shared ? count_passes(addresses, is_in, store->bytes) : count_different(places, count);
         store->most = now > store->most ? now : store->most;

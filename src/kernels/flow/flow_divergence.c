@@ -62,10 +62,10 @@ static bool reads_varying(const gs_flow_lanes *now, const gs_flow_instruction *i
 
 /* Whether the result varies by itself. */
 static bool is_varying(const gs_flow_instruction *instruction) {
-    enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27 };
+    enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27, BLOCK_IN_CLUSTER = 0x88 };
     unsigned number = gs_operation(instruction), special = gs_bits(instruction->high, 8, 8);
     if (number == GS_OP_S2R)
-        return special < BLOCK_X || special > BLOCK_Z;
+        return (special < BLOCK_X || special > BLOCK_Z) && special != BLOCK_IN_CLUSTER;
     if (number == CS2R)
         return special != ZERO;
     return instruction->opcode->operands & GS_IS_VARYING;
@@ -98,8 +98,7 @@ static gs_code pass_instruction(struct analysis *analysis, gs_flow_lanes *now, s
     if (operands & GS_IS_UNIFORM)
         return GS_OK;
     bool varies = !(operands & GS_IS_SAME) && (is_varying(instruction) || reads_varying(now, instruction));
-    bool is_parted = now->predicates[gs_guard_predicate(instruction)];
-    varies = varies || operands & GS_SETS_ALL || is_parted;
+    varies = varies || operands & GS_SETS_ALL;
     gs_lanes_execute(now, instruction, analysis->launch, at, varies);
     return GS_OK;
 }
@@ -285,7 +284,7 @@ static gs_code find_transactions(struct analysis *analysis) {
         make_varying(&now, analysis->joined[i].registers, analysis->joined[i].predicates);
         for (size_t at = graph->blocks.data[i].first; at < graph->blocks.data[i].end && result == GS_OK; at++) {
             gs_flow_instruction *instruction = &graph->code->data[at];
-            instruction->transactions = (uint8_t)gs_lanes_transactions(&now, instruction, analysis->launch);
+            instruction->transactions = (uint8_t)gs_lanes_transactions(&now, instruction);
             result = pass_instruction(analysis, &now, at);
         }
     }
@@ -296,7 +295,7 @@ static gs_code find_transactions(struct analysis *analysis) {
 static void begin_lanes(gs_flow_lanes *lanes, bool is_called) {
     lanes->is_reached = true;
     for (int i = 0; i < GS_NO_REGISTER; i++)
-        lanes->registers[i] = is_called ? (gs_lanes){0} : gs_lanes_step(0, true);
+        lanes->registers[i] = is_called ? (gs_lanes){0} : gs_lanes_step(0, GS_MOST_GROUPS);
     for (int i = 0; i < GS_NO_PREDICATE; i++)
         lanes->predicates[i] = is_called;
 }

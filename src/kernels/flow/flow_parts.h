@@ -185,8 +185,9 @@ typedef enum gs_lanes_kind {
 
 typedef struct gs_lanes {
     uint8_t kind, pieces;
-    uint8_t guard; /* it holds in lanes in which this predicate does: 1 + bits 12 to 15 of an instruction; 0: in all */
-    bool is_whole; /* in all lanes of a warp together, not only in those of each row of the block */
+    uint8_t guard;  /* it holds in lanes in which this predicate does: 1 + bits 12 to 15 of an instruction; 0: in all */
+    uint8_t width;  /* it holds in each group of so many lanes, which begins at a multiple of that */
+    bool is_thread; /* of step 1, and a multiple of the width in the first lane of a group */
     int32_t step, maker;
 } gs_lanes;
 
@@ -202,18 +203,17 @@ typedef struct gs_flow_lanes {
     gs_carry carries[GS_NO_PREDICATE + 1];
 } gs_flow_lanes;
 
-gs_lanes gs_lanes_step(int64_t step, bool is_whole);
+gs_lanes gs_lanes_step(int64_t step, int width);
 bool gs_lanes_uniform(gs_lanes lanes);
 /* How many lanes of a warp are in a row of the block; 0: a warp has parts of rows. */
 int gs_flow_row_lanes(const gs_flow_launch *launch);
-/* Executes an instruction; `is_varying`: its results may vary, unless more is known. */
+/* Executes an instruction; `is_varying`: its results may vary in lanes that execute it, unless more is known. */
 void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction, const gs_flow_launch *launch,
                       size_t at, bool is_varying);
 /* Adds what comes to the begin of a block on another way. True: that changes something. */
 bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block);
 /* The most transactions of a load or store; 0: not known. Of a load of constants, 1: all lanes read the same. */
-int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction,
-                          const gs_flow_launch *launch);
+int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction);
 
 /* ---- the analyses ---- */
 
