@@ -9,7 +9,7 @@
  *
  * A run lasts from when the kernel is the next to be launched to its end, by events before and after it. The runs are
  * queued behind a kernel that holds the stream until all are there, so that the host is not in between. With `beside`
- * the kernel has 64 SMs, and 64 others are full of warps that read at random addresses all the time.
+ * the kernel has 64 SMs, and others are full of warps that read at random addresses all the time.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/kernel.h"
@@ -36,10 +36,7 @@ static const char own_text[] =
     "\t.reg .pred %more;\n\t.reg .b64 %end, %now, %ns;\n"
     "\tld.param.u64 %ns, [ns];\n\tmov.u64 %end, %globaltimer;\n\tadd.u64 %end, %end, %ns;\n"
     "wait:\n\tmov.u64 %now, %globaltimer;\n\tsetp.lt.u64 %more, %now, %end;\n\t@%more bra wait;\n"
-    "\tret;\n}\n";
-
-static const char neighbor_text[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    "\tret;\n}\n"
     ".visible .entry neighbor(.param .u64 data, .param .u32 mask, .param .u32 rounds) {\n"
     "\t.reg .pred %more;\n\t.reg .b32 %x, %block, %threads, %mask, %rounds, %unit, %value;\n\t.reg .b64 %data, %at;\n"
     "\tmov.u32 %x, %tid.x;\n\tmov.u32 %block, %ctaid.x;\n\tmov.u32 %threads, %ntid.x;\n"
@@ -53,21 +50,18 @@ static const char neighbor_text[] =
     "\tsub.u32 %rounds, %rounds, 1;\n\tsetp.ne.u32 %more, %rounds, 0;\n\t@%more bra next;\n"
     "\tret;\n}\n";
 
-/* A kernel with its arguments on a stream. */
-struct kernel {
-    gs_app_stream *stream;
-    gs_app_launch call;
-    gs_job_argument arguments[MOST_ARGUMENTS];
-    uint64_t buffers[MOST_ARGUMENTS];
-};
-
+/* Launches a kernel that uses the memory, again and again, on a stream of other SMs. */
 struct neighbor {
-    struct kernel kernel;
+    const cu_api *api;
+    cu_context context;
+    cu_kernel kernel;
+    cu_stream stream;
+    cu_pointer data;
     pthread_t thread;
     bool has_thread;
     atomic_bool stops;
     _Atomic int64_t launches;
-    gs_error error;
+    _Atomic int failed;
 };
 
 /* What times the kernels. */
@@ -90,71 +84,23 @@ struct work {
     uint32_t count;
 };
 
-static gs_code load_kernel(struct kernel *kernel, const char *place, const char *name, const char *text, size_t size,
-                           const char *symbol, gs_error *error) {
-    gs_build build = {.name = name, .text = text, .size = size, .kernels = &symbol, .kernel_count = 1};
-    kernel->stream = gs_app_stream_cuda(place, error);
-    if (!kernel->stream)
-        return error->code;
-    gs_code code = kernel->stream->ops->enter(kernel->stream, error);
-    return code == GS_OK ? kernel->stream->ops->load(kernel->stream, &build, &kernel->call.module, error) : code;
-}
-
-static gs_code add_buffer(struct kernel *kernel, size_t bytes, const void *data, gs_error *error) {
-    uint32_t number = kernel->call.argument_count;
-    gs_code code = kernel->stream->ops->allocate(kernel->stream, bytes, &kernel->buffers[number], error);
-    if (code == GS_OK && data)
-        code = kernel->stream->ops->copy_in(kernel->stream, kernel->buffers[number], data, bytes, error);
-    kernel->arguments[kernel->call.argument_count++] = (gs_job_argument){.buffer = (int32_t)number};
-    return code;
-}
-
-static void add_value(struct kernel *kernel, const void *value, uint32_t bytes) {
-    gs_job_argument argument = {.buffer = -1, .bytes = bytes};
-    memcpy(argument.value, value, bytes);
-    kernel->arguments[kernel->call.argument_count++] = argument;
-}
-
-static gs_code launch_kernel(struct kernel *kernel, gs_error *error) {
-    kernel->call.arguments = kernel->arguments;
-    kernel->call.buffers = kernel->buffers;
-    return kernel->stream->ops->launch(kernel->stream, &kernel->call, error);
-}
-
 /* ---- the neighbor ---- */
-
-static gs_code open_neighbor(struct neighbor *neighbor, gs_error *error) {
-    struct kernel *kernel = &neighbor->kernel;
-    const uint32_t mask = ((uint32_t)1 << NEIGHBOR_BITS) - 1, rounds = 200;
-    char place[40];
-    snprintf(place, sizeof place, "0,sms=%d,part=1", PART_SMS);
-    gs_code code =
-        load_kernel(kernel, place, "neighbor.ptx", neighbor_text, sizeof neighbor_text - 1, "neighbor", error);
-    if (code == GS_OK)
-        code = add_buffer(kernel, (size_t)32 << NEIGHBOR_BITS, NULL, error);
-    if (code != GS_OK)
-        return code;
-    add_value(kernel, &mask, sizeof mask);
-    add_value(kernel, &rounds, sizeof rounds);
-    for (int i = 0; i < 3; i++)
-        kernel->call.grid[i] = kernel->call.block[i] = 1;
-    kernel->call.grid[0] = 2 * PART_SMS;
-    kernel->call.block[0] = NEIGHBOR_THREADS;
-    return GS_OK;
-}
 
 static void *disturb(void *given) {
     enum { BATCH = 16 };
     struct neighbor *neighbor = given;
-    gs_app_stream *stream = neighbor->kernel.stream;
-    gs_code code = stream->ops->enter(stream, &neighbor->error);
-    while (code == GS_OK && !atomic_load(&neighbor->stops)) {
-        for (int i = 0; i < BATCH && code == GS_OK; i++)
-            code = launch_kernel(&neighbor->kernel, &neighbor->error);
+    const cu_api *api = neighbor->api;
+    uint32_t mask = ((uint32_t)1 << NEIGHBOR_BITS) - 1, rounds = 200;
+    void *parameters[] = {&neighbor->data, &mask, &rounds};
+    const cu_call call = {.grid = {2 * PART_SMS, 1, 1}, .block = {NEIGHBOR_THREADS, 1, 1}, .stream = neighbor->stream};
+    int failed = api->context_set(neighbor->context);
+    while (!failed && !atomic_load(&neighbor->stops)) {
+        for (int i = 0; i < BATCH && !failed; i++)
+            failed = gs_cuda_launch(api, &neighbor->kernel, &call, parameters);
         atomic_fetch_add(&neighbor->launches, BATCH);
-        if (code == GS_OK)
-            code = stream->ops->wait(stream, &neighbor->error);
+        failed = failed ? failed : api->stream_wait(neighbor->stream);
     }
+    atomic_store(&neighbor->failed, failed);
     return NULL;
 }
 
@@ -214,8 +160,8 @@ static gs_code time_work(struct timer *timer, struct work *work, const char *nam
         runs = gs_max(gs_min(runs, MOST_NS / gs_max(timer->times[0], 1)), LEAST_RUNS);
     for (int64_t i = 0; i < runs && code == GS_OK; i += BATCH_RUNS)
         code = time_batch(timer, work, (int)gs_min(BATCH_RUNS, runs - i), timer->times + i, error);
-    if (code == GS_OK && timer->neighbor && timer->neighbor->error.code != GS_OK)
-        *error = timer->neighbor->error, code = error->code;
+    if (code == GS_OK && timer->neighbor)
+        code = gs_cuda_check(&timer->api, atomic_load(&timer->neighbor->failed), "the neighbor", error);
     if (code == GS_OK)
         print_times(timer, name, runs);
     return code;
@@ -299,14 +245,13 @@ static gs_code time_cases(struct timer *timer, char *text, int64_t runs, gs_erro
 
 /* ---- the GPU ---- */
 
-static gs_code open_timer(struct timer *timer, const char *place, int64_t runs, gs_error *error) {
-    int device;
+static gs_code open_timer(struct timer *timer, int64_t runs, int *device, gs_error *error) {
     bool has_context = false;
     const cu_api *api = &timer->api;
     timer->times = calloc((size_t)gs_max(runs, EMPTY_RUNS) + LEAST_RUNS, sizeof *timer->times);
     gs_code code = timer->times ? gs_cuda_open(&timer->api, error) : gs_fail_memory(error);
     if (code == GS_OK)
-        code = gs_cuda_open_gpu(api, place, &device, &has_context, error);
+        code = gs_cuda_open_gpu(api, "0", device, &has_context, error);
     if (code != GS_OK)
         return code;
     int failed = api->stream_new(&timer->stream, CU_STREAM_NON_BLOCKING, 0);
@@ -318,27 +263,32 @@ static gs_code open_timer(struct timer *timer, const char *place, int64_t runs, 
     return gs_cuda_check(api, failed, "opening the GPU", error);
 }
 
-static gs_code start_neighbor(struct neighbor *neighbor, gs_error *error) {
-    gs_code code = open_neighbor(neighbor, error);
-    if (code == GS_OK)
+/* The stream of the timer gets some SMs, the neighbor all others. */
+static gs_code start_neighbor(struct timer *timer, struct neighbor *neighbor, int device, gs_error *error) {
+    const cu_api *api = neighbor->api = &timer->api;
+    gs_code code = gs_cuda_green_two(api, device, PART_SMS, &timer->stream, &neighbor->stream, error);
+    if (code != GS_OK)
+        return code;
+    timer->neighbor = neighbor;
+    int failed = api->context_get(&neighbor->context);
+    failed = failed ? failed : gs_cuda_kernel_find(api, timer->modules.data[0], "neighbor", &neighbor->kernel);
+    failed = failed ? failed : api->alloc(&neighbor->data, (size_t)32 << NEIGHBOR_BITS);
+    if (!failed)
         neighbor->has_thread = pthread_create(&neighbor->thread, NULL, disturb, neighbor) == 0;
-    return code;
+    return gs_cuda_check(api, failed, "starting the neighbor", error);
 }
 
 static gs_code measure(const char *cases, int64_t runs, bool is_beside, gs_error *error) {
     static struct neighbor neighbor;
     static struct timer timer;
-    char *text = NULL, place[40] = "0";
+    char *text = NULL;
     size_t size = 0;
+    int device = 0;
     gs_code code = gs_input_all(cases, (size_t)64 << 20, &text, &size, error);
-    if (is_beside) {
-        snprintf(place, sizeof place, "0,sms=%d,part=0", PART_SMS);
-        timer.neighbor = &neighbor;
-    }
-    if (code == GS_OK && is_beside)
-        code = start_neighbor(&neighbor, error);
     if (code == GS_OK)
-        code = open_timer(&timer, place, runs, error);
+        code = open_timer(&timer, runs, &device, error);
+    if (code == GS_OK && is_beside)
+        code = start_neighbor(&timer, &neighbor, device, error);
     if (code == GS_OK)
         code = time_cases(&timer, text, runs, error);
     atomic_store(&neighbor.stops, true);

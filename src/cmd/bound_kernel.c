@@ -297,6 +297,8 @@ static bool add_step(void *user, const gs_flow_step *step) {
     part->result = step->result;
     part->reads = step->reads;
     part->waits = step->waits;
+    part->transactions = step->transactions;
+    part->constant = step->constant;
     return true;
 }
 

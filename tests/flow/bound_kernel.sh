@@ -47,7 +47,7 @@ for key in "alone", "beside":
     terms += bound["fetch_cycles"] + sum(bound["unit_cycles"].values())
     assert terms == bound["cycles"], (key, terms)
 assert answer["beside"]["cycles"] >= answer["alone"]["cycles"]
-assert answer["instructions"]["global_store"] == 100
+assert answer["instructions"]["global_store_near"] == 100
 assert max(row["saved_cycles"] for row in answer["rows"]) <= answer["alone"]["cycles"]
 assert all(relief["saved_cycles"] > 0 for relief in answer["reliefs"])
 PYTHON

@@ -56,13 +56,21 @@ static bool close_counted(void *user) {
     return true;
 }
 
+/* Whether a step is of a class; one of lanes beside each other, or of constants that differ, is of that class as well. */
+static bool is_of_class(const gs_flow_step *step, const char *class_name) {
+    size_t length = strlen(class_name);
+    return strncmp(step->class_name, class_name, length) == 0 &&
+           (!step->class_name[length] || strcmp(step->class_name + length, "_near") == 0 ||
+            strcmp(step->class_name + length, "_scattered") == 0);
+}
+
 static bool count_step(void *user, const gs_flow_step *step) {
     struct counted *counted = user;
     int64_t times = counted->times[counted->depth];
     counted->instructions += times;
     counted->barriers += step->is_barrier;
-    counted->open[counted->depth].most += strcmp(step->class_name, "global_store") == 0;
-    if (counted->stores && strcmp(step->class_name, "global_store") == 0 && step->line < MOST_LINES)
+    counted->open[counted->depth].most += is_of_class(step, "global_store");
+    if (counted->stores && is_of_class(step, "global_store") && step->line < MOST_LINES)
         counted->stores[step->line] += times;
     return true;
 }
@@ -280,7 +288,7 @@ struct wanted {
 
 static bool find_class(void *user, const gs_flow_step *step) {
     struct wanted *wanted = user;
-    wanted->found += strcmp(step->class_name, wanted->class_name) == 0;
+    wanted->found += is_of_class(step, wanted->class_name);
     return true;
 }
 

@@ -5,6 +5,7 @@
  *   graph        basic blocks, dominators, loops (flow_graph.c)
  *   divergence   which branches all threads of a warp take alike, and where threads that parted come together
  *                (flow_divergence.c)
+ *   lanes        how registers differ between lanes, and transactions (flow_lanes.c)
  *   values       what registers can hold, as ranges (flow_values.c)
  *   counters     how many rounds a loop has (flow_counters.c)
  *   walk         the parts of the kernel, in order (flow_walk.c)
@@ -48,6 +49,8 @@ typedef struct gs_flow_step {
     uint32_t offset, line;
     const char *name, *class_name;
     uint8_t stall, result, reads, waits; /* scoreboards, see gs_body_part */
+    uint8_t transactions;                /* see gs_body_part */
+    uint32_t constant; /* 1 + the place of a constant that it reads; 0: none; UINT32_MAX: its place is not known */
     bool is_barrier;
 } gs_flow_step;
 
@@ -96,7 +99,8 @@ typedef struct gs_opcode {
 typedef struct gs_flow_instruction {
     uint64_t low, high;
     const gs_opcode *opcode;
-    bool is_relocated; /* a number in it is not final */
+    bool is_relocated;    /* a number in it is not final */
+    uint8_t transactions; /* the most that it makes; 0: not known */
 } gs_flow_instruction;
 
 /* NULL: not known. */

@@ -5,7 +5,9 @@
  * then says which registers are counters, r + c, and the branches that leave the loop say which comparison holds as
  * long as it goes on. A branch counts if every round passes it. With the values at the first round, that gives the
  * number of rounds; the least over all such branches is taken. Then it is passed with the ranges that registers have
- * in all rounds, for the loops inside. What a loop inside writes is unknown behind it.
+ * in all rounds, for the loops inside. What a loop inside writes is unknown behind it, unless the loop is left by one
+ * branch after a number of rounds that is known exactly: then so is what its counters hold. ptxas unrolls a loop as
+ * several loops, each of which goes on with the counter of the one before.
  *
  * A counter may also be shifted in each round. To the right, with zeros, it is 0 after at most 32 rounds, whatever it
  * was.
@@ -34,7 +36,7 @@ struct pass {
     const gs_flow_state *entry;
 };
 
-static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry);
+static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after);
 
 /* ---- bounds of one comparison ---- */
 
@@ -294,12 +296,12 @@ static gs_code written_in_loop(const struct counting *counting, int32_t loop, gs
 static gs_code pass_inner(struct pass *pass, int32_t inner) {
     struct counting *counting = pass->counting;
     const gs_flow_graph *graph = counting->graph;
-    gs_flow_state state = *pass->at[graph->loops.data[inner].header];
+    gs_flow_state state = *pass->at[graph->loops.data[inner].header], entry = state;
     gs_flow_written_set set = {0};
-    gs_code result = pass->is_symbolic ? GS_OK : count_loop(counting, inner, &state);
-    if (result == GS_OK)
-        result = written_in_loop(counting, inner, &set);
+    gs_code result = written_in_loop(counting, inner, &set);
     gs_flow_forget(&state, &set);
+    if (result == GS_OK && !pass->is_symbolic)
+        result = count_loop(counting, inner, &entry, &state);
     for (size_t i = 0; i < graph->blocks.count && result == GS_OK; i++)
         for (int side = 0; side < 2 && gs_flow_in_loop(graph, (int32_t)i, inner); side++) {
             int32_t next = graph->blocks.data[i].next[side];
@@ -412,7 +414,79 @@ static void spread_over_rounds(const struct pass *pass, const gs_flow_written_se
     memset(state->facts, 0, sizeof state->facts);
 }
 
-static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry) {
+/* The only block with a way out of a loop, if every round passes it; else GS_NO_BLOCK. */
+static int32_t only_exit(const gs_flow_graph *graph, int32_t loop) {
+    int32_t found = GS_NO_BLOCK;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (int side = 0; side < 2; side++) {
+            int32_t next = graph->blocks.data[i].next[side];
+            if (next == GS_NO_BLOCK || !gs_flow_in_loop(graph, (int32_t)i, loop) || gs_flow_in_loop(graph, next, loop))
+                continue;
+            if (found != GS_NO_BLOCK || graph->blocks.data[i].loop != loop ||
+                !leads_back_always(graph, (int32_t)i, loop))
+                return GS_NO_BLOCK;
+            found = (int32_t)i;
+        }
+    return found;
+}
+
+static bool is_exact(gs_flow_value value) {
+    return value.is_known && value.base == GS_NO_BASE && value.low == value.high;
+}
+
+/* Whether the loop has exactly as many rounds as the branch of its only exit says, and how many. */
+static bool count_exactly(const struct pass *pass, int32_t exit, const gs_flow_state *at_exit, int64_t *rounds) {
+    const gs_flow_graph *graph = pass->counting->graph;
+    const gs_flow_block *block = &graph->blocks.data[exit];
+    int side = gs_flow_in_loop(graph, block->next[0], pass->loop) ? 1 : 0;
+    gs_flow_fact fact;
+    if (!gs_flow_says(at_exit, &graph->code->data[block->end - 1], side == 0, &fact))
+        return false;
+    for (int is_mirrored = 0; is_mirrored < 2; is_mirrored++) {
+        gs_flow_value counter = is_mirrored ? fact.y : fact.x, limit = is_mirrored ? fact.x : fact.y;
+        bool is_counter = counter.is_known && counter.base != GS_NO_BASE && !counter.shift;
+        if (!is_counter || !is_exact(at_entry(pass, counter, false)) || !is_exact(at_entry(pass, limit, true)))
+            continue;
+        gs_flow_value step = pass->back->values[counter.base];
+        int64_t found = rounds_of(pass, &fact, is_mirrored);
+        if (step.base == counter.base && !step.shift && step.low == step.high && found >= 0) {
+            *rounds = found + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What counters hold behind a loop with an exact number of rounds. */
+static gs_code leave_loop(struct pass *pass, const gs_flow_written_set *set, gs_flow_state *after) {
+    int32_t exit = only_exit(pass->counting->graph, pass->loop);
+    gs_flow_state state;
+    bool goes_on;
+    int64_t rounds, sum;
+    if (exit == GS_NO_BLOCK || !pass->back || !pass->at[exit])
+        return GS_OK;
+    gs_code result = execute_block(pass, exit, &state, &goes_on);
+    if (result != GS_OK || !count_exactly(pass, exit, &state, &rounds))
+        return result;
+    for (int i = 0; i < GS_VALUES; i++) {
+        gs_flow_value value = state.values[i];
+        bool is_written = i < GS_UNIFORM_BASE ? set->registers[i] : set->uniform[i - GS_UNIFORM_BASE];
+        if (!is_written || !value.is_known || value.shift)
+            continue;
+        if (value.base == GS_NO_BASE) {
+            after->values[i] = value;
+            continue;
+        }
+        gs_flow_value first = pass->entry->values[value.base], step = pass->back->values[value.base];
+        bool is_counter = is_exact(first) && step.is_known && step.base == value.base && !step.shift &&
+                          step.low == step.high && !__builtin_mul_overflow(rounds - 1, step.low, &sum);
+        if (is_counter && llabs(sum) < INT32_MAX && first.low + sum >= INT32_MIN && first.low + sum <= INT32_MAX)
+            after->values[i] = gs_flow_number(first.low + sum + value.low, first.low + sum + value.high);
+    }
+    return GS_OK;
+}
+
+static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after) {
     gs_flow_loop *counted = &counting->graph->loops.data[loop];
     gs_flow_state *begin = calloc(1, sizeof *begin);
     struct pass first = {.counting = counting, .loop = loop, .is_symbolic = true, .entry = entry};
@@ -432,6 +506,7 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
             counted->source = GS_FLOW_OF_CODE;
         }
         spread_over_rounds(&first, &set, begin);
+        result = leave_loop(&first, &set, after);
     }
     struct pass second = {.counting = counting, .loop = loop, .entry = entry};
     if (result == GS_OK)

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+/* What varies because ways meet. */
 typedef struct varying {
     bool registers[GS_NO_REGISTER + 1];
     bool predicates[GS_NO_PREDICATE + 1];
@@ -22,10 +23,11 @@ typedef struct varying {
 
 struct analysis {
     gs_flow_graph *graph;
-    varying *at;     /* of each block: at its begin */
-    varying *joined; /* of each block: what varies there because ways meet */
-    int32_t *joins;  /* of each block: the first block that all ways from it go through; GS_NO_BLOCK: none */
-    bool *is_marked; /* for a search */
+    const gs_flow_launch *launch;
+    gs_flow_lanes *at; /* of each block: at its begin */
+    varying *joined;   /* of each block: what varies there because ways meet */
+    int32_t *joins;    /* of each block: the first block that all ways from it go through; GS_NO_BLOCK: none */
+    bool *is_marked;   /* for a search */
     gs_error *error;
 };
 
@@ -35,19 +37,23 @@ static const gs_flow_instruction *last_of(const gs_flow_graph *graph, const gs_f
 
 /* ---- what varies ---- */
 
-static bool reads_varying(const varying *now, const gs_flow_instruction *instruction) {
+static bool varies_in(const gs_flow_lanes *now, unsigned number) {
+    return number != GS_NO_REGISTER && !gs_lanes_uniform(now->registers[number]);
+}
+
+static bool reads_varying(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     enum { DOUBLES = 0x028, DOUBLES_END = 0x02b, WIDE = 0x025, DADD = 0x029, OF_WARP = 8 /* PLOP3 */ };
     unsigned operands = instruction->opcode->operands, number = gs_operation(instruction), form = gs_form(instruction);
     unsigned a = gs_bits(instruction->low, 24, 8), b = gs_bits(instruction->low, 32, 8);
     unsigned c = gs_bits(instruction->high, 0, 8);
     bool is_double = number >= DOUBLES && number <= DOUBLES_END;
-    bool varies = operands & GS_READS_A && now->registers[a];
-    varies = varies || (operands & GS_READS_A && is_double && a < GS_NO_REGISTER && now->registers[a + 1]);
+    bool varies = operands & GS_READS_A && varies_in(now, a);
+    varies = varies || (operands & GS_READS_A && is_double && a < GS_NO_REGISTER && varies_in(now, a + 1));
     if (operands & GS_READS_B && form == 1 && number != DADD)
-        varies = varies || now->registers[b] || (is_double && b < GS_NO_REGISTER && now->registers[b + 1]);
+        varies = varies || varies_in(now, b) || (is_double && b < GS_NO_REGISTER && varies_in(now, b + 1));
     if (operands & GS_READS_C)
-        varies = varies || now->registers[c] ||
-                 ((is_double || number == WIDE) && c < GS_NO_REGISTER && now->registers[c + 1]);
+        varies = varies || varies_in(now, c) ||
+                 ((is_double || number == WIDE) && c < GS_NO_REGISTER && varies_in(now, c + 1));
     varies = varies || (operands & GS_TESTS && now->predicates[gs_bits(instruction->high, 23, 3)]);
     varies = varies || (operands & GS_TESTS_2 && now->predicates[gs_bits(instruction->high, 13, 3)]);
     bool of_warp = number == 0x01c && instruction->high & OF_WARP;
@@ -56,45 +62,44 @@ static bool reads_varying(const varying *now, const gs_flow_instruction *instruc
 
 /* Whether the result varies by itself. */
 static bool is_varying(const gs_flow_instruction *instruction) {
-    enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27 };
+    enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27, BLOCK_IN_CLUSTER = 0x88 };
     unsigned number = gs_operation(instruction), special = gs_bits(instruction->high, 8, 8);
     if (number == GS_OP_S2R)
-        return special < BLOCK_X || special > BLOCK_Z;
+        return (special < BLOCK_X || special > BLOCK_Z) && special != BLOCK_IN_CLUSTER;
     if (number == CS2R)
         return special != ZERO;
     return instruction->opcode->operands & GS_IS_VARYING;
 }
 
-static void write_varying(varying *now, const gs_flow_instruction *instruction, bool varies) {
-    gs_flow_written_set set = {0};
-    bool keeps = !gs_is_always(instruction); /* what was there, in some threads */
-    gs_flow_add_written(&set, instruction);
+static void make_varying(gs_flow_lanes *now, const bool *registers, const bool *predicates) {
     for (int i = 0; i < GS_NO_REGISTER; i++)
-        if (set.registers[i])
-            now->registers[i] = varies || (keeps && now->registers[i]);
+        if (registers[i])
+            now->registers[i] = (gs_lanes){0};
     for (int i = 0; i < GS_NO_PREDICATE; i++)
-        if (set.predicates[i])
-            now->predicates[i] = varies || (keeps && now->predicates[i]);
+        if (predicates[i]) {
+            now->predicates[i] = true;
+            now->carries[i] = (gs_carry){0};
+        }
+    for (int i = 0; i < GS_NO_REGISTER; i++) /* under a predicate that is another one now */
+        if (now->registers[i].guard && predicates[(now->registers[i].guard - 1) & GS_NO_PREDICATE])
+            now->registers[i] = (gs_lanes){0};
 }
 
-static gs_code pass_instruction(struct analysis *analysis, varying *now, size_t at) {
+static gs_code pass_instruction(struct analysis *analysis, gs_flow_lanes *now, size_t at) {
     const gs_flow_code *code = analysis->graph->code;
     const gs_flow_instruction *instruction = &code->data[at];
     unsigned operands = instruction->opcode->operands;
     if (gs_operation(instruction) == GS_OP_CALL) {
         gs_flow_written_set set = {0};
         gs_code result = gs_flow_called(code, gs_flow_target(code, at), &set, 1, analysis->error);
-        for (int i = 0; i < GS_NO_REGISTER; i++)
-            now->registers[i] = now->registers[i] || set.registers[i];
-        for (int i = 0; i < GS_NO_PREDICATE; i++)
-            now->predicates[i] = now->predicates[i] || set.predicates[i];
+        make_varying(now, set.registers, set.predicates);
         return result;
     }
     if (operands & GS_IS_UNIFORM)
         return GS_OK;
     bool varies = !(operands & GS_IS_SAME) && (is_varying(instruction) || reads_varying(now, instruction));
-    varies = varies || operands & GS_SETS_ALL || now->predicates[gs_guard_predicate(instruction)];
-    write_varying(now, instruction, varies);
+    varies = varies || operands & GS_SETS_ALL;
+    gs_lanes_execute(now, instruction, analysis->launch, at, varies);
     return GS_OK;
 }
 
@@ -237,9 +242,11 @@ static gs_code pass_block(struct analysis *analysis, int32_t number, bool *chang
     gs_flow_graph *graph = analysis->graph;
     gs_flow_block *block = &graph->blocks.data[number];
     const gs_flow_instruction *last = last_of(graph, block);
-    *changes = add_varying(&analysis->at[number], &analysis->joined[number]) || *changes;
-    varying now = analysis->at[number];
+    gs_flow_lanes now = analysis->at[number];
     gs_code result = GS_OK;
+    if (!now.is_reached)
+        return GS_OK;
+    make_varying(&now, analysis->joined[number].registers, analysis->joined[number].predicates);
     for (size_t at = block->first; at < block->end && result == GS_OK; at++)
         result = pass_instruction(analysis, &now, at);
     bool of_warp = gs_operation(last) != GS_OP_BRA || gs_bits(last->low, 32, 2);
@@ -249,7 +256,7 @@ static gs_code pass_block(struct analysis *analysis, int32_t number, bool *chang
     block->is_uniform = block->is_uniform && !varies;
     for (int side = 0; side < 2; side++)
         if (block->next[side] != GS_NO_BLOCK)
-            *changes = add_varying(&analysis->at[block->next[side]], &now) || *changes;
+            *changes = gs_lanes_join(&analysis->at[block->next[side]], &now, block->next[side]) || *changes;
     return result;
 }
 
@@ -266,6 +273,31 @@ static gs_code find_uniform(struct analysis *analysis) {
             result = join_ways(analysis, &changes);
     }
     return result;
+}
+
+/* The transactions of each instruction. */
+static gs_code find_transactions(struct analysis *analysis) {
+    gs_flow_graph *graph = analysis->graph;
+    gs_code result = GS_OK;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        gs_flow_lanes now = analysis->at[i];
+        make_varying(&now, analysis->joined[i].registers, analysis->joined[i].predicates);
+        for (size_t at = graph->blocks.data[i].first; at < graph->blocks.data[i].end && result == GS_OK; at++) {
+            gs_flow_instruction *instruction = &graph->code->data[at];
+            instruction->transactions = (uint8_t)gs_lanes_transactions(&now, instruction);
+            result = pass_instruction(analysis, &now, at);
+        }
+    }
+    return result;
+}
+
+/* At the begin of a kernel all registers are the same; of what a function gets nothing is known. */
+static void begin_lanes(gs_flow_lanes *lanes, bool is_called) {
+    lanes->is_reached = true;
+    for (int i = 0; i < GS_NO_REGISTER; i++)
+        lanes->registers[i] = is_called ? (gs_lanes){0} : gs_lanes_step(0, GS_MOST_GROUPS);
+    for (int i = 0; i < GS_NO_PREDICATE; i++)
+        lanes->predicates[i] = is_called;
 }
 
 /* ---- groups ---- */
@@ -367,20 +399,21 @@ static bool find_groups(struct analysis *analysis) {
     return is_stored;
 }
 
-gs_code gs_flow_find_divergence(gs_flow_graph *graph, gs_error *error) {
+gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error) {
     size_t count = graph->blocks.count;
     struct analysis analysis = {.graph = graph,
+                                .launch = launch,
                                 .at = calloc(count + 1, sizeof *analysis.at),
                                 .joined = calloc(count + 1, sizeof *analysis.joined),
                                 .joins = calloc(count + 1, sizeof *analysis.joins),
                                 .is_marked = calloc(count + 1, sizeof *analysis.is_marked),
                                 .error = error};
     bool is_stored = analysis.at && analysis.joined && analysis.joins && analysis.is_marked && find_joins(&analysis);
-    if (is_stored && graph->is_called)
-        memset(analysis.at[graph->order[0]].registers, true, GS_NO_REGISTER);
-    if (is_stored && graph->is_called)
-        memset(analysis.at[graph->order[0]].predicates, true, GS_NO_PREDICATE);
+    if (is_stored)
+        begin_lanes(&analysis.at[graph->order[0]], graph->is_called);
     gs_code result = is_stored ? find_uniform(&analysis) : gs_fail_memory(error);
+    if (result == GS_OK)
+        result = find_transactions(&analysis);
     if (result == GS_OK && !find_groups(&analysis))
         result = gs_fail_memory(error);
     free(analysis.at);

@@ -125,7 +125,7 @@ static const gs_opcode opcodes[] = {
     {0x166, "TLD", "texture", D4 | SETS | VARIES},
     {0x180, "LD", "generic_load", DS | VARIES},
     {0x181, "LDG", "global_load", DS | SETS | VARIES},
-    {0x182, "LDC", "constant", A | DS},
+    {0x182, "LDC", "constant_scattered", A | DS},
     {0x183, "LDL", "local_load", DS | VARIES},
     {0x184, "LDS", "shared_load", DS | VARIES},
     {0x185, "ST", "generic_store", 0},

@@ -172,10 +172,53 @@ gs_flow_relation gs_flow_opposite(gs_flow_relation relation);
 gs_flow_relation gs_flow_mirrored(gs_flow_relation relation); /* y relation x */
 gs_flow_value gs_flow_number(int64_t low, int64_t high);
 
+/* ---- lanes ---- */
+
+/* What is known of a register in the lanes of a warp that are together (flow_lanes.c). */
+typedef enum gs_lanes_kind {
+    GS_LANES_VARY,
+    GS_LANES_NUMBER, /* `step` is the number */
+    GS_LANES_STEP,   /* it grows by `step` from lane to lane */
+    GS_LANES_LOW,    /* the low half of 64 bits that do so, */
+    GS_LANES_HIGH    /* and the high half */
+} gs_lanes_kind;
+
+typedef struct gs_lanes {
+    uint8_t kind, pieces;
+    uint8_t guard;  /* it holds in lanes in which this predicate does: 1 + bits 12 to 15 of an instruction; 0: in all */
+    uint8_t width;  /* it holds in each group of so many lanes, which begins at a multiple of that */
+    bool is_thread; /* of step 1, and a multiple of the width in the first lane of a group */
+    int32_t step, maker;
+} gs_lanes;
+
+/* In a predicate: the carry from the low half that `maker` wrote; the addend was written by `of`. */
+typedef struct gs_carry {
+    int32_t maker, of;
+} gs_carry;
+
+typedef struct gs_flow_lanes {
+    bool is_reached;
+    gs_lanes registers[GS_NO_REGISTER + 1];
+    bool predicates[GS_NO_PREDICATE + 1]; /* they vary */
+    gs_carry carries[GS_NO_PREDICATE + 1];
+} gs_flow_lanes;
+
+gs_lanes gs_lanes_step(int64_t step, int width);
+bool gs_lanes_uniform(gs_lanes lanes);
+/* How many lanes of a warp are in a row of the block; 0: a warp has parts of rows. */
+int gs_flow_row_lanes(const gs_flow_launch *launch);
+/* Executes an instruction; `is_varying`: its results may vary in lanes that execute it, unless more is known. */
+void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction, const gs_flow_launch *launch,
+                      size_t at, bool is_varying);
+/* Adds what comes to the begin of a block on another way. True: that changes something. */
+bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block);
+/* The most transactions of a load or store; 0: not known. Of a load of constants, 1: all lanes read the same. */
+int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction);
+
 /* ---- the analyses ---- */
 
-/* Finds is_uniform and groups of each block. */
-gs_code gs_flow_find_divergence(gs_flow_graph *graph, gs_error *error);
+/* Finds is_uniform and groups of each block, and the transactions of its instructions. */
+gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error);
 
 /* Finds the rounds of each loop: -1 where they are not known. What is there before is a bound of the user. */
 gs_code gs_flow_count_rounds(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error);

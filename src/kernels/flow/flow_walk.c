@@ -78,6 +78,34 @@ static gs_code check_barrier(struct walker *walker, const gs_flow_instruction *i
     return GS_OK;
 }
 
+/* The class of an instruction: that of its table, or a faster one for lanes that read and write beside each other. */
+static const char *class_of(const gs_flow_instruction *instruction) {
+    static const struct {
+        const char *name, *near_name;
+        int most; /* transactions */
+    } classes[] = {{"global_load", "global_load_near", 7}, {"global_store", "global_store_near", 7},
+                   {"local_load", "local_load_near", 7},   {"local_store", "local_store_near", 7},
+                   {"shared_load", "shared_load_near", 1}, {"shared_store", "shared_store_near", 1},
+                   {"constant_scattered", "constant", 1}};
+    const char *name = instruction->opcode->class_name;
+    for (size_t i = 0; i < GS_COUNT(classes); i++)
+        if (strcmp(classes[i].name, name) == 0 && instruction->transactions &&
+            instruction->transactions <= classes[i].most)
+            return classes[i].near_name;
+    return name;
+}
+
+/* What an instruction reads of constant memory, see gs_flow_step. */
+static uint32_t constant_of(const gs_flow_instruction *instruction) {
+    enum { LDC = 0x182, ULDC = 0x0b9, ULDC_AT = 0x0bb };
+    unsigned operation = gs_operation(instruction), form = gs_form(instruction);
+    bool is_load = operation == LDC || operation == ULDC || operation == ULDC_AT;
+    bool reads = instruction->opcode->operands & GS_READS_B && (form == 3 || form == 5);
+    if (operation == ULDC_AT || (operation == LDC && gs_bits(instruction->low, 24, 8) != GS_NO_REGISTER))
+        return UINT32_MAX;
+    return is_load || reads ? 1 + (gs_bits(instruction->low, 54, 5) << 16 | gs_bits(instruction->low, 38, 16)) : 0;
+}
+
 static gs_code walk_instruction(struct walker *walker, size_t at) {
     const gs_flow_instruction *instruction = &walker->code.data[at];
     bool is_barrier = gs_operation(instruction) == GS_OP_BAR;
@@ -85,7 +113,9 @@ static gs_code walk_instruction(struct walker *walker, size_t at) {
     gs_flow_step step = {.offset = (uint32_t)(at * GS_FLOW_BYTES),
                          .line = line_at(walker, at),
                          .name = instruction->opcode->name,
-                         .class_name = instruction->opcode->class_name,
+                         .class_name = class_of(instruction),
+                         .transactions = instruction->transactions,
+                         .constant = constant_of(instruction),
                          .stall = control & 15,
                          .result = control >> 5 & 7,
                          .reads = control >> 8 & 7,
@@ -395,7 +425,7 @@ static gs_code walk_function(struct walker *walker, size_t entry, bool is_called
     if (result == GS_OK)
         result = use_given_rounds(walker, &graph);
     if (result == GS_OK)
-        result = gs_flow_find_divergence(&graph, walker->error);
+        result = gs_flow_find_divergence(&graph, walker->launch, walker->error);
     if (result == GS_OK)
         result = gs_flow_count_rounds(&graph, walker->launch, walker->error);
     if (result == GS_OK)

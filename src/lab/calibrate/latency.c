@@ -25,15 +25,24 @@ static const char load_store_unit[] = "load/store";
 
 static const struct alias {
     const char *name, *as;
-} aliases[] = {
-    {"local_load", "global_load"},       {"local_store", "global_store"},     {"generic_load", "global_load"},
-    {"generic_load", "shared_load"},     {"generic_store", "global_store"},   {"generic_store", "shared_store"},
-    {"generic_atomic", "global_atomic"}, {"generic_atomic", "shared_atomic"}, {"nop", "alu"}};
+} aliases[] = {{"local_load_near", "global_load_near"},
+               {"local_store_near", "global_store_near"},
+               {"local_load", "global_load"},
+               {"local_store", "global_store"},
+               {"generic_load", "global_load"},
+               {"generic_load", "shared_load"},
+               {"generic_store", "global_store"},
+               {"generic_store", "shared_store"},
+               {"generic_atomic", "global_atomic"},
+               {"generic_atomic", "shared_atomic"},
+               {"nop", "alu"}};
 
 /* A store has read its operands by the time at which a load in its place would have its result. */
-static const struct alias reads[] = {{"global_store", "global_load"}, {"global_store_near", "global_load_near"},
-                                     {"local_store", "global_load"},  {"generic_store", "generic_load"},
-                                     {"shared_store", "shared_load"}, {"shared_store_near", "shared_load_near"}};
+static const struct alias reads[] = {
+    {"global_store", "global_load"},          {"global_store_near", "global_load_near"},
+    {"local_store", "global_load"},           {"local_store_near", "global_load_near"},
+    {"generic_store", "generic_load"},        {"shared_store", "shared_load"},
+    {"shared_store_near", "shared_load_near"}};
 
 struct timing {
     gs_device *device;
@@ -290,17 +299,20 @@ static gs_code measure_launches(struct timing *timing, gs_error *error) {
     enum { MANY = 256, CLOCK_PARTS = 100 };
     gs_machine *machine = timing->machine;
     int64_t sms = timing->device->gpu->sms;
-    struct extremes cycles, one, many, ns;
+    struct extremes cycles, one, loaded, many, ns;
     gs_code code = time_body(timing, GS_TIMED_CLOCK, 0, sms, 1, &cycles, &ns, error);
     if (code == GS_OK)
         machine->clock_mhz = gs_max(cycles.least * CLOCK_PARTS / 1000000, 1);
     if (code == GS_OK)
         code = time_body(timing, GS_TIMED_EMPTY, 0, 1, 1, &cycles, &one, error);
     if (code == GS_OK)
+        code = time_body(timing, GS_TIMED_EMPTY, GS_TIMED_BUSY, 1, 1, &cycles, &loaded, error);
+    if (code == GS_OK)
         code = time_body(timing, GS_TIMED_EMPTY, 0, sms * MANY, 1, &cycles, &many, error);
     if (code != GS_OK)
         return code;
     machine->launch_ns = one.most;
+    machine->loaded_launch_ns = gs_max(loaded.most, one.most);
     machine->block_cycles = gs_divide_up(gs_max(many.most - one.least, 0) * machine->clock_mhz, (int64_t)MANY * 1000);
     return GS_OK;
 }

@@ -52,6 +52,7 @@ typedef enum gs_timed_kind { GS_TIMED_CHAIN, GS_TIMED_SINGLE, GS_TIMED_COLD, GS_
 enum {
     GS_TIMED_EMPTY = 14, /* blocks that end at once; any number of them */
     GS_TIMED_LAUNCHES = 500,
+    GS_TIMED_BUSY = 1,   /* `count` of GS_TIMED_EMPTY: while other kernels use the memory, one block on each SM */
     GS_TIMED_CLOCK = 15, /* a hundredth of a second by the clock of the GPU */
     GS_TIMED_CLASSES = 16,
     GS_TIMED_SINGLES = 64,

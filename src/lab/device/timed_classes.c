@@ -16,13 +16,14 @@
 
 #include <stdlib.h>
 
-/* A random place of the large memory: of each lane; and the same for 16 lanes, which are beside each other there. */
+/* A random place of the large memory: of each lane; and of 28 and of 4 lanes, which are beside each other there, and
+   begin near the end of a sector of 32 bytes. */
 #define RANDOM_ADDRESS                                                                                                 \
     "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
     "((unsigned long long)((c.x >> 4) & a.data_mask) << 5); "
 #define NEAR_ADDRESS                                                                                                   \
     "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
-    "((unsigned long long)(((c.x >> 4) + c.half * 70001u) & a.data_mask) << 5) + c.near; "
+    "((unsigned long long)(((c.x >> 4) + c.part * 70001u) & a.data_mask) << 5) + c.near; "
 #define OPERATION(text) "asm volatile(\"" text "\" : \"+r\"(c.x) : \"r\"(a.zero) : \"memory\");"
 #define FRAGMENT        "\"+f\"(c.m[0]), \"+f\"(c.m[1]), \"+f\"(c.m[2]), \"+f\"(c.m[3])"
 
@@ -34,7 +35,7 @@
 #define EACH      "lane * 64 + (unsigned)(when >> 60)"
 #define OF_WARP   "(threadIdx.x / 32) * 7919u + blockIdx.x * 104729u + (unsigned)when"
 
-enum { NEAR_TRANSACTIONS = 6 };
+enum { NEAR_TRANSACTIONS = 7 };
 
 #define PARTITION GS_UNIT_OF_PARTITION, 1
 #define SM        GS_UNIT_OF_SM
@@ -70,8 +71,8 @@ const gs_timed_row gs_timed_rows[] = {
      .code = OPERATION("st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];"), .start = ALL_BANKS},
     {"shared_atomic", "shared", SM, 32, 70, .code = OPERATION("atom.shared.add.u32 %0, [%0], %1;"), .start = ONE_BANK},
     {"matrix_load", "shared", SM, 32, 75,
-     .code = "asm volatile(\"{ .reg .b32 t<3>; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, t0, t1, t2}, [%0]; }\" : "
-             "\"+r\"(c.x) : : \"memory\");",
+     .code = OPERATION("{ .reg .b32 t<4>; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {t0, t1, t2, t3}, [%0]; "
+                       "and.b32 t0, t0, %1; or.b32 %0, %0, t0; }"),
      .start = ONE_BANK},
     {"shuffle", "shared", SM, 1, 70, .code = OPERATION("shfl.sync.idx.b32 %0, %0, %0, 31, -1;")},
     {"vote", "alu", PARTITION, 70,
@@ -137,7 +138,7 @@ const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {256, 512, 1024, 2048};
 
 static const char source_begin[] =
     "static const unsigned marker = 0xfffffff1u;\n"
-    "struct chained { unsigned x, u, shared, half, near; float f, m[4]; double d, e, z; };\n"
+    "struct chained { unsigned x, u, shared, part, near; float f, m[4]; double d, e, z; };\n"
     "template <int ROW> static __device__ __forceinline__ void step(chained &c, const timed_arguments &a) {\n";
 
 static const char source_end[] =
@@ -211,7 +212,7 @@ static const char source_end[] =
     "        __syncthreads();\n"
     "        unsigned long long when = go;\n"
     "        float some = (float)(unsigned)when;\n"
-    "        c = chained{START(BODY / 4 - 4), c.u, base + lane * 16, lane / 16, 20 + lane % 16 * 4, some,\n"
+    "        c = chained{START(BODY / 4 - 4), c.u, base + lane * 16, lane / 28, 28 + lane % 28 * 4, some,\n"
     "                    {some, some + 1, some + 2, some + 3}, (double)some, 0.0, (double)a.zero};\n"
     "        while (now() < when) {}\n"
     "        if (BODY == 15) count_cycles(started, ended);\n"
@@ -227,8 +228,20 @@ static const char source_end[] =
     "    __threadfence_system();\n"
     "    __syncthreads();\n"
     "    if (threadIdx.x == 0) *(volatile unsigned *)&a.sm[blockIdx.x] = sm + 1;\n"
-    "}\n"
-    "template <> __device__ __forceinline__ void timed<14, 0>(const timed_arguments &) {}\n";
+    "}\n";
+
+static const char source_launches[] =
+    "template <> __device__ __forceinline__ void timed<14, 0>(const timed_arguments &) {}\n"
+    "/* Random loads for 100,000 cycles. */\n"
+    "template <> __device__ __forceinline__ void timed<14, 1>(const timed_arguments &a) {\n"
+    "    unsigned x = threadIdx.x * 7919u + blockIdx.x * 104729u;\n"
+    "    for (unsigned long long end = now() + 100000ull; now() < end;) {\n"
+    "        x = x * 1664525u + 1013904223u;\n"
+    "        unsigned long long at = a.data + ((unsigned long long)((x >> 4) & a.data_mask) << 5);\n"
+    "        x += *(volatile unsigned *)at;\n"
+    "    }\n"
+    "    if (x == marker) a.sm[0] = x;\n"
+    "}\n";
 
 /* Each word of the table in constant memory has the address of the one a line further, and the last line that of the
    first. It is the only thing there, so it begins at 0. */
@@ -249,7 +262,7 @@ void gs_timed_class_source(gs_text *source) {
     gs_text_add(source, "threadIdx.x * 7919u + blockIdx.x * 104729u + (unsigned)when)\n%s", source_begin);
     for (size_t i = 0; i < gs_timed_row_count; i++)
         gs_text_add(source, "    if (ROW == %zu) { %s }\n", i, gs_timed_rows[i].code);
-    gs_text_add(source, "%s", source_end);
+    gs_text_add(source, "%s%s", source_end, source_launches);
 }
 
 static gs_code add_kernel(gs_timed *timed, int32_t body, int32_t count, gs_error *error) {
@@ -259,6 +272,8 @@ static gs_code add_kernel(gs_timed *timed, int32_t body, int32_t count, gs_error
 
 gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error) {
     gs_code code = add_kernel(timed, GS_TIMED_EMPTY, 0, error);
+    if (code == GS_OK)
+        code = add_kernel(timed, GS_TIMED_EMPTY, GS_TIMED_BUSY, error);
     if (code == GS_OK)
         code = add_kernel(timed, GS_TIMED_CLOCK, 0, error);
     for (size_t i = 0; i < gs_timed_row_count && code == GS_OK; i++) {

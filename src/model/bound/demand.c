@@ -274,13 +274,25 @@ static struct sum sum_parts(struct demanding *demanding, size_t from, size_t end
 
 /* ---- a warp ---- */
 
+/* A class, or the slower one that a machine without it has. */
+static const gs_machine_class *find_class(const gs_machine *machine, const char *name) {
+    const gs_machine_class *found = gs_machine_find(machine, name);
+    const char *last = strrchr(name, '_');
+    bool is_kind =
+        last && (strcmp(last, "_near") == 0 || strcmp(last, "_scattered") == 0 || strcmp(last, "_fp64") == 0);
+    char base[64];
+    if (found || !is_kind || (size_t)snprintf(base, sizeof base, "%.*s", (int)(last - name), name) >= sizeof base)
+        return found;
+    return gs_machine_find(machine, base);
+}
+
 static gs_code find_classes(struct demanding *demanding, gs_error *error) {
     const gs_body *body = demanding->body;
     demanding->classes = calloc(body->classes.count + 1, sizeof *demanding->classes);
     if (!demanding->classes)
         return gs_fail_memory(error);
     for (size_t i = 0; i < body->classes.count; i++)
-        if (!(demanding->classes[i] = gs_machine_find(demanding->machine, body->classes.data[i])))
+        if (!(demanding->classes[i] = find_class(demanding->machine, body->classes.data[i])))
             return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the latencies have no class \"%.60s\"",
                            body->classes.data[i]);
     for (size_t i = 0; i < body->classes.count; i++) {
