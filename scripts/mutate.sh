@@ -251,7 +251,7 @@ run_test() {
         ulimit -c 0
         ulimit -t "$3"
         cd "$own"
-        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice timeout -k 5 "$4" ctest -R "^${1%:*}\$"
+        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice timeout -k 5 "$4" ctest --output-on-failure -R "^${1%:*}\$"
     ) >"$own/log" 2>&1
 }
 
@@ -367,7 +367,7 @@ pack() {
         find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';'
     done
     {
-        git ls-files | grep -v -e '^tests/fuzz/corpus/' -e '^corpus/dumps/'
+        git ls-files | grep -v '^corpus/dumps/'
         find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja
     } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
 }
