@@ -97,9 +97,9 @@ unset GS_MUTANT
 # ---- which faults ----
 
 # list_faults GROUP: all possible faults: GROUP, FILE, ORDINAL, LINE, KIND, what is changed, into what. The invariants of the
-# engine are left out: only tests ask for them.
+# engine are left out: only tests ask for them. So is what talks to NVIDIA's MPS, which only machines with GPUs have.
 list_faults() {
-    for file in $(find $(folders_of "$1") -name '*.[ch]' ! -name engine_check.c | sort); do
+    for file in $(find $(folders_of "$1") -name '*.[ch]' ! -name engine_check.c ! -name mps.c | sort); do
         awk -v mode=list -f scripts/mutate.awk "$file" | sed "s|^|$1	$file	|"
     done
 }
@@ -251,7 +251,7 @@ run_test() {
         ulimit -c 0
         ulimit -t "$3"
         cd "$own"
-        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice timeout -k 5 "$4" ctest -R "^${1%:*}\$"
+        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice timeout -k 5 "$4" ctest --output-on-failure -R "^${1%:*}\$"
     ) >"$own/log" 2>&1
 }
 
@@ -299,9 +299,12 @@ is_seen() {
     ! is_fragile "$1" || ! run_test "$1" "$2" $((usual * 5 + 10)) $((usual * 10 + 60))
 }
 
-# by_whom GROUP FAULT: the first test that sees it, or nothing.
+# by_whom GROUP FAULT: the first test that sees it, or nothing. Those of other groups that reach its place come last.
 by_whom() {
-    for name in $(tests_of "$1"); do
+    tried=
+    for name in $(tests_of "$1") $(sort -n -k 2 "$place/times" | sed 's/ .*//'); do
+        case " $tried " in *" $name "*) continue ;; esac
+        tried="$tried $name"
         grep -qxs "$2" "$place/reached.$name" || continue
         is_seen "$name" "$2" && echo "$name" && return
     done
@@ -367,7 +370,7 @@ pack() {
         find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';'
     done
     {
-        git ls-files | grep -v -e '^tests/fuzz/corpus/' -e '^corpus/dumps/'
+        git ls-files | grep -v -e '^corpus/dumps/' -e '^tests/fuzz/corpus/[bgjrs]'
         find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja
     } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
 }

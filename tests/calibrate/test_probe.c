@@ -173,6 +173,8 @@ static void measure_late_switches(uint64_t index) {
 
 static void what_shows_late_is_measured(void **state) {
     (void)state;
+    if (test_number("GRIDSMITH_RUNS", 100000) < 10000)
+        skip(); /* a sanitizer sees this code with planted topologies */
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
     for (uint64_t i = is_long ? 0 : 3; i < (is_long ? 5 : 4); i++)
         measure_late_switches(i);

@@ -611,6 +611,49 @@ static void simulations_by_hand(void **state) {
     gs_plan_table_clear(&table);
 }
 
+/* A task that ends when the time is over does not start again. */
+static void tasks_start_again_until_a_time(void **state) {
+    (void)state;
+    gs_plan_table table = slow_table();
+    gs_gpu *gpu = gpu_of("h200");
+    gs_task_list tasks = {0};
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
+    for (int64_t times = 1; times <= 4; times++) {
+        gs_simulation_options options = {
+            .gpu = gpu, .recorded_on = gpu, .together = 1, .unknown = 1, .for_us = (double)times * 1000};
+        gs_simulation result = play(&table, &tasks, &options);
+        assert_int_equal(result.tasks[0].done, times);
+        plan_expect_near(result.end_us, options.for_us, 1e-9);
+        gs_simulation_clear(&result);
+    }
+    gs_task_list_clear(&tasks);
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
+/* Each launch differs from the table by at most so much, in both directions, and by nearly so much at times. */
+static void noise_is_at_most_what_was_asked_for(void **state) {
+    (void)state;
+    gs_plan_table table = slow_table();
+    gs_gpu *gpu = gpu_of("h200");
+    gs_task_list tasks = {0};
+    double least = INFINITY, most = 0;
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        gs_simulation_options options = {
+            .gpu = gpu, .recorded_on = gpu, .together = 1, .unknown = 1, .noise = 0.1, .seed = seed};
+        gs_simulation result = play(&table, &tasks, &options);
+        least = fmin(least, result.end_us);
+        most = fmax(most, result.end_us);
+        gs_simulation_clear(&result);
+    }
+    assert_true(least >= 900 && least < 910);
+    assert_true(most <= 1100 && most > 1090);
+    gs_task_list_clear(&tasks);
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
 /* The GPU is idle until the first task comes, and between the two. */
 static void tasks_come_to_an_idle_gpu(void **state) {
     (void)state;
@@ -887,6 +930,8 @@ int main(void) {
         cmocka_unit_test(waves_are_counted),
         cmocka_unit_test(tasks_are_read),
         cmocka_unit_test(simulations_by_hand),
+        cmocka_unit_test(tasks_start_again_until_a_time),
+        cmocka_unit_test(noise_is_at_most_what_was_asked_for),
         cmocka_unit_test(tasks_come_to_an_idle_gpu),
         cmocka_unit_test(simulations_of_another_gpu),
         cmocka_unit_test(networks_beside_zoo_tasks),

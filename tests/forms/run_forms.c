@@ -43,9 +43,9 @@ static const char *name_for_compiler(const formed *it, char *into, size_t size) 
 }
 
 /* A machine with a GPU may have no clang. */
-bool forms_have_clang(void) {
+static const char *compiler(void) {
     char path[1000];
-    return gs_ptx_clang(path, sizeof path);
+    return gs_ptx_clang(path, sizeof path) ? "clang" : NULL;
 }
 
 void forms_compile(formed *first, size_t stride, size_t count, const char *folder, gs_text *ptx) {
@@ -69,7 +69,7 @@ void forms_compile(formed *first, size_t stride, size_t count, const char *folde
                                      .kernels = kernels,
                                      .kernel_count = kernel_count,
                                      .architecture = 80,
-                                     .compiler = forms_have_clang() ? "clang" : NULL};
+                                     .compiler = compiler()};
     if (gs_ptx_from_source(&request, &compiled, &error) != GS_OK)
         fail_msg("%s:%ld: %s", error.file, error.line, error.message);
     for (size_t i = 0, k = 0; i < count; i++)

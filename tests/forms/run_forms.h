@@ -28,8 +28,6 @@ void forms_compile(formed *first, size_t stride, size_t count, const char *folde
 void forms_make(formed *first, size_t stride, size_t count, gs_text *ptx);
 /* Runs each kernel that has its forms in many ways: all must compute the same. On the CPU its CUDA C is one of them. */
 void forms_check(const formed *first, size_t stride, size_t count, const gs_text *ptx);
-/* Whether forms_compile uses clang: what is refused, and why, depends on the compiler. */
-bool forms_have_clang(void);
 /* Whether kernels run on a GPU: GRIDSMITH_ON=cuda. */
 bool forms_run_on_cuda(void);
 void forms_free(formed *it);

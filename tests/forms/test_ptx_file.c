@@ -232,6 +232,57 @@ static gs_text form_of(const char *target, const char *limits, const char *body,
     return into;
 }
 
+/* The bytes of the parameters of the last function of a source. */
+static uint64_t parameter_bytes(const gs_text *source) {
+    gs_ptx_module module;
+    uint64_t bytes = 0;
+    assert_int_equal(gs_ptx_read(&module, "k.ptx", source->data, source->count, NULL), GS_OK);
+    const gs_ptx_function *function = &module.functions.data[module.functions.count - 1];
+    for (uint32_t i = 0; i < function->parameter_count; i++) {
+        const gs_ptx_variable *variable = &module.variables.data[function->parameters + i];
+        uint64_t align = gs_max_u64(variable->align, 1);
+        bytes = (bytes + align - 1) / align * align + variable->bytes;
+    }
+    gs_ptx_free(&module);
+    return bytes;
+}
+
+/* A form has as many parameters as PTX allows, and no more. */
+static void parameters_are_as_many_as_ptx_allows(void **state) {
+    (void)state;
+    static const struct {
+        const char *version;
+        uint64_t most;
+    } rows[] = {{"8.0", 4352}, {"8.1", 32764}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_code code = GS_E_REFUSED;
+        for (uint64_t bytes = rows[i].most / 8 * 8; code == GS_E_REFUSED; bytes -= 8) {
+            gs_text source = {0};
+            gs_ptx_module module;
+            gs_error error = {.message = ""};
+            gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+            assert_true(bytes > 4000);
+            gs_text_add(&source,
+                        ".version %s\n.target sm_80\n.address_size 64\n.visible .entry k(.param .align 8 .b8 p[%llu])\n"
+                        "{\n\tret;\n}\n",
+                        rows[i].version, (unsigned long long)bytes);
+            assert_int_equal(gs_ptx_read(&module, "k.ptx", source.data, source.count, &error), GS_OK);
+            gs_text form = {0};
+            code = gs_ptx_reshape(&module, 0, &options, &form, NULL, &error);
+            if (code == GS_OK) {
+                gs_text_put(&source, form.data, form.count);
+                assert_in_range(parameter_bytes(&source), rows[i].most - 7, rows[i].most);
+            } else {
+                assert_non_null(strstr(error.message, "bytes of parameters"));
+            }
+            gs_ptx_free(&module);
+            gs_text_free(&form);
+            gs_text_free(&source);
+        }
+        assert_int_equal(code, GS_OK);
+    }
+}
+
 static int count_in(const char *where, const char *what) {
     int count = 0;
     for (; (where = strstr(where, what)); where++)
@@ -283,6 +334,7 @@ int main(void) {
         cmocka_unit_test(files_that_do_not_help_are_refused),
         cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
         cmocka_unit_test(shared_memory_is_where_it_fits),
+        cmocka_unit_test(parameters_are_as_many_as_ptx_allows),
         cmocka_unit_test(registers_are_limited),
         cmocka_unit_test(parts_of_the_block_are_uniform),
     };

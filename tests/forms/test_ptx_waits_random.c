@@ -451,6 +451,8 @@ static int put_sum(struct kernel *kernel, enum operation operation, int a, int b
     return d;
 }
 
+/* The order in which the arguments of a call are computed depends on the compiler: those that write or pick are
+   computed before it. */
 static int put_mad(struct kernel *kernel, int a, int b, int c) {
     int d = new_register(kernel);
     put(kernel, MAD, d, a, b)->c = c;
@@ -459,7 +461,7 @@ static int put_mad(struct kernel *kernel, int a, int b, int c) {
 
 /* A number of the block: by one coordinate, in linear order, by columns, or a ticket. */
 static int put_block_number(struct kernel *kernel) {
-    int x = put_special(kernel, 0), d;
+    int x = put_special(kernel, 0), d, y, z, height;
     switch (pick(9)) {
     case 0:
         return put_special(kernel, 1);
@@ -467,12 +469,16 @@ static int put_block_number(struct kernel *kernel) {
         return put_special(kernel, 2);
     case 2: /* y * grid.x + x */
     case 3:
-        return put_mad(kernel, put_special(kernel, 1), put_special(kernel, 3), x);
+        y = put_special(kernel, 1);
+        return put_mad(kernel, y, put_special(kernel, 3), x);
     case 4: /* (z * grid.y + y) * grid.x + x */
-        d = put_mad(kernel, put_special(kernel, 2), put_special(kernel, 4), put_special(kernel, 1));
+        z = put_special(kernel, 2);
+        height = put_special(kernel, 4);
+        d = put_mad(kernel, z, height, put_special(kernel, 1));
         return put_mad(kernel, d, put_special(kernel, 3), x);
     case 5: /* x * grid.y + y */
-        return put_mad(kernel, x, put_special(kernel, 4), put_special(kernel, 1));
+        height = put_special(kernel, 4);
+        return put_mad(kernel, x, height, put_special(kernel, 1));
     case 6: { /* a ticket */
         d = new_register(kernel);
         struct instruction *code = put(kernel, ATOMIC, d, -1, COUNTER);
@@ -492,8 +498,10 @@ static int put_index(struct kernel *kernel, int block) {
         d = put_sum(kernel, MUL, d, -1, ONE_OF(-1, 2, 3, 65536, 1073741824));
     else if (!pick(4))
         d = put_sum(kernel, MUL, d, put_special(kernel, 7), 0);
-    if (!pick(8))
-        d = put_sum(kernel, ONE_OF(AND, REM), d, -1, ONE_OF(1, 2, 3));
+    if (!pick(8)) {
+        enum operation operation = (enum operation)ONE_OF(AND, REM);
+        d = put_sum(kernel, operation, d, -1, ONE_OF(1, 2, 3));
+    }
     if (!pick(3))
         d = put_sum(kernel, ONE_OF(ADD, ADD, SUB), d, put_special(kernel, 6), 0);
     if (!pick(8))
@@ -571,9 +579,10 @@ static void put_waiting(struct kernel *kernel, int block, int offset) {
     }
     put_label(kernel, out);
     if (has_limit) {
-        int plane = put_mad(kernel, put_special(kernel, 2), put_special(kernel, 4), put_special(kernel, 1));
-        int row = put_mad(kernel, plane, put_special(kernel, 3), put_special(kernel, 0));
-        int here = put_mad(kernel, row, put_special(kernel, 7), put_special(kernel, 6));
+        int z = put_special(kernel, 2), height = put_special(kernel, 4), y = put_special(kernel, 1);
+        int plane = put_mad(kernel, z, height, y), width = put_special(kernel, 3), x = put_special(kernel, 0);
+        int row = put_mad(kernel, plane, width, x), threads = put_special(kernel, 7);
+        int here = put_mad(kernel, row, threads, put_special(kernel, 6));
         struct instruction *store = put(kernel, STORE, -1, here, OTHER);
         store->c = value;
         store->number = OUTPUT - ORIGIN;
@@ -598,15 +607,19 @@ static void make_flags(struct kernel *kernel) {
 static void make_counter(struct kernel *kernel) {
     int block = put_block_number(kernel), again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++;
     int value = new_register(kernel), used;
-    put_jump(kernel, put_test(kernel, EQUAL, block, pick(3)), pick(2), skip);
+    int leaves = put_test(kernel, EQUAL, block, pick(3));
+    put_jump(kernel, leaves, pick(2), skip);
     put_label(kernel, again);
     struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
     code->variant = ONE_OF(A_ADD, A_ADD, A_ADD, A_INC, A_INC, A_MAX);
     code->c = ONE_OF(1, 1, 2, 3, 0, -1, 7);
-    used = pick(3) ? value : put_sum(kernel, ONE_OF(AND, REM, MUL, ADD), value, -1, ONE_OF(7, 3, 1, 16));
-    put_jump(kernel,
-             put_test(kernel, ONE_OF(BELOW, BELOW_SIGNED, DIFFERENT, EQUAL, ABOVE_SIGNED), used, ONE_OF(20, 3, 50, 0)),
-             false, again);
+    used = value;
+    if (!pick(3)) {
+        enum operation operation = (enum operation)ONE_OF(AND, REM, MUL, ADD);
+        used = put_sum(kernel, operation, value, -1, ONE_OF(7, 3, 1, 16));
+    }
+    enum test test = (enum test)ONE_OF(BELOW, BELOW_SIGNED, DIFFERENT, EQUAL, ABOVE_SIGNED);
+    put_jump(kernel, put_test(kernel, test, used, ONE_OF(20, 3, 50, 0)), false, again);
     if (pick(2))
         put_jump(kernel, -1, false, end);
     put_label(kernel, skip);
@@ -626,7 +639,8 @@ static int put_pass(struct kernel *kernel, int a) {
 
 /* Flags by a number of which only a byte may be used: then block 0 may be behind block 1. */
 static void make_parts(struct kernel *kernel) {
-    int number = put_sum(kernel, ADD, put_block_number(kernel), -1, ONE_OF(0, 126, 127, 254, 255));
+    int given = put_block_number(kernel);
+    int number = put_sum(kernel, ADD, given, -1, ONE_OF(0, 126, 127, 254, 255));
     int block = put_pass(kernel, number), offset = ONE_OF(0, 0, 1, -1);
     put_waiting(kernel, block, offset + ONE_OF(-1, -1, -255, -255, 1));
     put_publishing(kernel, pick(4) ? block : number, offset);
@@ -765,10 +779,12 @@ static void make_claims(struct kernel *kernel) {
         put(kernel, AND, wrapped, index, -1)->number = 7;
         put(kernel, ADD, index, wrapped, -1);
     }
-    put_jump(kernel, put_test(kernel, ONE_OF(DIFFERENT, DIFFERENT, EQUAL), value, ONE_OF(0, 0, 0, 1)), false, again);
+    enum test test = (enum test)ONE_OF(DIFFERENT, DIFFERENT, EQUAL);
+    put_jump(kernel, put_test(kernel, test, value, ONE_OF(0, 0, 0, 1)), false, again);
     if (!pick(3)) { /* frees, or claims in another way */
         put_condition(kernel, block, end);
-        code = put(kernel, ONE_OF(STORE, ATOMIC), new_register(kernel), pick(2) ? start : index, FLAGS);
+        enum operation operation = (enum operation)ONE_OF(STORE, ATOMIC);
+        code = put(kernel, operation, new_register(kernel), pick(2) ? start : index, FLAGS);
         code->variant = code->operation == ATOMIC ? A_CAS : 0;
         code->c = code->operation == ATOMIC ? ONE_OF(0, 1) : -1;
         code->more = ONE_OF(0, 1);
@@ -797,10 +813,13 @@ static void make_search(struct kernel *kernel) {
         put_jump(kernel, put_test(kernel, EQUAL, found, key), false, end);
     }
     put(kernel, LOAD, seen, index, FLAGS)->number = ONE_OF(0, 0, 0, 0, 1);
-    put_jump(kernel, put_test(kernel, ONE_OF(EQUAL, EQUAL, EQUAL, DIFFERENT), seen, ONE_OF(0, 0, 0, 3)), false, out);
+    enum test test = (enum test)ONE_OF(EQUAL, EQUAL, EQUAL, DIFFERENT);
+    put_jump(kernel, put_test(kernel, test, seen, ONE_OF(0, 0, 0, 3)), false, out);
     put_step(kernel, index);
-    if (goes_back_twice)
-        put_jump(kernel, put_test(kernel, EQUAL, index, pick(8)), pick(2), again);
+    if (goes_back_twice) {
+        int goes_back = put_test(kernel, EQUAL, index, pick(8));
+        put_jump(kernel, goes_back, pick(2), again);
+    }
     if (begins_with_empty) {
         put(kernel, LOAD, found, index, FLAGS);
         put_jump(kernel, put_test(kernel, EQUAL, found, key), false, end);

@@ -139,31 +139,36 @@ static int free_all(void **state) {
 
 /* ---- tests ---- */
 
-/* The notes in CUDA files are about the PTX that clang makes of them. Another compiler may join branches, and more may
-   be refused. */
-static bool is_as_noted(const struct trap *trap, const char *found) {
-    if (trap->formed.text.count && !forms_have_clang())
-        return found[0] || !trap->refuse[0];
-    return strcmp(found, trap->refuse) == 0;
-}
-
 static size_t check_refusals(const struct trap *list, size_t count) {
-    size_t refused = 0;
+    size_t more = 0;
     for (size_t i = 0; i < count; i++) {
         const char *found = list[i].formed.refusal.code == GS_OK ? "" : list[i].formed.refusal.message;
-        refused += found[0] != '\0';
-        if (!is_as_noted(&list[i], found))
-            fail_msg("%s is refused with \"%s\", not \"%s\"", list[i].formed.name, found, list[i].refuse);
+        if (strcmp(found, list[i].refuse) == 0)
+            continue;
+        print_message("%s is refused with \"%s\", not \"%s\"\n", list[i].formed.name, found, list[i].refuse);
+        assert_false(list[i].refuse[0]);
+        more++;
     }
+    return more;
+}
+
+static size_t count_refused(const struct trap *list, size_t count) {
+    size_t refused = 0;
+    for (size_t i = 0; i < count; i++)
+        refused += list[i].formed.refusal.code != GS_OK;
     return refused;
 }
 
+/* Some compilers join branches of a CUDA kernel so that its PTX is refused, where others do not. */
 static void what_is_unsafe_is_refused(void **state) {
-    size_t refused = check_refusals(traps, trap_count) + check_refusals(ptx_traps, ptx_trap_count),
+    enum { MOST_JOINED = 2 };
+    size_t refused = count_refused(traps, trap_count) + count_refused(ptx_traps, ptx_trap_count),
            all = trap_count + ptx_trap_count;
     (void)state;
     print_message("%zu traps: %zu accepted, %zu refused\n", all, all - refused, refused);
     assert_true(refused >= 5 && all - refused >= 45);
+    assert_int_equal(check_refusals(ptx_traps, ptx_trap_count), 0);
+    assert_in_range(check_refusals(traps, trap_count), 0, MOST_JOINED);
 }
 
 static void what_is_accepted_computes_the_same(void **state) {

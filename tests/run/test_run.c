@@ -761,6 +761,28 @@ static void kernels_are_selected_by_name(void **state) {
     gs_run_free(run);
 }
 
+/* In any range of blocks, nearly all of the spread occurs, and evenly. */
+static void durations_are_spread_evenly(void **state) {
+    (void)state;
+    enum { BASE = 5000, SPREAD = 640000, RANGE = 64 };
+    const gs_launch launch = {.duration_ns = BASE, .spread_ns = SPREAD};
+    for (int64_t first = 0; first < 4000000; first = first * 3 + 17) {
+        int in_quarter[4] = {0};
+        int64_t least = INT64_MAX, most = 0;
+        for (int64_t block = first; block < first + RANGE; block++) {
+            int64_t more = gs_block_duration(&launch, block) - BASE;
+            assert_in_range(more, 0, SPREAD - 1);
+            assert_int_equal(gs_block_duration(&launch, block + GS_SPREAD_BLOCKS) - BASE, more);
+            in_quarter[more * 4 / SPREAD]++;
+            least = gs_min(least, more);
+            most = gs_max(most, more);
+        }
+        assert_true(least < SPREAD / 20 && most > SPREAD / 20 * 19);
+        for (int i = 0; i < 4; i++)
+            assert_in_range(in_quarter[i], RANGE / 4 - 2, RANGE / 4 + 2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_written_as_it_was_read),
@@ -783,6 +805,7 @@ int main(void) {
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
         cmocka_unit_test(names_with_control_characters_are_refused),
         cmocka_unit_test(a_kernel_that_never_fits_is_refused),
+        cmocka_unit_test(durations_are_spread_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

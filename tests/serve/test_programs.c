@@ -5,6 +5,7 @@
 
 #include "sharing/serve/server.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -208,12 +209,57 @@ static void reports_tell_of_programs(void **state) {
     gs_tenants_close(&tenants);
 }
 
+static int compare_times(const void *one, const void *two) {
+    return GS_COMPARE(*(const uint64_t *)one, *(const uint64_t *)two);
+}
+
+/* That of the request below which so many are, as the longest time of its bucket. */
+static double percentile_us(const uint64_t *sorted, size_t count, double percent) {
+    size_t rank = (size_t)ceil((double)count * percent / 100 - 1e-9);
+    return (double)gs_tenant_bucket_ns(gs_tenant_bucket(sorted[rank - 1])) / 1e3;
+}
+
+/* Requests that take nanoseconds, or hours, count too. */
+static void percentiles_are_those_of_the_requests(void **state) {
+    enum { MOST = 300, DEADLINE_US = 5000 };
+    (void)state;
+    for (uint64_t index = 0; index < 300; index++) {
+        gs_random random = gs_random_at(14, index);
+        gs_tenants tenants = {0};
+        gs_tenant *server = open_program(&tenants, "server", true, 100);
+        uint64_t times[MOST], late = 0;
+        size_t count = (size_t)gs_random_from(&random, 1, MOST);
+        int64_t longest = (int64_t)1 << gs_random_from(&random, 1, 45);
+        server->options.deadline_us = DEADLINE_US;
+        for (size_t i = 0; i < count; i++) {
+            times[i] = (uint64_t)gs_random_from(&random, 0, longest);
+            atomic_fetch_add(&server->page->request_times[gs_tenant_bucket(times[i])], 1);
+            late += gs_tenant_bucket(times[i]) > gs_tenant_bucket(DEADLINE_US * 1000);
+        }
+        qsort(times, count, sizeof times[0], compare_times);
+        gs_text found = {0}, wanted = {0};
+        gs_writer writer = gs_writer_to(&found);
+        gs_write_object(&writer, NULL);
+        gs_tenants_json(&tenants, &writer);
+        gs_write_end(&writer);
+        gs_text_add(&wanted, "\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"deadline_us\":%d,\"late\":%llu}",
+                    percentile_us(times, count, 50), percentile_us(times, count, 99), percentile_us(times, count, 99.9),
+                    DEADLINE_US, (unsigned long long)late);
+        if (!strstr(found.data, wanted.data))
+            fail_msg("%s\nis not in\n%s", wanted.data, found.data);
+        gs_text_free(&found);
+        gs_text_free(&wanted);
+        gs_tenants_close(&tenants);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_board_counts_programs),
         cmocka_unit_test(programs_have_slots_of_their_own),
         cmocka_unit_test(each_gpu_has_a_board),
         cmocka_unit_test(reports_tell_of_programs),
+        cmocka_unit_test(percentiles_are_those_of_the_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

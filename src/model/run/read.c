@@ -86,7 +86,7 @@ static size_t count_to_last(const json_t *list) {
 static gs_code read_placed(const gs_json *json, const gs_step *event, int64_t blocks, gs_seen *seen, gs_error *error) {
     gs_step list;
     gs_code code = find_list(json, event, "placed", blocks, &list, error);
-    if (code != GS_OK || !list.value)
+    if (code != GS_OK)
         return code;
     size_t count = count_to_last(list.value);
     if (!GS_RESERVE(&seen->placed, count))

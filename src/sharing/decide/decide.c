@@ -403,12 +403,12 @@ gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *
     else {
         int32_t probe;
         struct team team = choose_team(&query, leader, &probe);
-        size_t better = probe > 0 ? leader : choose_leader(&query, leader, &team);
+        size_t better = probe ? leader : choose_leader(&query, leader, &team);
         if (better != leader)
             team = choose_team(&query, leader = better, &probe);
         place_team(&query, placements, &team);
         throughput = team.throughput;
-        if (probe > 0)
+        if (probe)
             placements[leader] = (gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))

@@ -264,9 +264,10 @@ static void enter_place(struct player *player, size_t task, struct active *place
 
 static void enter_places(struct player *player, size_t task) {
     struct player_task *state = &player->states[task];
+    struct active *places = &player->active[task * ACTIVE];
     for (size_t i = 0; i < ACTIVE && state->first_ready < state->last; i++)
-        if (!player->active[task * ACTIVE + i].is_used)
-            enter_place(player, task, &player->active[task * ACTIVE + i]);
+        if (!places[i].is_used)
+            enter_place(player, task, &places[i]);
 }
 
 static void begin_task(struct player *player, size_t number) {
