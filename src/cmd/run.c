@@ -87,10 +87,10 @@ static void leave_mps(void) {
     setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
 }
 
-/* Names what is executed: the words, and the folder. Never 0. */
-static uint64_t command_key(const gs_words *words) {
+/* Names what is executed: the words, the folder and the class. Never 0. */
+static uint64_t command_key(const gs_words *words, bool is_latency) {
     char *here = getcwd(NULL, 0);
-    uint64_t key = here ? gs_hash(0, here, strlen(here)) : 0;
+    uint64_t key = here ? gs_hash(is_latency, here, strlen(here)) : is_latency;
     for (size_t i = 0; i < words->count; i++)
         key = gs_hash(key, words->data[i], strlen(words->data[i]) + 1);
     free(here);
@@ -196,7 +196,7 @@ static gs_code set_mps(const struct options *options, const gs_words *words, gs_
     gs_error no_daemon = {.code = GS_OK};
     char *text = NULL, key[24];
     json_t *status = gs_status_get(NULL, &text, &no_daemon);
-    uint64_t command = command_key(words);
+    uint64_t command = command_key(words, options->latency);
     bool has_mps = false;
     report_daemon(status, &no_daemon);
     gs_code code = choose_mps(options, status, command, &has_mps, error);
