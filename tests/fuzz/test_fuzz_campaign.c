@@ -345,7 +345,7 @@ static void seeds_of_reports_stay_valid(void **state) {
         {"cooperative", "e5e2c09ffaf0", "fdcd9d7413d6"}, {"green", "17b135b694f9", "27f176a20d8e"},
         {"streams", "edb401f41edc", "13f8cbfa2973"},     {"memory", "f0199941edcb", "00d666ea38d2"},
         {"confined", "0e183bb2eb4a", "0256070fe65b"},    {"mixed", "fb10451d74dd", "d86c37ddc936"},
-        {"waiting", "5fe87765da59", "599e7f2894fe"},
+        {"waiting", "e0ed5793e2ec", "52cdfd5732db"},
     };
     static const char *const gpus[] = {"model:rtx3090", "model:h200"};
     for (size_t g = 0; g < GS_COUNT(gpus); g++) {
