@@ -7,7 +7,7 @@
 Each kernel of each PTX file is launched in three sizes: whole numbers among its parameters are the size, pointers are
 buffers of 64 MB with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas.
 `gridsmith bound` bounds the launches, alone and beside other programs, on all cores. Then `bounds` (bench/bounds.c) times
-those that have a bound, alone and beside warps that read memory on 64 other SMs. A kernel that has no bound, or that
+those that have a bound, alone and beside warps that read memory on all other SMs. A kernel that has no bound, or that
 fails, is counted with its reason. With --show and --ptx the bounds are computed again, for times that were measured before.
 
 The exit code is 1 if a run ended after its bound.
@@ -26,7 +26,8 @@ import time
 
 SIZES = (256, 1024, 4096)
 BUFFER_FLOATS = 1 << 24
-PART_SMS = 64
+GPU_SMS, PART_SMS = 132, 64
+CLOCK_GHZ = 1.98
 MODES = ("alone", "beside")
 ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{]*)\{", re.S)
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr[^,]*?)?([\w$]+)(\[\d+\])?")
@@ -68,12 +69,15 @@ def run_tool(words, seconds):
     return done.stdout, None
 
 
+def open_text(path):
+    return gzip.open(path, "rt") if path.endswith(".gz") else open(path, encoding="utf-8", errors="replace")
+
+
 def files_of(folders):
     """The PTX files: name and text."""
     for folder in folders:
         for path in sorted(glob.glob(os.path.join(folder, "*.ptx")) + glob.glob(os.path.join(folder, "*.ptx.gz"))):
-            opened = gzip.open(path, "rt") if path.endswith(".gz") else open(path, encoding="utf-8", errors="replace")
-            with opened as file:
+            with open_text(path) as file:
                 yield os.path.basename(path).removesuffix(".gz"), file.read()
 
 
@@ -107,6 +111,12 @@ def paths_of(work, row):
     return os.path.join(work, row["file"] + ".cubin"), os.path.join(work, f"{row['kernel'][:200]}.{row['size']}.json")
 
 
+def formula_of(answer, sms):
+    """The paper's formula, for as many loads and stores as a warp of this kernel executes: all of an SM, and 2 cycles."""
+    memory = sum(count for name, count in answer["instructions"].items() if "_load" in name or "_store" in name)
+    return -(-answer["blocks"] // sms) * -(-answer["threads"] // 32) * memory + 2
+
+
 def bound(options, work, row):
     """Adds the bounds of a launch to its row, or why there are none."""
     if "refused" in row.get("alone", {}):
@@ -121,7 +131,9 @@ def bound(options, work, row):
         if why:
             known["refused"] = why
             return
-        known["bound_ns"] = json.loads(found)[mode]["nanoseconds"]
+        answer = json.loads(found)
+        known["bound_ns"] = answer[mode]["nanoseconds"]
+        known["formula_cycles"] = formula_of(answer, GPU_SMS if mode == "alone" else PART_SMS)
 
 
 def time_rows(options, work, rows, mode, until):
@@ -175,14 +187,15 @@ def run(options, work, pool):
 
 
 def bound_again(options, work, pool):
-    with open(options.show, encoding="utf-8") as file:
-        times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)}
+    with open_text(options.show) as file:
+        times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)
+                 if "runs" in row.get("alone", {})}
     rows = [row for row in cases_of(options, work, pool) if (row["file"], row["kernel"], row["size"]) in times]
     list(pool.map(lambda row: bound(options, work, row), rows))
     for row in rows:
         for mode in MODES:
             known = times[row["file"], row["kernel"], row["size"]].get(mode, {})
-            row.setdefault(mode, {}).update({key: value for key, value in known.items() if key not in ("bound_ns", "refused")})
+            row.setdefault(mode, {}).update({key: value for key, value in known.items() if key not in ("bound_ns", "formula_cycles", "refused")})
     return rows
 
 
@@ -194,6 +207,8 @@ def show_mode(rows, mode):
     kernels = len({(row["file"], row["kernel"]) for row in measured})
     print(f"{mode}: {len(measured)} launches of {kernels} kernels, {sum(row[mode]['runs'] for row in measured)} runs; "
           f"longest run after its bound: {len(late)}")
+    short = sum(row[mode].get("formula_cycles", 0) / CLOCK_GHZ < row[mode]["least_ns"] for row in measured)
+    print(f"the paper's formula is below the shortest run in {short}")
     for row in late:
         print(f"  LATE {row['kernel']} {row['size']}: {row[mode]['most_ns']} ns, bound {row[mode]['bound_ns']} ns")
     if not ratios:
@@ -242,7 +257,7 @@ def main():
         if options.show and options.ptx:
             rows = bound_again(options, work, pool)
         else:
-            with open(options.show or options.out, encoding="utf-8") as file:
+            with open_text(options.show or options.out) as file:
                 rows = [json.loads(line) for line in file]
     return show(rows)
 

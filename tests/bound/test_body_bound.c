@@ -231,11 +231,11 @@ static void machines_are_written_as_they_are_read(void **state) {
     assert_non_null(again);
     gs_machine_text(again, &twice);
     assert_string_equal(once.data, twice.data);
-    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_gpu *gpu = gs_gpu_open("rtx3090", &error);
     assert_null(gpu->machine);
     assert_int_equal(gs_fail_no_machine(gpu, &error), GS_E_UNSUPPORTED);
     assert_non_null(
-        strstr(error.message, "the latencies of h200 are not known: measure them (gridsmith probe --latency"));
+        strstr(error.message, "the latencies of rtx3090 are not known: measure them (gridsmith probe --latency"));
     gpu->machine = again;
     gs_gpu_text(gpu, &gpu_once);
     gs_gpu *copy = gs_gpu_copy(gpu, &error);

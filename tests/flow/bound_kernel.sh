@@ -62,7 +62,10 @@ cycles_with() {
 [ "$(cycles_with 10)" -lt "$(cycles_with 11)" ] || complain 'a round more does not take longer'
 
 ask counts; status=$?
-expect 2 'probe --latency'
+expect 0 'latencies: gridsmith probe --latency on NVIDIA H200'
+"$gridsmith" bound tests/cases/flow90.cubin --kernel counts --launch tests/cases/flow-launch.json --gpu rtx3090 \
+    >"$folder/out" 2>"$folder/err"; status=$?
+expect 2 'the latencies of rtx3090 are not known: measure them (gridsmith probe --latency'
 ask spins --instructions; status=$?
 expect 1 'at 0x30: the rounds of the loop in line 31 are not known; --loop 31=ROUNDS gives them'
 ask spins --instructions --loop 31=50; status=$?

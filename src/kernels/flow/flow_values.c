@@ -335,13 +335,37 @@ static int16_t compared_register(const gs_flow_instruction *instruction, bool is
     return (int16_t)(number == GS_NO_REGISTER ? GS_NO_BASE : (int)number);
 }
 
+/* A predicate that is always true, or never. */
+static gs_flow_fact constant_fact(bool is_true) {
+    gs_flow_value zero = gs_flow_number(0, 0);
+    return (gs_flow_fact){.if_true = true,
+                          .if_false = true,
+                          .is_signed = true,
+                          .relation = is_true ? GS_EQUAL : GS_DIFFERS,
+                          .x = zero,
+                          .y = zero,
+                          .x_register = GS_NO_BASE,
+                          .y_register = GS_NO_BASE};
+}
+
+/* Whether an operand, three bits and one that negates, is such a predicate. */
+static bool is_constant(const gs_flow_state *state, unsigned operand, bool is_uniform, bool is_true) {
+    bool wanted = is_true != (operand > GS_NO_PREDICATE);
+    if ((operand & GS_NO_PREDICATE) == GS_NO_PREDICATE)
+        return wanted;
+    const gs_flow_fact *fact = &state->facts[(is_uniform ? GS_UNIFORM_FACT : 0) + (int)(operand & GS_NO_PREDICATE)];
+    return fact->if_true && fact->if_false && fact->relation == (wanted ? GS_EQUAL : GS_DIFFERS) && is_exact(fact->x) &&
+           is_exact(fact->y) && fact->x.low == fact->y.low;
+}
+
 /* A comparison and, by bits 74 and 75, another predicate: both (0) or one of them (1). */
 static gs_flow_fact compared(const gs_flow_state *state, const gs_flow_instruction *instruction,
                              const gs_flow_launch *launch) {
     struct operands operands = operands_of(state, instruction, launch);
     unsigned how = gs_bits(instruction->high, 10, 2), other = gs_bits(instruction->high, 23, 4);
-    bool is_extended = gs_bits(instruction->high, 8, 1), is_alone = other == GS_NO_PREDICATE && how == 0;
-    return (gs_flow_fact){.if_true = !is_extended && how == 0,
+    bool is_uniform = instruction->opcode->operands & GS_IS_UNIFORM, is_extended = gs_bits(instruction->high, 8, 1);
+    bool is_alone = how <= 1 && is_constant(state, other, is_uniform, how == 0);
+    return (gs_flow_fact){.if_true = !is_extended && (is_alone || how == 0),
                           .if_false = !is_extended && (is_alone || how == 1),
                           .is_signed = gs_bits(instruction->high, 9, 1),
                           .relation = (gs_flow_relation)gs_bits(instruction->high, 12, 3),
@@ -359,10 +383,13 @@ static gs_flow_fact opposite_fact(gs_flow_fact fact) {
     return fact;
 }
 
-/* PLOP3 that moves a predicate of the warp: the other two operands are true. */
+/* PLOP3 that moves a predicate of the warp: the other two operands are true. Or all three are. */
 static gs_flow_fact moved_fact(const gs_flow_state *state, const gs_flow_instruction *instruction) {
     enum { COPIES = 0x80, NEGATES = 0x40 };
     unsigned table = gs_bits(instruction->high, 8, 5) << 3 | gs_bits(instruction->high, 0, 3);
+    if (gs_bits(instruction->high, 13, 4) == GS_NO_PREDICATE && gs_bits(instruction->high, 23, 4) == GS_NO_PREDICATE &&
+        gs_bits(instruction->high, 4, 4) == GS_NO_PREDICATE)
+        return constant_fact(table >> 7);
     bool is_move = gs_bits(instruction->high, 3, 1) && gs_bits(instruction->high, 13, 4) == GS_NO_PREDICATE &&
                    gs_bits(instruction->high, 23, 4) == GS_NO_PREDICATE && !gs_bits(instruction->high, 7, 1);
     gs_flow_fact fact = state->facts[GS_UNIFORM_FACT + gs_bits(instruction->high, 4, 3)];

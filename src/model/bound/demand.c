@@ -96,12 +96,15 @@ static void chain_larger(struct chain *chain, const struct chain *other) {
             chain->after[i][j] = gs_max(chain->after[i][j], other->after[i][j]);
 }
 
-/* Every time after is `cycles` after the last time before, and the end of everything `tail` later. */
+/* Every time after is `cycles` after the last time before that an instruction can wait for, and the end of everything
+   `tail` later. */
 static struct chain chain_of_cycles(struct demanding *demanding, int64_t cycles, int64_t tail) {
     struct chain chain;
     for (int i = 0; i < TIMES; i++)
         for (int j = 0; j < TIMES; j++)
-            chain.after[i][j] = i == ALL ? add_cycles(demanding, cycles, tail) : cycles;
+            chain.after[i][j] = j == ALL   ? i == ALL ? 0 : NOT_COUNTED
+                                : i == ALL ? add_cycles(demanding, cycles, tail)
+                                           : cycles;
     return chain;
 }
 
