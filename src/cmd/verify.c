@@ -12,7 +12,7 @@ enum { DEFAULT_TASK = 10 };
 struct options {
     const char *kernel, *form, *launch, *on, *tolerance, *compiler;
     int64_t workers, task, stops, registers, seed, seconds, repeat;
-    bool json, sanitize;
+    bool json, sanitize, looks_back;
 };
 
 static const gs_option option_table[] = {
@@ -36,6 +36,8 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "seconds", seconds, "N", 1, 100000, "a kernel that runs longer has failed (default 60)"),
     GS_INT(struct options, "repeat", repeat, "N", 1, 100000,
            "run both N times, alternately, and print the medians of their times"),
+    GS_FLAG(struct options, "look-back", looks_back,
+            "accept blocks that wait for other blocks, if those have lower numbers"),
     GS_FLAG(struct options, "sanitize", sanitize,
             "on the host: compile with AddressSanitizer, which finds accesses out of bounds"),
     GS_FLAG(struct options, "json", json, "write gridsmith.verify/1"),
@@ -158,6 +160,7 @@ static int check_effects(const gs_command *command, const struct options *option
         {options->registers, form == GS_FORM_REGISTERS, "registers", "--as registers"},
         {options->workers, has_workers, "workers", "--as persistent and --as confined"},
         {options->task, has_workers, "task", "--as persistent and --as confined"},
+        {options->looks_back, has_workers, "look-back", "--as persistent and --as confined"},
         {options->compiler, form != GS_FORM_ELASTIC, "compiler", "forms that are made of PTX"},
         {options->sanitize, is_on_host, "sanitize", "--device host"},
     };
@@ -177,7 +180,8 @@ static int run_verify(const gs_command *command, void *given, const gs_words *fi
                                  .seed = (uint64_t)options->seed,
                                  .seconds = (uint32_t)options->seconds,
                                  .repeat = (uint32_t)options->repeat,
-                                 .address_sanitizer = options->sanitize};
+                                 .address_sanitizer = options->sanitize,
+                                 .looks_back = options->looks_back};
     if (!gs_form_find(options->form, &request.form))
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!read_tolerance(options->tolerance, &request.tolerance))

@@ -376,7 +376,7 @@ mistake "--follow of a scenario" "--follow needs a recording" "$program" predict
 ptx=kernels/ptx/reduce.ptx.gz
 for rule in "--as persistent --stops 3:--stops goes with --as confined" "--as confined --seed 3:--seed goes with --stops" \
     "--as confined --registers 32:--registers goes with --as registers" "--as registers --workers 3:--workers goes with" \
-    "--as registers --task 3:--task goes with" "--as confined --on cuda --sanitize:--sanitize goes with --device host"; do
+    "--as registers --task 3:--task goes with" "--as registers --look-back:--look-back goes with" "--as confined --on cuda --sanitize:--sanitize goes with --device host"; do
     mistake "verify ${rule%%:*}" "${rule#*:}" "$program" verify $ptx --kernel k --launch kernels/reduce.json ${rule%%:*}
 done
 for rule in "--as confined --factor 2:--factor goes with --as elastic" "--as confined --json:--json goes with" \
@@ -853,6 +853,46 @@ check "verify a refusal" 1 "$program" verify "$work/grid.ptx" --kernel whole --a
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
 says '{"schema":"gridsmith.verify/1","verdict":"refused","reason":"'
+cat >"$work/chain.ptx" <<'EOF'
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry chain(.param .u64 flags)
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %d<4>;
+  .reg .pred %p;
+  ld.param.u64 %d1, [flags];
+  mov.u32 %r1, %ctaid.x;
+  mul.lo.u32 %r2, %r1, %r1;
+  mul.wide.u32 %d2, %r2, 4;
+  add.u64 %d2, %d1, %d2;
+  setp.eq.u32 %p, %r1, 0;
+  @%p bra tell;
+  sub.u32 %r1, %r1, 1;
+  mul.lo.u32 %r2, %r1, %r1;
+  mul.wide.u32 %d3, %r2, 4;
+  add.u64 %d3, %d1, %d3;
+again:
+  ld.volatile.global.u32 %r3, [%d3];
+  setp.eq.u32 %p, %r3, 0;
+  @%p bra again;
+tell:
+  st.volatile.global.u32 [%d2], 1;
+  ret;
+}
+EOF
+echo '{"schema": "gridsmith.launch/1", "grid": [5, 1, 1], "block": [1, 1, 1], "arguments": [{"buffer": "int32", "count": 20}]}' \
+    >"$work/chain.json"
+check "verify blocks that wait" 1 "$program" verify "$work/chain.ptx" --kernel chain --as confined --launch "$work/chain.json"
+says "it waits in a loop for memory that another block may write"
+check "verify blocks that wait for lower ones" 0 "$program" verify "$work/chain.ptx" --kernel chain --as confined \
+    --launch "$work/chain.json" --workers 1 --look-back
+says "chain as confined: same"
+sed 's/\[5, 1, 1\]/[5, 0, 1]/' "$work/chain.json" >"$work/nothing.json"
+check "verify a grid without blocks" 0 "$program" verify "$work/chain.ptx" --kernel chain --as confined \
+    --launch "$work/nothing.json" --look-back
+says "chain as confined: same: the grid has no blocks"
 cat >"$work/racy.cu" <<'EOF'
 __global__ void racy(const int *in, int *out, int n) {
     __shared__ int last;
@@ -887,6 +927,10 @@ mistake "no kernel" "--kernel NAME is needed" "$program" reshape kernels/reduce.
 mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape kernels/reduce.cu --kernel reduce \
     --as elastic
 mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
+: >"$work/empty.json"
+mistake "an empty launch" "empty.json: the launch is empty" "$program" verify kernels/ptx/reduce.ptx.gz \
+    --kernel 'reduce<256>' --as persistent --launch "$work/empty.json"
+mistake "a folder" "cannot read $work: Is a directory" "$program" reshape --list "$work"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
 mistake "too many threads" "a block must have at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx.gz \
     --kernel 'reduce<256>' --as persistent --launch "$work/large.json"

@@ -1,6 +1,7 @@
 /*
  * test_ptx_threads.c: forms of kernels whose threads take different ways: votes and exchanges of parts of a warp,
- * results that only look uniform, barriers of some threads, and barriers that vote after threads have exited.
+ * results that only look uniform, barriers of some threads, barriers that vote after threads have exited, and calls
+ * through pointers that threads may have different ones of.
  *
  * Each kernel is a few lines of PTX. It is refused for the stated reason, or runs on the CPU as it is, persistent and
  * confined, with few worker blocks and many. GRIDSMITH_ON=cuda runs them on a GPU.
@@ -567,9 +568,121 @@ static void nearly_the_same_kernels_are_decided_as_before(void **state) {
     variations_close();
 }
 
+/* ---- calls through a pointer ---- */
+
+/* Who has the same pointer. */
+enum same { OF_BLOCK, OF_WARP, OF_THREAD };
+
+#define EITHER(who)  "mov.u64 d2, one;\nmov.u64 d3, two;\nselp.b64 d8, d2, d3, " who ";\n"
+#define INDEX(index) "and.b32 r10, " index ", 1;\nmul.wide.u32 d2, r10, 8;\n"
+#define TABLE(index) INDEX(index) "mov.u64 d3, table;\nadd.u64 d3, d3, d2;\nld.global.u64 d8, [d3];\n"
+#define KEPT         "mov.u32 r11, kept;\n"
+
+/* Each makes d8 a pointer to `one` or `two`. */
+static const struct {
+    const char *name, *pointer;
+    enum same same;
+} pointers[] = {
+    {"chosen_by_block", EITHER("p2"), OF_BLOCK},
+    {"one_way_of_the_block", "@p2 bra OTHER;\nmov.u64 d8, one;\nbra HAVE;\nOTHER:\nmov.u64 d8, two;\nHAVE:\n",
+     OF_BLOCK},
+    {"of_a_table_by_block", TABLE("r1"), OF_BLOCK},
+    {"of_a_table_by_a_number_in_memory",
+     "and.b32 r10, r1, 3;\nmul.wide.u32 d2, r10, 4;\nmov.u64 d3, order;\nadd.u64 d3, d3, d2;\nld.global.u32 r12, "
+     "[d3];\n" TABLE("r12"),
+     OF_BLOCK},
+    {"kept_by_one_thread",
+     TABLE("r1") KEPT "setp.ne.u32 p3, r0, 0;\n@p3 bra HAVE;\nst.shared.u64 [r11], d8;\nHAVE:\nbar.sync 0;\n"
+                      "ld.shared.u64 d8, [r11];\n",
+     OF_BLOCK},
+    {"chosen_by_warp", "setp.eq.u32 p3, r5, 1;\n" EITHER("p3"), OF_WARP},
+    {"of_a_table_by_warp", TABLE("r5"), OF_WARP},
+    {"kept_for_each_warp",
+     TABLE("r5") KEPT "shl.b32 r12, r5, 3;\nadd.u32 r11, r11, r12;\nsetp.ne.u32 p3, r4, 0;\n@p3 bra HAVE;\n"
+                      "st.shared.u64 [r11], d8;\nHAVE:\nbar.sync 0;\nld.shared.u64 d8, [r11];\n",
+     OF_WARP},
+    {"behind_barriers_of_warps", "add.u32 r13, r5, 1;\nbar.sync r13, 32;\n" TABLE("r1"), OF_WARP},
+    {"behind_a_counted_barrier", "bar.sync 1, 64;\n" TABLE("r1"), OF_WARP},
+    {"chosen_by_thread", EITHER("p1"), OF_THREAD},
+    {"chosen_by_lane", EITHER("p0"), OF_THREAD},
+    {"of_a_table_by_thread", TABLE("r3"), OF_THREAD},
+    {"changed_in_some_threads", "mov.u64 d8, one;\n@p1 mov.u64 d8, two;\n", OF_THREAD},
+    {"one_way_of_the_thread", "@p1 bra OTHER;\nmov.u64 d8, one;\nbra HAVE;\nOTHER:\nmov.u64 d8, two;\nHAVE:\n",
+     OF_THREAD},
+    {"kept_by_each_thread", ".local .b64 mine;\n" EITHER("p1") "st.local.u64 [mine], d8;\nld.local.u64 d8, [mine];\n",
+     OF_THREAD},
+    {"read_while_others_write",
+     INDEX("r1") "mov.u64 d3, table;\nadd.u64 d3, d3, d2;\nld.volatile.global.u64 d8, [d3];\n", OF_THREAD},
+};
+
+/* What is called: it needs all threads of the block, all lanes of the warp, or none of them. */
+static const struct {
+    const char *name, *step, *reason;
+    enum same needs;
+} callees[] = {
+    {"barrier",
+     "st.shared.u32 [r4], r1;\nbar.sync 0;\nxor.b32 r3, r4, 4;\nld.shared.u32 r2, [r3];\nbar.sync 0;\n"
+     "add.u32 r1, r1, r2;\n",
+     "through a pointer, which has a barrier that some threads may not reach", OF_BLOCK},
+    {"shuffle", "shfl.sync.bfly.b32 r2, r1, 5, 31, 0xffffffff;\nadd.u32 r1, r1, r2;\n",
+     "through a pointer, in which lanes wait for others that may not come", OF_WARP},
+    {"plain", "mad.lo.u32 r1, r1, r1, 9;\n", NULL, OF_THREAD},
+};
+
+static const char pointers_head[] =
+    ".version 8.3\n.target sm_90\n.address_size 64\n.shared .align 16 .b32 area[256];\n.shared .align 8 .b64 kept[8];\n"
+    ".global .align 4 .b32 order[4] = {1, 0, 0, 1};\n"
+    ".func (.param .b32 y) two(.param .b32 x)\n{\n.reg .b32 r<2>;\nld.param.u32 r1, [x];\nmul.lo.u32 r1, r1, 5;\n"
+    "st.param.b32 [y], r1;\nret;\n}\n"
+    ".func (.param .b32 y) one(.param .b32 x)\n{\n.reg .b32 r<6>;\nld.param.u32 r1, [x];\nmov.u32 r5, %tid.x;\n"
+    "shl.b32 r5, r5, 2;\nmov.u32 r4, area;\nadd.u32 r4, r4, r5;\n";
+static const char pointers_begin[] = "st.param.b32 [y], r1;\nret;\n}\n.global .align 8 .b64 table[2] = {one, two};\n";
+static const char pointed_call[] = "{\n.param .b32 x;\n.param .b32 y;\nst.param.b32 [x], r3;\nkind: .callprototype "
+                                   "(.param .b32 _) _ (.param .b32 _);\n"
+                                   "call (y), d8, (x), kind;\nld.param.b32 r9, [y];\n}\n";
+
+static formed pointed[GS_COUNT(pointers)];
+
+static size_t count_wrong_pointers(size_t callee) {
+    size_t wrong = 0;
+    for (size_t i = 0; i < GS_COUNT(pointers); i++) {
+        bool must_refuse = pointers[i].same > callees[callee].needs, is_refused = pointed[i].refusal.code != GS_OK;
+        if (is_refused == must_refuse && (!is_refused || strstr(pointed[i].refusal.message, callees[callee].reason)))
+            continue;
+        print_error("%s, %s: %s\n", pointed[i].name, callees[callee].name,
+                    is_refused ? pointed[i].refusal.message : "accepted");
+        wrong++;
+    }
+    return wrong;
+}
+
+static void calls_through_pointers_are_branches(void **state) {
+    (void)state;
+    for (size_t c = 0; c < GS_COUNT(callees); c++) {
+        gs_text ptx = {0};
+        memset(pointed, 0, sizeof pointed);
+        gs_text_add(&ptx, "%s%s%s", pointers_head, callees[c].step, pointers_begin);
+        for (size_t i = 0; i < GS_COUNT(pointers); i++) {
+            snprintf(pointed[i].name, sizeof pointed[i].name, "%s", pointers[i].name);
+            snprintf(pointed[i].symbol, sizeof pointed[i].symbol, "%s", pointers[i].name);
+            pointed[i].is_ptx_only = true;
+            pointed[i].launch = launch_of(64);
+            gs_text_add(&ptx, ".visible .entry %s(.param .u64 out)\n%s%s%s%s", pointers[i].name, begin,
+                        pointers[i].pointer, pointed_call, end);
+        }
+        forms_make(pointed, sizeof pointed[0], GS_COUNT(pointed), &ptx);
+        assert_int_equal(count_wrong_pointers(c), 0);
+        forms_check(pointed, sizeof pointed[0], GS_COUNT(pointed), &ptx);
+        gs_text_free(&ptx);
+        for (size_t i = 0; i < GS_COUNT(pointed); i++)
+            forms_free(&pointed[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_are_right_or_refused),
+        cmocka_unit_test(calls_through_pointers_are_branches),
         cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,6 +39,14 @@ static const char head[] =
     ".func forward (.param .b64 at, .param .b32 to)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<4>; .reg .pred %p<2>;\n"
     "\tld.param.b64 %a1, [at];\n\tld.param.b32 %r1, [to];\nagain: membar.gl; ld.global.b32 %r2, [%a1]; "
     "st.shared.b32 [%r1], %r2; ld.volatile.shared.b32 %r3, [%r1+4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra again; ret;\n}\n"
+    /* these on one line: decisions on variations know the lines */
+    ".extern .func (.param .b64 result) malloc (.param .b64 size); "
+    ".func (.param .b64 result) get (.param .b64 size) { .reg .b64 %a<3>; ld.param.b64 %a1, [size]; "
+    "{ .param .b64 x; .param .b64 y; st.param.b64 [x], %a1; call.uni (y), malloc, (x); ld.param.b64 %a2, [y]; } "
+    "st.param.b64 [result], %a2; ret; } "
+    ".func insist () { .reg .b64 %a<3>; .reg .pred %p<2>; again: "
+    "{ .param .b64 x; .param .b64 y; st.param.b64 [x], 64; call.uni (y), malloc, (x); ld.param.b64 %a2, [y]; } "
+    "setp.eq.u64 %p1, %a2, 0; @%p1 bra again; ret; } "
     ".visible .entry k(.param .u64 flag, .param .u64 other, .param .u32 n)\n{\n"
     "\t.reg .pred %p<8>; .reg .b32 %v, %w, %i, %t, %b; .reg .f32 %f; .reg .b64 %flag, %other, %next; .shared .b32 "
     "own[4];\n"
@@ -87,6 +95,10 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "end; "                                                                                                            \
     "again: ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; bra end; "                  \
     "give: st.volatile.global.u32 [%next], 1; }"
+/* %next is memory that a function allocates. */
+#define ALLOCATE(call)                                                                                                 \
+    "{ .param .b64 size; .param .b64 got; st.param.b64 [size], 64; " call "ld.param.b64 %next, [got]; } "
+#define MALLOC ALLOCATE("call.uni (got), malloc, (size); ")
 /* A lock with tickets. */
 #define TICKET_LOCK(next, serving)                                                                                     \
     "{ .reg .b64 %far, %near, %ours; .reg .b32 %mine, %found, %more; mul.wide.u32 %near, %t, 4; "                      \
@@ -982,6 +994,31 @@ static const struct {
      "again: call.uni order; add.u32 %i, %i, 4; cvt.u64.u32 %next, %i; add.u64 %next, %next, %other; "
      "ld.global.u32 %v, [%next]; setp.lt.u32 %p1, %i, 64; @%p1 bra again;",
      ELSEWHERE, false},
+    /* memory that another block frees */
+    {"malloc until it succeeds", "again: " MALLOC "setp.eq.u64 %p1, %next, 0; @%p1 bra again;", NOBODY, true},
+    {"malloc until it succeeds, which other threads see",
+     "again: " MALLOC "setp.ne.u64 %p1, %next, 0; bar.red.or.pred %p2, 0, %p1; @!%p2 bra again;", NOBODY, true},
+    {"malloc until it succeeds, through local memory",
+     "{ .local .b64 mine; again: " MALLOC "st.local.u64 [mine], %next; ld.local.u64 %next, [mine]; "
+     "setp.eq.u64 %p1, %next, 0; @%p1 bra again; }",
+     NOBODY, true},
+    {"malloc until it succeeds, and some blocks give up",
+     "again: " MALLOC "setp.ne.u64 %p1, %next, 0; @%p1 bra out; @%p7 bra end; bra again; out:", NOBODY, true},
+    {"malloc until it succeeds or has failed often",
+     "again: " MALLOC "setp.ne.u64 %p1, %next, 0; @%p1 bra out; add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; "
+     "@%p2 bra again; out:",
+     NOBODY, false},
+    {"malloc until it fails", "again: " MALLOC "setp.ne.u64 %p1, %next, 0; @%p1 bra again;", NOBODY, false},
+    {"malloc for each element of a list",
+     "again: " MALLOC "setp.eq.u64 %p1, %next, 0; @%p1 bra end; st.global.u64 [%next], %other; "
+     "ld.global.u64 %other, [%other]; setp.ne.u64 %p2, %other, 0; @%p2 bra again;",
+     NOBODY, false},
+    {"malloc beside a loop that counts",
+     "again: " MALLOC "st.global.u64 [%other], %next; add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 9; @%p1 bra again;",
+     NOBODY, false},
+    {"a function with malloc until it succeeds",
+     "again: " ALLOCATE("call.uni (got), get, (size); ") "setp.eq.u64 %p1, %next, 0; @%p1 bra again;", NOBODY, true},
+    {"a function that insists on memory", "call.uni insist;", NOBODY, true},
     /* counters of tickets */
     {"tickets of one counter", TICKET_OF("mov.b64 %ours, %other; "), NOBODY, false},
     {"tickets of a variable", TICKET_OF("mov.u64 %ours, word; "), NOBODY, false},
@@ -1104,6 +1141,7 @@ static void expect(const char *what, const char *loop, enum writer writer, bool 
         fail_msg("%s: %s %s", what, code == GS_OK ? "accepted" : "refused", error.message);
     if (is_refused)
         assert_true(strstr(error.message, "waits in a loop for memory that another block may write") ||
+                    strstr(error.message, "waits in a loop for memory that another block may free") ||
                     strstr(error.message, "calls a function that may wait for memory that another block writes"));
 }
 

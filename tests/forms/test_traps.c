@@ -16,7 +16,8 @@
  * A kernel that is accepted runs as original, persistent and confined, with few and many worker blocks and with stops:
  * the results must be the same, and each block must run once (forms.c). Files that end in .ptx are for constructs that
  * clang cannot compile without CUDA's headers: cooperative groups, clusters, launches from the device. Their first line
- * has the command that made them.
+ * has the command that made them. Those with calls through a pointer are written by hand, because such a call may reach
+ * any function of the module.
  */
 #include "test.h"
 

@@ -195,6 +195,7 @@ typedef struct gs_verify_options {
     uint32_t seconds;   /* time limit of a kernel */
     uint32_t repeat;    /* how often each kernel runs for its time; 0: once */
     bool address_sanitizer; /* on the CPU: find accesses out of bounds */
+    bool looks_back;        /* see gs_ptx_options */
 } gs_verify_options;
 
 typedef enum gs_verdict { GS_VERDICT_SAME, GS_VERDICT_DIFFERENT, GS_VERDICT_REFUSED } gs_verdict;

@@ -284,6 +284,8 @@ gs_launch_file *gs_launch_read(gs_input *input, gs_error *error) {
 gs_launch_file *gs_launch_open(const char *path, gs_error *error) {
     gs_input *input = gs_input_open(path, error);
     gs_launch_file *launch = input ? gs_launch_read(input, error) : NULL;
+    if (input && !launch)
+        gs_error_name_file(error, gs_input_name(path));
     gs_input_close(input);
     return launch;
 }

@@ -187,6 +187,8 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
         code = gs_verify_run_compile(&reshaped, source, error);
     if (code == GS_OK)
         code = compare_results(&original, &reshaped, result, error);
+    if (code == GS_OK && result->verdict == GS_VERDICT_SAME && !(launch->grid[0] && launch->grid[1] && launch->grid[2]))
+        snprintf(result->reason.message, sizeof result->reason.message, "the grid has no blocks");
     if (code == GS_OK && result->verdict == GS_VERDICT_SAME && options->repeat)
         code = measure_times(&original, &reshaped, source, result, error);
     gs_verify_run_free(&original);
@@ -202,7 +204,8 @@ static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *opt
     gs_ptx_options request = {.form = options->form,
                               .task_blocks = options->task_blocks,
                               .max_registers = max_registers,
-                              .counts_blocks = counts_blocks};
+                              .counts_blocks = counts_blocks,
+                              .looks_back = options->looks_back};
     text->count = 0;
     gs_text_put(text, place->module->text, place->module->size);
     return gs_ptx_reshape(place->module, place->function, &request, text, form, error);

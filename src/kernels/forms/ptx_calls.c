@@ -6,8 +6,8 @@
  * a copied function are copied, too. A function that may be called through a pointer cannot be copied.
  *
  * A function may wait for other threads if all of them reach the wait: the threads of the block a barrier, the lanes of
- * a warp a shuffle. That holds if all calls on the way are uniform (ptx_uniform.c). The parameters of a function are
- * assumed to differ in each thread.
+ * a warp a shuffle. That holds if all calls on the way are uniform (ptx_uniform.c); one through a pointer is, if all
+ * have the same pointer. The parameters of a function are assumed to differ in each thread.
  */
 #include "ptx_facts.h"
 
@@ -17,10 +17,12 @@
 static const char *const harmless_functions[] = {
     "vprintf", "malloc", "free", "__assertfail", "__nv_aligned_device_malloc", "cudaGraphSetConditional"};
 
-/* The state of a function: the worst scope with which it is called, and whether it may be called through a pointer. */
+/* The state of a function: the worst scope with which it is called, whether it may be called through a pointer, and
+   what it or a function that it calls reads that a form replaces. */
 struct visit {
     bool is_made, is_pointer;
     uint8_t scope; /* gs_ptx_scope */
+    const char *reads;
 };
 
 /* A walk over calls. */
@@ -59,22 +61,25 @@ static gs_code look_at_call(struct reach *reach, const gs_ptx_statement *stateme
                       : gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls an undeclared function");
 }
 
-static bool names_block(const gs_ptx_module *module, const gs_ptx_operand *operand) {
-    if (operand->kind == GS_PTX_SPECIAL && (operand->value == GS_PTX_CTAID || operand->value == GS_PTX_NCTAID))
-        return true;
+/* What an operand reads that a form replaces, in words; NULL: nothing. */
+static const char *replaced_in(const gs_ptx_module *module, const gs_ptx_operand *operand) {
+    const char *found = NULL;
+    if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_CTAID)
+        return "the number of the block";
+    if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_NCTAID)
+        return "the size of the grid";
     if (gs_ptx_reads_shared_size(operand))
-        return true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        if (names_block(module, &module->operands.data[operand->children + i]))
-            return true;
-    return false;
+        return "the size of dynamic shared memory";
+    for (uint32_t i = 0; i < operand->count && !found; i++)
+        found = replaced_in(module, &module->operands.data[operand->children + i]);
+    return found;
 }
 
-static bool reads_block(const gs_ptx_module *module, const gs_ptx_statement *statement) {
-    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count; i++)
-        if (names_block(module, &module->operands.data[statement->operands + i]))
-            return true;
-    return false;
+static const char *replaced_by(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    const char *found = NULL;
+    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count && !found; i++)
+        found = replaced_in(module, &module->operands.data[statement->operands + i]);
+    return found;
 }
 
 /* The name of a function for a message; of a long one, the beginning and the end. */
@@ -92,14 +97,15 @@ static void short_name(const gs_ptx_module *module, uint32_t function, char into
 static gs_code refuse_call(const struct reach *reach, uint32_t number, const char *reason) {
     char name[SHORT_NAME];
     short_name(reach->kernel->module, number, name);
-    return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls %s, %s", name, reason);
+    return gs_ptx_refuse(reach->kernel, reach->call, reach->error,
+                         reach->is_pointer ? "it may call %s through a pointer, %s" : "it calls %s, %s", name, reason);
 }
 
 static gs_code refuse_pointer(const struct reach *reach, uint32_t number) {
     char name[SHORT_NAME];
     short_name(reach->kernel->module, number, name);
-    return gs_ptx_refuse(reach->kernel, reach->call, reach->error,
-                         "it may call %s through a pointer, which reads the number of the block", name);
+    return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it may call %s through a pointer, which reads %s",
+                         name, reach->visits[number].reads);
 }
 
 /* A statement of a function, which threads within `scope` execute together. */
@@ -109,7 +115,9 @@ static gs_code look_into_function(struct reach *reach, uint32_t number, const gs
     gs_code code = gs_ptx_check_statement(kernel, statement, reach->error);
     if (code != GS_OK || statement->kind != GS_PTX_INSTRUCTION)
         return code;
-    if (reads_block(kernel->module, statement)) {
+    const char *reads = replaced_by(kernel->module, statement);
+    if (reads) {
+        reach->visits[number].reads = reads;
         if (reach->is_pointer)
             return refuse_pointer(reach, number);
         kernel->is_copied[number] = true;
@@ -191,7 +199,8 @@ static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_sco
         return GS_OK;
     *visit = (struct visit){.is_made = true,
                             .is_pointer = visit->is_pointer || reach->is_pointer,
-                            .scope = (uint8_t)gs_max(visit->scope, scope)};
+                            .scope = (uint8_t)gs_max(visit->scope, scope),
+                            .reads = visit->reads};
     for (size_t i = 0; !function->is_defined && i < GS_COUNT(harmless_functions); i++)
         if (strcmp(name, harmless_functions[i]) == 0)
             return GS_OK;
@@ -204,7 +213,8 @@ static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_sco
 
 /* ---- which functions are copied ---- */
 
-static bool calls_copied(const gs_ptx_kernel *kernel, const gs_ptx_function *function) {
+/* A copied function that a function calls; -1: none. */
+static int copied_of(const gs_ptx_kernel *kernel, const gs_ptx_function *function) {
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = &kernel->module->statements.data[function->statements + i];
         uint32_t operand;
@@ -212,9 +222,9 @@ static bool calls_copied(const gs_ptx_kernel *kernel, const gs_ptx_function *fun
                          ? gs_ptx_called_function(kernel->module, statement, &operand)
                          : -1;
         if (called >= 0 && kernel->is_copied[called])
-            return true;
+            return called;
     }
-    return false;
+    return -1;
 }
 
 /* Functions that call a copied function are copied, too. */
@@ -225,9 +235,11 @@ static gs_code spread_copies(struct reach *reach) {
         is_new = false;
         for (uint32_t i = 0; i < kernel->module->functions.count; i++) {
             const gs_ptx_function *function = &kernel->module->functions.data[i];
-            if (!reach->visits[i].is_made || kernel->is_copied[i] || !calls_copied(kernel, function))
+            int copied = reach->visits[i].is_made && !kernel->is_copied[i] ? copied_of(kernel, function) : -1;
+            if (copied < 0)
                 continue;
             kernel->is_copied[i] = is_new = true;
+            reach->visits[i].reads = reach->visits[copied].reads;
         }
     }
     for (uint32_t i = 0; i < kernel->module->functions.count && code == GS_OK; i++) {

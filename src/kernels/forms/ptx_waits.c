@@ -327,7 +327,70 @@ static bool called_read(const gs_ptx_kernel *kernel, bool by_atomics) {
     return false;
 }
 
+/* ---- allocation ---- */
+
+/* Whether a function of CUDA gives memory that another block may have to free first. */
+static bool is_allocator(const gs_ptx_module *module, uint32_t function) {
+    const gs_ptx_function *found = &module->functions.data[function];
+    return !found->is_defined && (gs_ptx_token_is(module, found->name, "malloc") ||
+                                  gs_ptx_token_is(module, found->name, "__nv_aligned_device_malloc"));
+}
+
+/* Whether a call may be one of an allocator: it names one, or is through a pointer, where the module declares one. */
+static bool may_call_allocator(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    uint32_t operand;
+    int function = gs_ptx_called_function(module, statement, &operand);
+    if (function >= 0)
+        return is_allocator(module, (uint32_t)function);
+    for (uint32_t f = 0; f < module->functions.count; f++)
+        if (is_allocator(module, f))
+            return true;
+    return false;
+}
+
+static bool called_allocate(const gs_ptx_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->module->functions.count; f++) {
+        const gs_ptx_function *function = &kernel->module->functions.data[f];
+        for (uint32_t i = 0; kernel->is_called[f] && i < function->statement_count; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, function->statements + i);
+            if (statement->opcode == GS_PTX_CALL && may_call_allocator(kernel->module, statement))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the loop ends if a call gives NULL: its result is the next that is loaded from parameters. */
+static bool failure_ends(const gs_ptx_loop *loop, const gs_ptx_statement *call) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    uint32_t at = gs_ptx_number_of(kernel, call);
+    uint32_t last = kernel->flow.blocks.data[gs_ptx_flow_block(&kernel->flow, at)].last;
+    const gs_ptx_operand *results = gs_ptx_operand_at(kernel, call, 0);
+    for (uint32_t i = at + 1; i <= last && call->count > 1 && results->kind == GS_PTX_LIST && results->count == 1;
+         i++) {
+        const gs_ptx_statement *load = gs_ptx_statement_at(kernel, i);
+        gs_ptx_given given = {load, {GS_FACT_IS, 0}};
+        if (load->kind == GS_PTX_INSTRUCTION && gs_ptx_access_of(loop, load)->reads & GS_PTX_IN_PARAM)
+            return load->opcode == GS_PTX_LOAD && !gs_ptx_may_return(loop, load, &given, 1, NULL);
+    }
+    return false;
+}
+
+/* Whether a loop waits until memory is free: it goes on when there is none, and does not count how often. */
+static bool waits_for_free(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    if (statement->kind != GS_PTX_INSTRUCTION || statement->opcode != GS_PTX_CALL || !writes_wanted(loop, statement))
+        return false;
+    bool is_direct = may_call_allocator(kernel->module, statement);
+    return (is_direct || called_allocate(kernel)) && !(is_direct && failure_ends(loop, statement)) &&
+           !gs_ptx_loop_counts(loop);
+}
+
+/* ---- all polls ---- */
+
 static bool is_poll(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    if (waits_for_free(loop, statement))
+        return true;
     if (!gs_ptx_reads_changing(loop, statement) || !writes_wanted(loop, statement))
         return false;
     if (statement->opcode == GS_PTX_CALL) {
@@ -352,6 +415,9 @@ static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *
 /* In functions no proof is tried. */
 static gs_code check_poll(struct search *search, const gs_ptx_statement *statement, gs_error *error) {
     gs_ptx_poll poll = {.loop = &search->loop, .read = statement};
+    if (waits_for_free(&search->loop, statement))
+        return gs_ptx_refuse(search->loop.kernel, statement, error,
+                             "it waits in a loop for memory that another block may free");
     if (search->in_function || ++search->proofs > MOST_PROOFS || !gs_ptx_poll_is_safe(&poll))
         return refuse_wait(search, statement, error);
     search->is_ordered = true;

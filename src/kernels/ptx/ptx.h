@@ -463,7 +463,7 @@ typedef enum gs_ptx_scope { GS_PTX_SAME_BLOCK, GS_PTX_SAME_WARP, GS_PTX_SAME_THR
 typedef struct gs_ptx_uniform {
     uint8_t *decides; /* of each block: the gs_ptx_scope of threads that leave it by the same edge */
     uint8_t *runs;    /* of each block: the gs_ptx_scope of threads that either all run it or all skip it */
-    uint8_t *guards;  /* of each statement of the function: the same for its guard */
+    uint8_t *guards;  /* of each statement of the function: the same for its guard, and the pointer of a call */
 } gs_ptx_uniform;
 
 /* `has_whole_rows`: the block is a multiple of 32 wide, so that a warp is a part of one row of it. */

@@ -22,6 +22,11 @@
  * of them reach, or a loop with a strong read or a fence, in which a lane may wait for memory. A called function may
  * have either.
  *
+ * Calls through a pointer: threads with different pointers go different ways, as at a branch. Pointers are mostly
+ * loaded from a table, and the rule about loads holds for the threads of a block, too, if no threads wait apart from
+ * the others: then all come to the same barriers. Only calls make use of this. Words that blocks write while others
+ * read them decide branches of some programs, but not which function is called.
+ *
  * Registers that are written at several places are followed from block to block, because compilers reuse the register
  * of a value for the variable of a later loop.
  */
@@ -39,15 +44,16 @@ struct value {
     uint8_t scope;      /* gs_ptx_scope */
     bool is_multiple;   /* of 32 */
     bool has_same_tops; /* all bits but the lowest five are the same in a warp */
+    bool differs;       /* in the block, even if its threads load the same from one address */
 };
 
 /* A value in a byte, so that the worse of two is their bitwise or: large functions have millions of them. */
-enum { NOT_SAME_BLOCK = 1, NOT_SAME_WARP = 2, NOT_MULTIPLE = 4, OTHER_TOPS = 8 };
+enum { NOT_SAME_BLOCK = 1, NOT_SAME_WARP = 2, NOT_MULTIPLE = 4, OTHER_TOPS = 8, DIFFERS = 16 };
 
 static uint8_t pack_value(struct value value) {
     return (uint8_t)((value.scope >= GS_PTX_SAME_WARP ? NOT_SAME_BLOCK : 0) |
                      (value.scope >= GS_PTX_SAME_THREAD ? NOT_SAME_WARP : 0) | (value.is_multiple ? 0 : NOT_MULTIPLE) |
-                     (value.has_same_tops ? 0 : OTHER_TOPS));
+                     (value.has_same_tops ? 0 : OTHER_TOPS) | (value.differs ? DIFFERS : 0));
 }
 
 static struct value unpack_value(uint8_t bits) {
@@ -55,7 +61,8 @@ static struct value unpack_value(uint8_t bits) {
                                    : bits & NOT_SAME_BLOCK ? GS_PTX_SAME_WARP
                                                            : GS_PTX_SAME_BLOCK,
                           .is_multiple = !(bits & NOT_MULTIPLE),
-                          .has_same_tops = !(bits & OTHER_TOPS)};
+                          .has_same_tops = !(bits & OTHER_TOPS),
+                          .differs = bits & DIFFERS};
 }
 
 /* A register that is written once has one value. Those that are written at several places, mostly the variables of
@@ -67,15 +74,19 @@ struct analysis {
     uint32_t *slots;             /* of each register: its place in the next two, or GS_PTX_NONE */
     uint8_t *at_entry, *current; /* at_entry[block * slot_count + slot] */
     size_t slot_count;
-    bool *waits;     /* blocks in which some lanes of a warp may wait for others */
-    bool *is_behind; /* these, and those that can run after them; one more for the exit */
+    bool *waits[2];     /* blocks in which some lanes of a warp, or threads of a block, may wait for others */
+    bool *is_behind[2]; /* these, and those that can run after them; one more for the exit */
     bool has_whole_rows, has_changed, is_out_of_memory;
 };
 
-static const struct value unknown_value = {.scope = GS_PTX_SAME_THREAD};
+/* Who waits for whom. */
+enum { LANES, THREADS };
+
+static const struct value unknown_value = {.scope = GS_PTX_SAME_THREAD, .differs = true};
 
 static struct value value_of_scope(gs_ptx_scope scope) {
-    return (struct value){.scope = (uint8_t)scope, .has_same_tops = scope != GS_PTX_SAME_THREAD};
+    return (struct value){
+        .scope = (uint8_t)scope, .has_same_tops = scope != GS_PTX_SAME_THREAD, .differs = scope != GS_PTX_SAME_BLOCK};
 }
 
 /* ---- operands ---- */
@@ -109,7 +120,8 @@ static struct value special_value(const struct analysis *analysis, const gs_ptx_
 static struct value worse_value(struct value one, struct value other) {
     return (struct value){.scope = one.scope > other.scope ? one.scope : other.scope,
                           .is_multiple = one.is_multiple && other.is_multiple,
-                          .has_same_tops = one.has_same_tops && other.has_same_tops};
+                          .has_same_tops = one.has_same_tops && other.has_same_tops,
+                          .differs = one.differs || other.differs};
 }
 
 static struct value operand_value(const struct analysis *analysis, const gs_ptx_operand *operand) {
@@ -212,13 +224,16 @@ static struct value value_of_comparison(const struct step *step) {
     uint64_t bits;
     bool below = opcode_has(step, "lt ge lo hs"), above = opcode_has(step, "gt le hi ls");
     value.scope = worse_value(left, right).scope;
+    value.differs = worse_value(left, right).differs;
     bool is_number = !gs_ptx_is_real(step->analysis->flow->module, step->statement) && step->source_count == 2;
     bool is_edge = (below && right.is_multiple && right.scope != GS_PTX_SAME_THREAD) ||
                    (above && constant_of(step, 2, &bits) && bits % 32 == 31);
     if (is_number && left.has_same_tops && left.scope == GS_PTX_SAME_THREAD && is_edge)
         value.scope = GS_PTX_SAME_WARP;
-    for (uint32_t i = 2; i < step->source_count; i++)
+    for (uint32_t i = 2; i < step->source_count; i++) {
         value.scope = worse_value(value, step->sources[i]).scope;
+        value.differs = worse_value(value, step->sources[i]).differs;
+    }
     return value;
 }
 
@@ -276,8 +291,10 @@ static struct value value_of_sources(const struct step *step) {
     if (step->source_count > GS_COUNT(step->sources))
         return unknown_value;
     for (uint32_t i = 0; i < step->source_count; i++)
-        value.scope = worse_value(value, step->sources[i]).scope;
-    return value_of_scope(value.scope);
+        value = worse_value(value, step->sources[i]);
+    value.is_multiple = false;
+    value.has_same_tops = value.scope != GS_PTX_SAME_THREAD;
+    return value;
 }
 
 static struct value value_of_difference(const struct step *step) {
@@ -336,12 +353,13 @@ static bool is_kernel_parameter(const gs_ptx_flow *flow, const gs_ptx_operand *o
            operand->value - function->parameters < function->parameter_count;
 }
 
-/* Whether lanes of a warp that come to a load together load the same from one address: see above. */
-static bool warp_loads_the_same(const struct step *step) {
+/* Whether lanes of a warp, or threads of a block, that come to a load together load the same from one address: see
+   above. */
+static bool all_load_the_same(const struct step *step, int who) {
     const gs_ptx_module *module = step->analysis->flow->module;
     uint8_t reads = gs_ptx_reads(module, step->statement);
     return (reads == GS_PTX_IN_GLOBAL || reads == GS_PTX_IN_SHARED) && !gs_ptx_is_strong(module, step->statement) &&
-           !step->analysis->is_behind[step->block];
+           !step->analysis->is_behind[who][step->block];
 }
 
 /* Memory that is constant while the kernel runs gives the same value for the same address. */
@@ -352,8 +370,13 @@ static struct value value_of_load(const struct step *step) {
     if (gs_ptx_reads(module, step->statement) & GS_PTX_IN_PARAM) /* that of a function is its caller's */
         never_changes = address && address->count &&
                         is_kernel_parameter(step->analysis->flow, &module->operands.data[address->children]);
-    struct value value = never_changes || warp_loads_the_same(step) ? value_of_sources(step) : unknown_value;
-    return never_changes ? value : value_of_scope((gs_ptx_scope)gs_max(value.scope, GS_PTX_SAME_WARP));
+    struct value value = never_changes || all_load_the_same(step, LANES) ? value_of_sources(step) : unknown_value;
+    if (never_changes)
+        return value;
+    bool differs = value.differs || !all_load_the_same(step, THREADS);
+    value = value_of_scope((gs_ptx_scope)gs_max(value.scope, GS_PTX_SAME_WARP));
+    value.differs = differs;
+    return value;
 }
 
 /* Whether all lanes of a warp exchange values with each other: all of them come, with the same mask. A lane must be in
@@ -416,6 +439,18 @@ static void mark_written(struct analysis *analysis, const gs_ptx_operand *operan
         mark_written(analysis, &children[i], value, is_sure);
 }
 
+/* The threads that go the same way at a call: for one through a pointer, those that have the same pointer. */
+static gs_ptx_scope scope_of_call(const struct analysis *analysis, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = analysis->flow->module;
+    uint32_t operand;
+    if (statement->opcode != GS_PTX_CALL || gs_ptx_called_function(module, statement, &operand) >= 0)
+        return GS_PTX_SAME_BLOCK;
+    struct value pointer = operand < statement->count
+                               ? operand_value(analysis, &module->operands.data[statement->operands + operand])
+                               : unknown_value;
+    return pointer.scope == GS_PTX_SAME_WARP && !pointer.differs ? GS_PTX_SAME_BLOCK : (gs_ptx_scope)pointer.scope;
+}
+
 static void look_at_statement(struct analysis *analysis, const gs_ptx_statement *statement, uint32_t block) {
     const gs_ptx_module *module = analysis->flow->module;
     gs_ptx_scope runs = (gs_ptx_scope)analysis->uniform->runs[block];
@@ -430,7 +465,7 @@ static void look_at_statement(struct analysis *analysis, const gs_ptx_statement 
         return;
     size_t first = module->functions.data[analysis->flow->function].statements;
     uint8_t *known_guard = &analysis->uniform->guards[(size_t)(statement - module->statements.data) - first];
-    *known_guard = (uint8_t)gs_max(*known_guard, guard);
+    *known_guard = (uint8_t)gs_max(*known_guard, gs_max(guard, scope_of_call(analysis, statement)));
     if (!statement->count)
         return;
     step.source_count = statement->count - 1;
@@ -438,6 +473,7 @@ static void look_at_statement(struct analysis *analysis, const gs_ptx_statement 
         step.sources[i] = operand_value(analysis, &step.operands[i + 1]);
     struct value value = result_of(&step, runs);
     value.scope = (uint8_t)gs_max(gs_max(value.scope, runs), guard);
+    value.differs = value.differs || gs_max(runs, guard) != GS_PTX_SAME_BLOCK;
     if (runs == GS_PTX_SAME_THREAD || guard == GS_PTX_SAME_THREAD)
         value = unknown_value;
     for (uint32_t i = 0; i < statement->count; i++)
@@ -472,15 +508,30 @@ static void look_at_dependences(struct analysis *analysis) {
     }
 }
 
-/* ---- waits of some lanes ---- */
+/* ---- waits of some threads ---- */
 
-/* Whether a statement of a block may let some lanes of a warp wait for what others do later. */
-static bool waits_apart(const struct analysis *analysis, uint32_t number, uint32_t block) {
+/* Whether all threads of the block that come to a waiting statement wait for each other there: at a plain barrier, or,
+   within each warp, at an exchange. */
+static bool waits_for_all(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_ptx_scope scope) {
+    switch (gs_ptx_row(statement)->waits) {
+    case GS_PTX_WAITS_BLOCK:
+        return scope == GS_PTX_SAME_BLOCK && statement->count == 1 &&
+               module->operands.data[statement->operands].kind == GS_PTX_INTEGER;
+    case GS_PTX_WAITS_LANES:
+    case GS_PTX_WAITS_WARP:
+        return scope != GS_PTX_SAME_THREAD;
+    default:
+        return false;
+    }
+}
+
+/* Whether a statement of a block may let some lanes of a warp, or threads, wait for what others do later. */
+static bool waits_apart(const struct analysis *analysis, uint32_t number, uint32_t block, int who) {
     const gs_ptx_module *module = analysis->flow->module;
     const gs_ptx_statement *statement = &module->statements.data[number];
     size_t first = module->functions.data[analysis->flow->function].statements;
-    bool is_apart = analysis->uniform->runs[block] == GS_PTX_SAME_THREAD ||
-                    analysis->uniform->guards[number - first] == GS_PTX_SAME_THREAD;
+    gs_ptx_scope scope =
+        (gs_ptx_scope)gs_max(analysis->uniform->runs[block], analysis->uniform->guards[number - first]);
     if (statement->kind != GS_PTX_INSTRUCTION)
         return false;
     switch (gs_ptx_row(statement)->waits) {
@@ -489,7 +540,7 @@ static bool waits_apart(const struct analysis *analysis, uint32_t number, uint32
     case GS_PTX_WAITS_KERNEL:
         return statement->opcode == GS_PTX_CALL;
     default:
-        return is_apart;
+        return who == LANES ? scope == GS_PTX_SAME_THREAD : !waits_for_all(module, statement, scope);
     }
 }
 
@@ -502,18 +553,18 @@ static bool may_read_again(const gs_ptx_module *module, const gs_ptx_statement *
            (reads && (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg")));
 }
 
-static void note_wait(struct analysis *analysis, uint32_t block) {
-    analysis->waits[block] = analysis->is_behind[block] = analysis->has_changed = true;
-    if (!gs_ptx_flow_reach(analysis->flow, block, analysis->is_behind))
+static void note_wait(struct analysis *analysis, uint32_t block, int who) {
+    analysis->waits[who][block] = analysis->is_behind[who][block] = analysis->has_changed = true;
+    if (!gs_ptx_flow_reach(analysis->flow, block, analysis->is_behind[who]))
         analysis->is_out_of_memory = true;
 }
 
-static void look_at_waits(struct analysis *analysis) {
+static void look_at_waits(struct analysis *analysis, int who) {
     const gs_ptx_flow *flow = analysis->flow;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; !analysis->waits[b] && i <= flow->blocks.data[b].last; i++)
-            if (waits_apart(analysis, i, b))
-                note_wait(analysis, b);
+        for (uint32_t i = flow->blocks.data[b].first; !analysis->waits[who][b] && i <= flow->blocks.data[b].last; i++)
+            if (waits_apart(analysis, i, b, who))
+                note_wait(analysis, b, who);
 }
 
 /* Loops with strong reads or fences. */
@@ -525,12 +576,12 @@ static void find_loops_that_read_again(struct analysis *analysis) {
         bool reads_again = false;
         for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++)
             reads_again = reads_again || may_read_again(flow->module, &flow->module->statements.data[i]);
-        if (!reads_again || analysis->is_behind[b])
+        if (!reads_again || analysis->is_behind[LANES][b])
             continue;
         memset(reached, 0, flow->blocks.count + 1);
         analysis->is_out_of_memory = !gs_ptx_flow_reach(flow, b, reached);
-        if (reached[b])
-            note_wait(analysis, b);
+        for (int who = LANES; who <= THREADS && reached[b]; who++)
+            note_wait(analysis, b, who);
     }
     free(reached);
 }
@@ -612,10 +663,12 @@ static bool prepare_analysis(struct analysis *analysis) {
         return false;
     analysis->at_entry = calloc(blocks * analysis->slot_count + 1, 1);
     analysis->current = calloc(analysis->slot_count + 1, 1);
-    analysis->waits = calloc(blocks + 1, 1);
-    analysis->is_behind = calloc(blocks + 1, 1);
-    if (!analysis->waits || !analysis->is_behind)
-        return false;
+    for (int who = LANES; who <= THREADS; who++) {
+        analysis->waits[who] = calloc(blocks + 1, 1);
+        analysis->is_behind[who] = calloc(blocks + 1, 1);
+        if (!analysis->waits[who] || !analysis->is_behind[who])
+            return false;
+    }
     find_loops_that_read_again(analysis);
     return !analysis->is_out_of_memory && analysis->at_entry && analysis->current && analysis->uniform->decides &&
            analysis->uniform->runs && analysis->uniform->guards;
@@ -630,7 +683,8 @@ gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bo
             look_at_block(&analysis, b);
         if (code == GS_OK) {
             look_at_dependences(&analysis);
-            look_at_waits(&analysis);
+            look_at_waits(&analysis, LANES);
+            look_at_waits(&analysis, THREADS);
         }
         if (analysis.is_out_of_memory)
             code = gs_fail_memory(error);
@@ -639,8 +693,10 @@ gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bo
     free(analysis.once);
     free(analysis.at_entry);
     free(analysis.current);
-    free(analysis.waits);
-    free(analysis.is_behind);
+    for (int who = LANES; who <= THREADS; who++) {
+        free(analysis.waits[who]);
+        free(analysis.is_behind[who]);
+    }
     if (code != GS_OK)
         gs_ptx_uniform_free(uniform);
     return code;
