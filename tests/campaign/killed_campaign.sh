@@ -64,13 +64,13 @@ fi
 
 # ---- Ctrl-C: not KILL, so there is a report of what was done ----
 stop INT 5
-[ "$status" = 1 ] || complain "interrupted: exit code $status, not 1"
+[ "$status" = 130 ] || complain "interrupted: exit code $status, not 130"
 grep -q "stopped after [0-9]* of $count runs; --resume continues" "$work/cut.err" || complain "interrupted: does not say so"
 grep -q "^repeatability" "$work/cut.txt" || complain "interrupted: no report"
 [ "$(wc -l <"$work/cut.jsonl")" -ge "$lines" ] || complain "interrupted: runs were lost"
 tail -c 1 "$work/cut.jsonl" | od -c | grep -q '\\n' || complain "interrupted: the last line is not whole"
 stop TERM 7
-[ "$status" = 1 ] || complain "terminated: exit code $status, not 1"
+[ "$status" = 143 ] || complain "terminated: exit code $status, not 143"
 
 # ---- to the end ----
 "$program" $campaign --out "$work/cut.jsonl" --resume >"$work/cut.txt" 2>"$work/cut.err"
