@@ -381,7 +381,8 @@ def test_explanation(page):
     check_in("the next match", "launch 2 of ", page.evaluate("document.getElementById('message').textContent"))
     page.evaluate("gridsmith.goToMatch(-1)")
     check("and back", page.evaluate("gridsmith.state.match"), first)
-    page.wait_for("location.hash.includes('find=nvjet')")
+    page.wait_for("location.hash.includes('find=nvjet') && "
+                  "location.hash.includes(`from=${Math.round(shownPart(gridsmith.state).from)}&`)")
     shown = page.evaluate("[gridsmith.state.from, gridsmith.state.step]")
     page.evaluate("history.replaceState(null, '', location.hash); restoreView(new URLSearchParams(location.hash.slice(1)))")
     again = page.evaluate("[gridsmith.state.from, gridsmith.state.step]")
