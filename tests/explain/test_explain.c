@@ -300,6 +300,30 @@ static void steps_side_by_side_have_an_interval(void **state) {
     gs_run_free(run);
 }
 
+/* Kernels a, b and c of 10, 50 and 10 us, each two full waves of the GPU: 70 us of work in a step, whatever runs beside
+   what. */
+static void a_full_gpu_is_not_faster_on_other_streams(void **state) {
+    (void)state;
+    const char *const changes[] = {"streams=a", "streams=b", "streams=c", "graph,streams=b",
+                                   "host=never-late,streams=a+c"};
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0, now_us = 10; i < 21; i++) {
+        int us = i % 3 == 1 ? 50 : 10;
+        gs_text_add(&text,
+                    "%s{\"op\":\"launch\",\"id\":%d,\"kernel\":\"%c\",\"blocks\":2112,\"threads\":256,"
+                    "\"registers\":32,\"shared_bytes\":0,\"stream\":1,\"at_us\":%d,\"start_us\":%d,\"end_us\":%d}",
+                    i ? "," : "", i, "abc"[i % 3], i, now_us, now_us + us);
+        now_us += us + 1;
+    }
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_text_free(&text);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        assert_true(try_words(run, changes[i]).least_ns > 68000);
+    gs_run_free(run);
+}
+
 /* Twice as long with half the blocks, if blocks are the limit; a wave that is not full once stays as it is. */
 static void launches_get_other_shapes(void **state) {
     (void)state;
@@ -751,6 +775,7 @@ int main(void) {
                                        cmocka_unit_test(ranges_are_parts),
                                        cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
+                                       cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),
                                        cmocka_unit_test(launches_get_other_shapes),
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),

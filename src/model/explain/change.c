@@ -297,7 +297,7 @@ static gs_code turn_streams(gs_plan *plan, int32_t number, gs_error *error) {
             return gs_fail_memory(error);
         }
     }
-    plan->is_beside = plan->is_turned = number > 1;
+    plan->is_beside = plan->is_mixed = number > 1;
     gs_text_free(&name);
     return GS_OK;
 }
@@ -312,7 +312,7 @@ static void join_last(gs_plan *plan, size_t last, const char *stream) {
         }
 }
 
-static gs_code part_streams(gs_plan *plan, gs_error *error) {
+static gs_code part_streams(const gs_run *run, gs_plan *plan, gs_error *error) {
     const char *side = gs_strings_add(&plan->strings, "side", 4);
     if (!side)
         return gs_fail_memory(error);
@@ -325,6 +325,7 @@ static gs_code part_streams(gs_plan *plan, gs_error *error) {
             continue;
         const char *stream = planned->stream;
         planned->stream = side;
+        plan->is_mixed = plan->is_mixed || planned->operation < run->launches.count; /* copies take no SMs */
         if (!i || !plan->data[i - 1].is_chosen)
             delay_host(planned, OTHER_STREAM_NS + WAIT_NS);
         if (!has_later)
@@ -410,7 +411,7 @@ gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_chan
         change_host(plan, change->factor);
         break;
     case GS_CHANGE_STREAMS:
-        return change->number ? turn_streams(plan, change->number, error) : part_streams(plan, error);
+        return change->number ? turn_streams(plan, change->number, error) : part_streams(program->run, plan, error);
     case GS_CHANGE_ORDER:
         put_first(program->run, plan);
         plan->is_reordered = true;

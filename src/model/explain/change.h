@@ -37,7 +37,7 @@ typedef struct gs_plan {
     bool keeps_times;   /* they take as long as before: something else than SMs limits them */
     bool is_never_late;
     bool is_beside;    /* operations may run side by side that did not before */
-    bool is_turned;    /* and steps do */
+    bool is_mixed;     /* and so may kernels of different steps */
     bool is_reordered; /* others are served first: by order or priority */
 } gs_plan;
 

@@ -40,8 +40,8 @@ struct player {
     struct played played, unscheduled;
 };
 
-/* The time of a step: between the ends of two steps. Steps that run side by side do not end one after the other: then
-   at least their share in the time of all. */
+/* The time of a step: between the ends of two steps. Where kernels of a step run beside those of others, work of later
+   steps delays early ones, which do not end one after the other: then at least their share in the time of all. */
 static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t first_ns) {
     int64_t ends[MOST_STEPS] = {0}, all_ns = 0;
     size_t steps = plan->steps;
@@ -55,7 +55,7 @@ static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t fi
         return mean_ns;
     size_t from = gs_plan_timed_from(plan);
     int64_t later_ns = (ends[steps - 1] - ends[from]) / (int64_t)(steps - 1 - from);
-    return plan->is_turned ? gs_max(mean_ns, later_ns) : later_ns;
+    return plan->is_mixed ? gs_max(mean_ns, later_ns) : later_ns;
 }
 
 static gs_code note_played(struct player *player, const gs_run *run, const gs_timeline *by_engine,
