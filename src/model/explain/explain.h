@@ -57,6 +57,9 @@ gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part,
    for a range that the program named. */
 gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error);
 
+/* Whether words are a part of some recording. */
+gs_code gs_part_check(const char *words, gs_error *error);
+
 /* The part that a named range is: "NAME" or "NAME:3". If ranges of the name follow each other and are alike, they are
    steps; otherwise it is the one with the number, or the one of median length. GS_E_USAGE: there is none. */
 gs_code gs_part_of_range(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
