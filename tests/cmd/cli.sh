@@ -1156,6 +1156,8 @@ says "369 operations before and 458 after it are left out"
 check "explain says what is assumed" 0 "$program" explain --gpu h100-sxm --what-if gpu=a100 corpus/h200-program-eager.jsonl.gz
 says "a100: limits from the specification, mechanisms assumed"
 says "h100-sxm: limits from the specification, mechanisms assumed"
+says "h200, 132 SMs: "
+says "played on h100-sxm, 132 SMs; all else is as recorded"
 check "explain says what is assumed in JSON" 0 "$program" explain --json --gpu h100-sxm --what-if gpu=a100 corpus/h200-program-eager.jsonl.gz
 says '"gpu":"h100-sxm","assumed":"limits from the specification, mechanisms assumed"'
 says '"change":"gpu=a100","assumed":"limits from'

@@ -274,6 +274,7 @@ typedef struct gs_overlap_account {
 } gs_overlap_account;
 
 typedef struct gs_explained {
+    const gs_gpu *recorded_on; /* all but what is played is told of this one; belongs to the caller */
     gs_sequence order;
     gs_part part;
     gs_pace pace;
@@ -285,8 +286,9 @@ typedef struct gs_explained {
     int64_t recorded_ns; /* a step; the part if nothing repeats */
     int64_t step_ns;     /* the same without a recorder, if that is known */
     int64_t played_ns;   /* the same, played without a change */
-    bool is_unlike;      /* that differs so much from step_ns that no change can be judged: there is no advice */
-    double loss;         /* see gs_outcome */
+    bool is_unlike; /* that differs so much from step_ns that no change can be judged: there is no advice. Not if it
+                       is played on another GPU */
+    double loss;    /* see gs_outcome */
     gs_advices advices;
     gs_outcome *outcomes; /* of the what-ifs that were asked for */
     size_t outcome_count;

@@ -237,18 +237,21 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
     }
     if (explained->is_unlike)
         gs_text_add(text,
-                    "  what is played is not what was recorded, so no change can be judged: the steps differ, or the "
-                    "program waits for something that is not recorded\n");
+                    "  what is played is not what was recorded, so no change can be judged: steps may differ, streams "
+                    "run apart, or the program wait for something that is not recorded\n");
     else if (options->has_advice && !advices->count)
         gs_text_add(text, "  none of the changes that are tried gains a hundredth\n");
 }
 
 void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
                       const gs_explain_options *options, int64_t top, bool advice_first) {
-    gs_text_add(text, "%s, %d SMs", gpu->name, gpu->sms);
+    const gs_gpu *recorded_on = explained->recorded_on;
+    gs_text_add(text, "%s, %d SMs", recorded_on->name, recorded_on->sms);
     if (run->origin.program)
         gs_text_add(text, ": %.100s", run->origin.program);
     gs_text_add(text, "\n");
+    if (gpu != recorded_on)
+        gs_text_add(text, "played on %s, %d SMs; all else is as recorded\n", gpu->name, gpu->sms);
     gs_gpu_put_assumed(gpu, text);
     for (size_t i = 0; i < options->what_if_count; i++)
         if (options->what_ifs[i].gpu)
