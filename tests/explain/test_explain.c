@@ -348,6 +348,25 @@ static void launches_get_other_shapes(void **state) {
     gs_run_free(run);
 }
 
+/* A GPU before 9.0 has no clusters. One launch of each step has. */
+static void clusters_are_foreign_to_older_gpus(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    const char *const names[] = {"a100", "h100-sxm"};
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (strcmp(run->launches.data[i].kernel, "two") == 0)
+            run->launches.data[i].cluster = 2;
+    for (int i = 0; i < 2; i++) {
+        gs_gpu *gpu = gs_gpu_open(names[i], NULL);
+        gs_what_if what_if = {.gpu = gpu};
+        gs_explained explained = explain_run(run, NULL, &what_if);
+        assert_int_equal(explained.outcomes[0].foreign, i ? 0 : 1);
+        gs_explained_clear(&explained);
+        gs_gpu_free(gpu);
+    }
+    gs_run_free(run);
+}
+
 /* A kernel as large as the GPU, of 100 us, and after each of these a small one of 50 us. It takes SMs from the next
    large one, whose last blocks so start 50 us late. */
 static gs_run *large_beside_small(void) {
@@ -777,6 +796,7 @@ int main(void) {
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
                                        cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),
                                        cmocka_unit_test(launches_get_other_shapes),
+                                       cmocka_unit_test(clusters_are_foreign_to_older_gpus),
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
