@@ -487,6 +487,26 @@ static void parts_of_a_step_are_not_independent(void **state) {
     gs_run_free(run);
 }
 
+/* A host that takes 40 us for each launch of 10 us. A step of one launch has nothing that a graph could save. */
+static void graphs_are_advised_for_short_steps(void **state) {
+    (void)state;
+    const char *const programs[] = {"aaaaaaaa", "abababababababab"};
+    for (int i = 0; i < 2; i++) {
+        gs_run *run = program_of(programs[i], 10, 5);
+        for (size_t k = 0; k < run->launches.count; k++) {
+            gs_issue *issue = &run->launches.data[k].issue;
+            issue->at_ns = 40000 * (int64_t)k;
+            issue->start_ns = issue->at_ns + 5000;
+            issue->end_ns = issue->start_ns + 10000;
+        }
+        gs_explained explained = advise_run(run, NULL);
+        assert_int_equal(explained.part.period, i + 1);
+        assert_int_equal(is_advised(&explained, "graph"), i);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+    }
+}
+
 /* What repeats must be a good part of the program; otherwise it is all, or a step of the profiler. */
 static void a_small_part_does_not_stand_for_a_program(void **state) {
     (void)state;
@@ -796,6 +816,7 @@ int main(void) {
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
                                        cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),
                                        cmocka_unit_test(launches_get_other_shapes),
+                                       cmocka_unit_test(graphs_are_advised_for_short_steps),
                                        cmocka_unit_test(clusters_are_foreign_to_older_gpus),
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
