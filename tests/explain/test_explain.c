@@ -570,6 +570,33 @@ static void a_part_begins_with_what_the_gpu_had(void **state) {
     gs_run_free(run);
 }
 
+/* The host takes 100 us after each step of three launches, also after the last of few. */
+static void the_time_after_a_step_is_played(void **state) {
+    (void)state;
+    const char *const ranges[] = {NULL, "steps=1-1", "steps=2-2"};
+    gs_run *run = program_of("abxabxabx", 10, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns = 20000 * (int64_t)i + 100000 * (int64_t)(i / 3);
+        issue->start_ns = issue->at_ns + 5000;
+        issue->end_ns = issue->start_ns + 10000;
+    }
+    for (int i = 0; i < 3; i++) {
+        gs_what_if twice;
+        assert_int_equal(gs_what_if_read("host=2x", &twice, NULL), GS_OK);
+        gs_explained explained = explain_run(run, ranges[i], &twice);
+        assert_int_equal(gs_part_steps(&explained.part), i ? 1 : 2);
+        assert_int_equal(explained.step_ns, 160000);
+        assert_int_equal(explained.played_ns, 160000);
+        assert_int_equal(explained.outcomes[0].least_ns, 80000);
+        gs_explained_clear(&explained);
+    }
+    gs_run *changed = changed_run(run, "host=2x");
+    assert_int_equal(changed->launches.count, 6); /* the part only */
+    gs_run_free(changed);
+    gs_run_free(run);
+}
+
 /* Two equal steps, then nothing for long: what is played is not what was recorded, and nothing is advised. */
 static void steps_that_differ_are_not_judged(void **state) {
     (void)state;
@@ -825,6 +852,7 @@ int main(void) {
                                        cmocka_unit_test(long_start_up_is_left_out),
                                        cmocka_unit_test(the_steps_are_those_with_most_time),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
+                                       cmocka_unit_test(the_time_after_a_step_is_played),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),
                                        cmocka_unit_test(a_part_begins_with_the_earliest_start),

@@ -175,6 +175,25 @@ static size_t choose_steps(const gs_recorded_program *program, size_t count) {
     return best;
 }
 
+/* Whether the step after the part is played, too, because there are too few to take the time of a step between their
+   ends. Two of different length do not show how long a step takes. */
+static bool needs_next(const gs_recorded_program *program) {
+    enum { FEWEST_STEPS = 3 };
+    const gs_part *part = program->part;
+    size_t steps = gs_part_steps(part);
+    int64_t starts[FEWEST_STEPS] = {0};
+    if (!steps || steps >= FEWEST_STEPS || part->last + part->period > program->order->count)
+        return false;
+    for (size_t i = 0; i <= steps; i++) {
+        const gs_issue *issue = gs_run_issue(program->run, program->order->data[part->first + i * part->period]);
+        if (!gs_measured_ns(issue))
+            return false;
+        starts[i] = issue->start_ns;
+    }
+    int64_t one_ns = starts[1] - starts[0], other_ns = steps > 1 ? starts[2] - starts[1] : one_ns;
+    return 4 * llabs(one_ns - other_ns) <= gs_max(one_ns, other_ns);
+}
+
 gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_plan *plan, gs_error *error) {
     const gs_part *part = program->part;
     const gs_run *run = program->run;
@@ -183,7 +202,9 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
         count = most_steps * part->period;
         first += choose_steps(program, most_steps) * part->period;
     }
-    *plan = (gs_plan){.count = count, .steps = part->period ? count / part->period : 1};
+    bool has_next = needs_next(program);
+    count += has_next ? part->period : 0;
+    *plan = (gs_plan){.count = count, .steps = part->period ? count / part->period : 1, .has_next = has_next};
     plan->data = calloc(count + 1, sizeof *plan->data);
     if (!plan->data)
         return gs_fail_memory(error);

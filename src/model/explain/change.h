@@ -29,6 +29,7 @@ typedef struct gs_plan {
     gs_issue_planned *data;
     size_t count;
     size_t steps;
+    bool has_next;      /* the last of them is the one after the part: it shows when the next step begins */
     gs_strings strings; /* names of streams */
     const gs_gpu *gpu;  /* another one; NULL: that of the recording */
     int32_t sms;        /* of a green context; 0: all */
