@@ -226,7 +226,7 @@ static void ranges_are_parts(void **state) {
     assert_int_equal(explained.part.period, 4);
     assert_int_equal(gs_part_steps(&explained.part), 5); /* without the last */
     assert_int_equal(explained.ranges.count, 2);
-    assert_memory_equal(explained.ranges.data[0].name, "step#", (size_t)explained.ranges.data[0].length + 1);
+    assert_string_equal(explained.ranges.data[0].name, "step");
     assert_int_equal(explained.ranges.data[0].ranges, 5);
     assert_int_equal(explained.ranges.data[0].launches, 15);
     assert_int_equal(explained.ranges.data[0].kernel_ns, 15000);
@@ -257,6 +257,28 @@ static void ranges_are_parts(void **state) {
                                   "nvtx=none: nothing was issued in a range of this name; the first "
                                   "range is step#5"),
                      GS_E_USAGE);
+    gs_run_free(run);
+}
+
+/* Numbers after # are not part of a kind, wherever they are; others are. */
+static void ranges_of_a_kind_are_one_row(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(8, 10000);
+    char name[24];
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "batch #%d of 3#%d", i + 8, i);
+        gs_run_add_range(run, name, 270000 + i * 40000, 310000 + i * 40000, NULL);
+    }
+    gs_run_add_range(run, "#1", 270000, 280000, NULL);
+    gs_run_add_range(run, "# one", 310000, 320000, NULL);
+    gs_explained explained = explain_run(run, "nvtx=batch # of 3", NULL);
+    assert_int_equal(gs_part_steps(&explained.part), 5);
+    assert_int_equal(explained.ranges.count, 3);
+    assert_string_equal(explained.ranges.data[0].name, "batch # of 3");
+    assert_int_equal(explained.ranges.data[0].ranges, 5);
+    assert_string_equal(explained.ranges.data[1].name, "#");
+    assert_string_equal(explained.ranges.data[2].name, "# one");
+    gs_explained_clear(&explained);
     gs_run_free(run);
 }
 
@@ -839,6 +861,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_account_is_what_happens_at_each_nanosecond),
                                        cmocka_unit_test(steps_are_found_without_start_up),
                                        cmocka_unit_test(ranges_are_parts),
+                                       cmocka_unit_test(ranges_of_a_kind_are_one_row),
                                        cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
                                        cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),

@@ -84,17 +84,17 @@ int64_t gs_part_ns(const gs_part *part, const gs_issue *issue);
 
 /* The ranges of a name in which launches of a part were issued. */
 typedef struct gs_range_row {
-    const char *name; /* `length` letters of it */
-    int length;
+    const char *name; /* without numbers after # */
     int64_t ranges, launches, host_ns, kernel_ns;
 } gs_range_row;
 
 typedef struct gs_range_rows {
     gs_range_row *data; /* the longest time of kernels first */
     size_t count, capacity;
+    gs_strings names;
 } gs_range_rows;
 
-/* The caller frees data. */
+/* The caller frees data and names. */
 gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_part *part, gs_range_rows *rows,
                          gs_error *error);
 

@@ -173,6 +173,7 @@ void gs_explained_clear(gs_explained *explained) {
     gs_short_names_clear(&explained->names);
     free(explained->kernels.data);
     free(explained->ranges.data);
+    gs_strings_free(&explained->ranges.names);
     free(explained->advices.data);
     free(explained->outcomes);
     *explained = (gs_explained){0};

@@ -160,9 +160,9 @@ static void put_ranges(gs_text *text, const gs_explained *explained) {
     gs_text_style(text, GS_STYLE_PLAIN);
     for (size_t i = 0; i < rows->count && i < SHOWN_RANGES; i++) {
         const gs_range_row *row = &rows->data[i];
-        gs_text_add(text, "%8lld %10.0f %10.1f %5.1f%%  %.*s\n", (long long)row->ranges, (double)row->launches / steps,
+        gs_text_add(text, "%8lld %10.0f %10.1f %5.1f%%  %s\n", (long long)row->ranges, (double)row->launches / steps,
                     (double)row->kernel_ns / 1000 / steps, percent(row->kernel_ns, explained->account.kernel_ns),
-                    row->length, row->name);
+                    row->name);
     }
     if (rows->count > SHOWN_RANGES)
         gs_text_add(text, "%8s and %zu more names (--range nvtx=NAME)\n", "", rows->count - SHOWN_RANGES);
@@ -311,16 +311,13 @@ static void write_kernel(gs_writer *writer, const gs_kernel_row *row) {
 static void write_ranges(gs_writer *writer, const gs_range_rows *rows) {
     gs_write_array(writer, "ranges");
     for (size_t i = 0; i < rows->count; i++) {
-        gs_text name = {0};
-        gs_text_put(&name, rows->data[i].name, (size_t)rows->data[i].length);
         gs_write_object(writer, NULL);
-        gs_write_string(writer, "name", name.data);
+        gs_write_string(writer, "name", rows->data[i].name);
         gs_write_int(writer, "ranges", rows->data[i].ranges);
         gs_write_int(writer, "launches", rows->data[i].launches);
         gs_write_us(writer, "host_us", rows->data[i].host_ns);
         gs_write_us(writer, "kernel_us", rows->data[i].kernel_ns);
         gs_write_end(writer);
-        gs_text_free(&name);
     }
     gs_write_end(writer);
 }
