@@ -529,6 +529,31 @@ static void graphs_are_advised_for_short_steps(void **state) {
     }
 }
 
+/* Copies of 50 us run ahead of kernels of 100 us that wait for them: a step takes as long as its kernel. */
+static void a_stream_that_runs_ahead_is_not_the_program(void **state) {
+    (void)state;
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0; i < 10; i++)
+        gs_text_add(
+            &text,
+            "%s{\"op\":\"copy\",\"id\":%d,\"stream\":2,\"bytes\":64,\"at_us\":%d,\"start_us\":%d,\"end_us\":%d},"
+            "{\"op\":\"launch\",\"id\":%d,\"kernel\":\"k\",\"blocks\":2112,\"threads\":256,\"registers\":32,"
+            "\"shared_bytes\":0,\"stream\":1,\"after\":[%d],\"at_us\":%d,\"start_us\":%d,\"end_us\":%d}",
+            i ? "," : "", 2 * i, 2 * i, 6 + 52 * i, 56 + 52 * i, 2 * i + 1, 2 * i, 2 * i + 1, 57 + 101 * i,
+            157 + 101 * i);
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(gs_part_steps(&explained.part), 9);
+    assert_int_equal(explained.step_ns, 101000);
+    assert_int_equal(explained.kernels.data[0].ns, 9 * 100000);
+    assert_false(explained.is_unlike);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+    gs_text_free(&text);
+}
+
 /* What repeats must be a good part of the program; otherwise it is all, or a step of the profiler. */
 static void a_small_part_does_not_stand_for_a_program(void **state) {
     (void)state;
@@ -876,6 +901,7 @@ int main(void) {
                                        cmocka_unit_test(the_steps_are_those_with_most_time),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
                                        cmocka_unit_test(the_time_after_a_step_is_played),
+                                       cmocka_unit_test(a_stream_that_runs_ahead_is_not_the_program),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),
                                        cmocka_unit_test(a_part_begins_with_the_earliest_start),
