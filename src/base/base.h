@@ -354,6 +354,9 @@ void gs_output_drop(gs_output *output);                     /* close, remove wha
 /* Keeps it if `code`, the result of writing it, is GS_OK; drops it otherwise. */
 gs_code gs_output_end(gs_output *output, gs_code code, gs_error *error);
 
+/* Whether the file can be written, as far as is known without writing it: pipes and devices are left alone. */
+gs_code gs_output_check(const char *path, gs_error *error);
+
 /* Writes a whole text. NULL: to standard output. */
 gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error);
 

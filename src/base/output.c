@@ -189,6 +189,16 @@ gs_code gs_output_end(gs_output *output, gs_code code, gs_error *error) {
     return code;
 }
 
+gs_code gs_output_check(const char *path, gs_error *error) {
+    gs_output output;
+    if (!path || strcmp(path, "-") == 0 || is_special(path))
+        return GS_OK;
+    gs_code code = gs_output_open(&output, path, error);
+    if (code == GS_OK)
+        gs_output_drop(&output);
+    return code;
+}
+
 gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error) {
     gs_output output;
     gs_code code = text->failed ? gs_fail_memory(error) : gs_output_open(&output, path, error);

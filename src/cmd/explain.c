@@ -277,6 +277,40 @@ static gs_code compare_versions(const struct options *options, const char *path,
     return code;
 }
 
+/* ---- a program ---- */
+
+/* The GPU that is named. If that is the one of the recording, policy and settings are tried with another. */
+static gs_code check_gpu(const gs_gpu_choice *given, gs_error *error) {
+    gs_gpu_choice choice = *given;
+    if (!choice.name && !choice.like) {
+        choice.name = "h200";
+        choice.sms = 0;
+    }
+    gs_gpu *gpu = gs_choose_gpu(&choice, NULL, error);
+    gs_gpu_free(gpu);
+    return gpu ? GS_OK : error->code;
+}
+
+/* A mistake is told before the program is run, not after. */
+static gs_code check_options(const struct options *options, gs_error *error) {
+    struct what_ifs what_ifs = {0};
+    gs_plan_table table = {0};
+    gs_measured_pairs pairs = {0};
+    gs_code code = read_what_ifs(&options->what_ifs, &what_ifs, error);
+    if (code == GS_OK && options->pairs)
+        code = read_pairs(options->pairs, &table, &pairs, error);
+    if (code == GS_OK && options->range)
+        code = gs_part_check(options->range, error);
+    if (code == GS_OK)
+        code = check_gpu(&options->gpu, error);
+    if (code == GS_OK)
+        code = gs_output_check(options->output, error);
+    clear_what_ifs(&what_ifs);
+    free(pairs.data);
+    gs_plan_table_clear(&table);
+    return code;
+}
+
 static int run_explain(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
@@ -286,6 +320,8 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     if (options->before &&
         (options->json || options->what_ifs.count || options->step_us || options->pairs || is_program))
         return gs_usage(command, "--compare goes with two recordings, and with --range, --top, --html and -o only");
+    if (is_program && check_options(options, &error) != GS_OK)
+        return gs_report(&error);
     if (is_program)
         return gs_with_program(options->recording, words, explain_file, options);
     if (words->count > 1)

@@ -1156,12 +1156,19 @@ says "369 operations before and 458 after it are left out"
 check "explain says what is assumed" 0 "$program" explain --gpu h100-sxm --what-if gpu=a100 corpus/h200-program-eager.jsonl.gz
 says "a100: limits from the specification, mechanisms assumed"
 says "h100-sxm: limits from the specification, mechanisms assumed"
+says "h200, 132 SMs: "
+says "played on h100-sxm, 132 SMs; all else is as recorded"
 check "explain says what is assumed in JSON" 0 "$program" explain --json --gpu h100-sxm --what-if gpu=a100 corpus/h200-program-eager.jsonl.gz
 says '"gpu":"h100-sxm","assumed":"limits from the specification, mechanisms assumed"'
 says '"change":"gpu=a100","assumed":"limits from'
 check "versions say what is assumed" 0 "$program" explain --gpu h100-sxm --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says "h100-sxm: limits from the specification, mechanisms assumed"
 complaint 7 "explain keeps the exit status" "the program made no CUDA calls" "$program" explain -- sh -c 'exit 7'
+for option in "--what-if zzz" "--what-if gpu=zzz" "--range foo" "--range steps=2-1" "--range ms=2" "--pairs $work/none" "--gpu zzz" "--set zzz=1"; do
+    check "explain a program with $option" 2 "$program" explain $option -- touch "$work/was-run"
+done
+check "explain a program into no folder" 4 "$program" explain -o "$work/none/x" -- touch "$work/was-run"
+check "options are checked before a program is run" 1 test -e "$work/was-run"
 mistake "explain a run without times" "no launch has start_us and a later end_us" "$program" explain scenarios/case-1.1.json
 mistake "an unknown range" "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz

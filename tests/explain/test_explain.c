@@ -226,7 +226,7 @@ static void ranges_are_parts(void **state) {
     assert_int_equal(explained.part.period, 4);
     assert_int_equal(gs_part_steps(&explained.part), 5); /* without the last */
     assert_int_equal(explained.ranges.count, 2);
-    assert_memory_equal(explained.ranges.data[0].name, "step#", (size_t)explained.ranges.data[0].length + 1);
+    assert_string_equal(explained.ranges.data[0].name, "step");
     assert_int_equal(explained.ranges.data[0].ranges, 5);
     assert_int_equal(explained.ranges.data[0].launches, 15);
     assert_int_equal(explained.ranges.data[0].kernel_ns, 15000);
@@ -257,6 +257,28 @@ static void ranges_are_parts(void **state) {
                                   "nvtx=none: nothing was issued in a range of this name; the first "
                                   "range is step#5"),
                      GS_E_USAGE);
+    gs_run_free(run);
+}
+
+/* Numbers after # are not part of a kind, wherever they are; others are. */
+static void ranges_of_a_kind_are_one_row(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(8, 10000);
+    char name[24];
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "batch #%d of 3#%d", i + 8, i);
+        gs_run_add_range(run, name, 270000 + i * 40000, 310000 + i * 40000, NULL);
+    }
+    gs_run_add_range(run, "#1", 270000, 280000, NULL);
+    gs_run_add_range(run, "# one", 310000, 320000, NULL);
+    gs_explained explained = explain_run(run, "nvtx=batch # of 3", NULL);
+    assert_int_equal(gs_part_steps(&explained.part), 5);
+    assert_int_equal(explained.ranges.count, 3);
+    assert_string_equal(explained.ranges.data[0].name, "batch # of 3");
+    assert_int_equal(explained.ranges.data[0].ranges, 5);
+    assert_string_equal(explained.ranges.data[1].name, "#");
+    assert_string_equal(explained.ranges.data[2].name, "# one");
+    gs_explained_clear(&explained);
     gs_run_free(run);
 }
 
@@ -300,6 +322,30 @@ static void steps_side_by_side_have_an_interval(void **state) {
     gs_run_free(run);
 }
 
+/* Kernels a, b and c of 10, 50 and 10 us, each two full waves of the GPU: 70 us of work in a step, whatever runs beside
+   what. */
+static void a_full_gpu_is_not_faster_on_other_streams(void **state) {
+    (void)state;
+    const char *const changes[] = {"streams=a", "streams=b", "streams=c", "graph,streams=b",
+                                   "host=never-late,streams=a+c"};
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0, now_us = 10; i < 21; i++) {
+        int us = i % 3 == 1 ? 50 : 10;
+        gs_text_add(&text,
+                    "%s{\"op\":\"launch\",\"id\":%d,\"kernel\":\"%c\",\"blocks\":2112,\"threads\":256,"
+                    "\"registers\":32,\"shared_bytes\":0,\"stream\":1,\"at_us\":%d,\"start_us\":%d,\"end_us\":%d}",
+                    i ? "," : "", i, "abc"[i % 3], i, now_us, now_us + us);
+        now_us += us + 1;
+    }
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_text_free(&text);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        assert_true(try_words(run, changes[i]).least_ns > 68000);
+    gs_run_free(run);
+}
+
 /* Twice as long with half the blocks, if blocks are the limit; a wave that is not full once stays as it is. */
 static void launches_get_other_shapes(void **state) {
     (void)state;
@@ -321,6 +367,25 @@ static void launches_get_other_shapes(void **state) {
     assert_int_equal(changed->green_contexts.ends[1], 132);
     assert_int_equal(changed->green_contexts.sms[16], 16);
     gs_run_free(changed);
+    gs_run_free(run);
+}
+
+/* A GPU before 9.0 has no clusters. One launch of each step has. */
+static void clusters_are_foreign_to_older_gpus(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    const char *const names[] = {"a100", "h100-sxm"};
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (strcmp(run->launches.data[i].kernel, "two") == 0)
+            run->launches.data[i].cluster = 2;
+    for (int i = 0; i < 2; i++) {
+        gs_gpu *gpu = gs_gpu_open(names[i], NULL);
+        gs_what_if what_if = {.gpu = gpu};
+        gs_explained explained = explain_run(run, NULL, &what_if);
+        assert_int_equal(explained.outcomes[0].foreign, i ? 0 : 1);
+        gs_explained_clear(&explained);
+        gs_gpu_free(gpu);
+    }
     gs_run_free(run);
 }
 
@@ -444,6 +509,51 @@ static void parts_of_a_step_are_not_independent(void **state) {
     gs_run_free(run);
 }
 
+/* A host that takes 40 us for each launch of 10 us. A step of one launch has nothing that a graph could save. */
+static void graphs_are_advised_for_short_steps(void **state) {
+    (void)state;
+    const char *const programs[] = {"aaaaaaaa", "abababababababab"};
+    for (int i = 0; i < 2; i++) {
+        gs_run *run = program_of(programs[i], 10, 5);
+        for (size_t k = 0; k < run->launches.count; k++) {
+            gs_issue *issue = &run->launches.data[k].issue;
+            issue->at_ns = 40000 * (int64_t)k;
+            issue->start_ns = issue->at_ns + 5000;
+            issue->end_ns = issue->start_ns + 10000;
+        }
+        gs_explained explained = advise_run(run, NULL);
+        assert_int_equal(explained.part.period, i + 1);
+        assert_int_equal(is_advised(&explained, "graph"), i);
+        gs_explained_clear(&explained);
+        gs_run_free(run);
+    }
+}
+
+/* Copies of 50 us run ahead of kernels of 100 us that wait for them: a step takes as long as its kernel. */
+static void a_stream_that_runs_ahead_is_not_the_program(void **state) {
+    (void)state;
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
+    for (int i = 0; i < 10; i++)
+        gs_text_add(
+            &text,
+            "%s{\"op\":\"copy\",\"id\":%d,\"stream\":2,\"bytes\":64,\"at_us\":%d,\"start_us\":%d,\"end_us\":%d},"
+            "{\"op\":\"launch\",\"id\":%d,\"kernel\":\"k\",\"blocks\":2112,\"threads\":256,\"registers\":32,"
+            "\"shared_bytes\":0,\"stream\":1,\"after\":[%d],\"at_us\":%d,\"start_us\":%d,\"end_us\":%d}",
+            i ? "," : "", 2 * i, 2 * i, 6 + 52 * i, 56 + 52 * i, 2 * i + 1, 2 * i, 2 * i + 1, 57 + 101 * i,
+            157 + 101 * i);
+    gs_text_add(&text, "]}");
+    gs_run *run = test_run_of(text.data);
+    gs_explained explained = explain_run(run, NULL, NULL);
+    assert_int_equal(gs_part_steps(&explained.part), 9);
+    assert_int_equal(explained.step_ns, 101000);
+    assert_int_equal(explained.kernels.data[0].ns, 9 * 100000);
+    assert_false(explained.is_unlike);
+    gs_explained_clear(&explained);
+    gs_run_free(run);
+    gs_text_free(&text);
+}
+
 /* What repeats must be a good part of the program; otherwise it is all, or a step of the profiler. */
 static void a_small_part_does_not_stand_for_a_program(void **state) {
     (void)state;
@@ -504,6 +614,33 @@ static void a_part_begins_with_what_the_gpu_had(void **state) {
     assert_int_equal(explained.step_ns, 302000);
     assert_true(explained.played_ns > 295000 && explained.played_ns < 310000);
     gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* The host takes 100 us after each step of three launches, also after the last of few. */
+static void the_time_after_a_step_is_played(void **state) {
+    (void)state;
+    const char *const ranges[] = {NULL, "steps=1-1", "steps=2-2"};
+    gs_run *run = program_of("abxabxabx", 10, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        issue->at_ns = 20000 * (int64_t)i + 100000 * (int64_t)(i / 3);
+        issue->start_ns = issue->at_ns + 5000;
+        issue->end_ns = issue->start_ns + 10000;
+    }
+    for (int i = 0; i < 3; i++) {
+        gs_what_if twice;
+        assert_int_equal(gs_what_if_read("host=2x", &twice, NULL), GS_OK);
+        gs_explained explained = explain_run(run, ranges[i], &twice);
+        assert_int_equal(gs_part_steps(&explained.part), i ? 1 : 2);
+        assert_int_equal(explained.step_ns, 160000);
+        assert_int_equal(explained.played_ns, 160000);
+        assert_int_equal(explained.outcomes[0].least_ns, 80000);
+        gs_explained_clear(&explained);
+    }
+    gs_run *changed = changed_run(run, "host=2x");
+    assert_int_equal(changed->launches.count, 6); /* the part only */
+    gs_run_free(changed);
     gs_run_free(run);
 }
 
@@ -749,9 +886,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_account_is_what_happens_at_each_nanosecond),
                                        cmocka_unit_test(steps_are_found_without_start_up),
                                        cmocka_unit_test(ranges_are_parts),
+                                       cmocka_unit_test(ranges_of_a_kind_are_one_row),
                                        cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
+                                       cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),
                                        cmocka_unit_test(launches_get_other_shapes),
+                                       cmocka_unit_test(graphs_are_advised_for_short_steps),
+                                       cmocka_unit_test(clusters_are_foreign_to_older_gpus),
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
@@ -759,6 +900,8 @@ int main(void) {
                                        cmocka_unit_test(long_start_up_is_left_out),
                                        cmocka_unit_test(the_steps_are_those_with_most_time),
                                        cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
+                                       cmocka_unit_test(the_time_after_a_step_is_played),
+                                       cmocka_unit_test(a_stream_that_runs_ahead_is_not_the_program),
                                        cmocka_unit_test(steps_that_differ_are_not_judged),
                                        cmocka_unit_test(launches_without_times_are_no_steps),
                                        cmocka_unit_test(a_part_begins_with_the_earliest_start),

@@ -262,7 +262,8 @@ static gs_code advise_steps(struct gs_adviser *adviser, const struct traits *tra
     size_t steps = gs_part_steps(adviser->program->part);
     char sentence[400];
     gs_code code = GS_OK;
-    if (steps && traits->alone > 2 * steps) {
+    bool has_calls = traits->alone >= 2 * steps; /* that a graph saves */
+    if (steps && has_calls) {
         snprintf(sentence, sizeof sentence, "make each step a CUDA graph: one call instead of %zu",
                  traits->alone / steps);
         code = advise(adviser, "graph", sentence, error);
@@ -270,7 +271,7 @@ static gs_code advise_steps(struct gs_adviser *adviser, const struct traits *tra
     bool can_turn = steps && !adviser->program->part->is_inside; /* layers depend on each other */
     if (code == GS_OK && can_turn)
         code = advise(adviser, "streams=2", "run two steps at a time on two streams, if they are independent", error);
-    if (code == GS_OK && can_turn && traits->alone > 2 * steps)
+    if (code == GS_OK && can_turn && has_calls)
         code = advise(adviser, "graph,streams=2",
                       "make each step a CUDA graph, and run two at a time, if they are independent", error);
     return code;

@@ -175,6 +175,25 @@ static size_t choose_steps(const gs_recorded_program *program, size_t count) {
     return best;
 }
 
+/* Whether the step after the part is played, too, because there are too few to take the time of a step between their
+   ends. Two of different length do not show how long a step takes. */
+static bool needs_next(const gs_recorded_program *program) {
+    enum { FEWEST_STEPS = 3 };
+    const gs_part *part = program->part;
+    size_t steps = gs_part_steps(part);
+    int64_t starts[FEWEST_STEPS] = {0};
+    if (!steps || steps >= FEWEST_STEPS || part->last + part->period > program->order->count)
+        return false;
+    for (size_t i = 0; i <= steps; i++) {
+        const gs_issue *issue = gs_run_issue(program->run, program->order->data[part->first + i * part->period]);
+        if (!gs_measured_ns(issue))
+            return false;
+        starts[i] = issue->start_ns;
+    }
+    int64_t one_ns = starts[1] - starts[0], other_ns = steps > 1 ? starts[2] - starts[1] : one_ns;
+    return 4 * llabs(one_ns - other_ns) <= gs_max(one_ns, other_ns);
+}
+
 gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_plan *plan, gs_error *error) {
     const gs_part *part = program->part;
     const gs_run *run = program->run;
@@ -183,7 +202,9 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
         count = most_steps * part->period;
         first += choose_steps(program, most_steps) * part->period;
     }
-    *plan = (gs_plan){.count = count, .steps = part->period ? count / part->period : 1};
+    bool has_next = needs_next(program);
+    count += has_next ? part->period : 0;
+    *plan = (gs_plan){.count = count, .steps = part->period ? count / part->period : 1, .has_next = has_next};
     plan->data = calloc(count + 1, sizeof *plan->data);
     if (!plan->data)
         return gs_fail_memory(error);
@@ -297,7 +318,7 @@ static gs_code turn_streams(gs_plan *plan, int32_t number, gs_error *error) {
             return gs_fail_memory(error);
         }
     }
-    plan->is_beside = plan->is_turned = number > 1;
+    plan->is_beside = plan->is_mixed = number > 1;
     gs_text_free(&name);
     return GS_OK;
 }
@@ -312,7 +333,7 @@ static void join_last(gs_plan *plan, size_t last, const char *stream) {
         }
 }
 
-static gs_code part_streams(gs_plan *plan, gs_error *error) {
+static gs_code part_streams(const gs_run *run, gs_plan *plan, gs_error *error) {
     const char *side = gs_strings_add(&plan->strings, "side", 4);
     if (!side)
         return gs_fail_memory(error);
@@ -325,6 +346,7 @@ static gs_code part_streams(gs_plan *plan, gs_error *error) {
             continue;
         const char *stream = planned->stream;
         planned->stream = side;
+        plan->is_mixed = plan->is_mixed || planned->operation < run->launches.count; /* copies take no SMs */
         if (!i || !plan->data[i - 1].is_chosen)
             delay_host(planned, OTHER_STREAM_NS + WAIT_NS);
         if (!has_later)
@@ -410,7 +432,7 @@ gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_chan
         change_host(plan, change->factor);
         break;
     case GS_CHANGE_STREAMS:
-        return change->number ? turn_streams(plan, change->number, error) : part_streams(plan, error);
+        return change->number ? turn_streams(plan, change->number, error) : part_streams(program->run, plan, error);
     case GS_CHANGE_ORDER:
         put_first(program->run, plan);
         plan->is_reordered = true;

@@ -29,6 +29,7 @@ typedef struct gs_plan {
     gs_issue_planned *data;
     size_t count;
     size_t steps;
+    bool has_next;      /* the last of them is the one after the part: it shows when the next step begins */
     gs_strings strings; /* names of streams */
     const gs_gpu *gpu;  /* another one; NULL: that of the recording */
     int32_t sms;        /* of a green context; 0: all */
@@ -37,7 +38,7 @@ typedef struct gs_plan {
     bool keeps_times;   /* they take as long as before: something else than SMs limits them */
     bool is_never_late;
     bool is_beside;    /* operations may run side by side that did not before */
-    bool is_turned;    /* and steps do */
+    bool is_mixed;     /* and so may kernels of different steps */
     bool is_reordered; /* others are served first: by order or priority */
 } gs_plan;
 

@@ -52,12 +52,19 @@ static int named_architecture(const char *kernel) {
     return 0;
 }
 
-/* Code for 9.0 and later runs only on GPUs of the same generation. */
-static bool is_made_for_other(const gs_gpu *gpu, const char *kernel) {
-    int major = 0, minor = 0, named = named_architecture(kernel);
-    if (!named || !gpu->compute_capability || sscanf(gpu->compute_capability, "%d.%d", &major, &minor) != 2)
-        return false;
-    return named > 10 * major + minor || (named >= 90 && named / 10 != major);
+/* 90 for a GPU of 9.0; 0: not known. */
+static int architecture_of(const gs_gpu *gpu) {
+    int major = 0, minor = 0;
+    bool is_known = gpu->compute_capability && sscanf(gpu->compute_capability, "%d.%d", &major, &minor) == 2;
+    return is_known ? 10 * major + minor : 0;
+}
+
+/* Code for 9.0 and later runs only on GPUs of the same generation, and clusters are there since 9.0. */
+static bool is_made_for_other(const gs_gpu *gpu, const gs_launch *launch) {
+    int has = architecture_of(gpu), named = named_architecture(launch->kernel);
+    if (has && has < 90 && launch->cluster > 1)
+        return true;
+    return has && named && (named > has || (named >= 90 && named / 10 != has / 10));
 }
 
 static bool never_fits(const gs_gpu *gpu, const gs_launch *launch) {
@@ -72,7 +79,7 @@ int64_t gs_plan_foreign(const gs_recorded_program *program, const gs_plan *plan)
         if (plan->data[i].operation >= program->run->launches.count)
             continue;
         const gs_launch *launch = &program->run->launches.data[plan->data[i].operation];
-        foreign += is_made_for_other(plan->gpu, launch->kernel) || never_fits(plan->gpu, launch);
+        foreign += is_made_for_other(plan->gpu, launch) || never_fits(plan->gpu, launch);
     }
     return foreign;
 }

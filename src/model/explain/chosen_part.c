@@ -44,18 +44,45 @@ gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part,
 
 /* ---- by words ---- */
 
+static bool scan_steps(const char *words, long long *first, long long *last) {
+    int length = 0;
+    return sscanf(words, "%lld-%lld%n", first, last, &length) == 2 && !words[length] && *first >= 1 && *last >= *first;
+}
+
+static bool scan_ms(const char *words, double *from, double *to) {
+    int length = 0;
+    return sscanf(words, "%lf-%lf%n", from, to, &length) == 2 && !words[length] && *from >= 0 && *to > *from &&
+           *to <= 1e12;
+}
+
+gs_code gs_part_check(const char *words, gs_error *error) {
+    long long first, last;
+    double from, to;
+    if (strcmp(words, "all") == 0 || strncmp(words, "nvtx=", 5) == 0)
+        return GS_OK;
+    if (strncmp(words, "steps=", 6) == 0)
+        return scan_steps(words + 6, &first, &last)
+                   ? GS_OK
+                   : gs_fail(error, GS_E_USAGE, "%.40s: give FIRST-LAST, from 1", words);
+    if (strncmp(words, "ms=", 3) == 0)
+        return scan_ms(words + 3, &from, &to)
+                   ? GS_OK
+                   : gs_fail(error, GS_E_USAGE, "%.40s: give FROM-TO in milliseconds since the start of the recording",
+                             words);
+    return gs_fail(error, GS_E_USAGE, "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME, not \"%.60s\"",
+                   words);
+}
+
 static gs_code read_steps(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
                           gs_error *error) {
     long long first, last;
-    int length = 0;
     gs_code code = gs_part_repeated(run, order, part, error);
     if (code != GS_OK)
         return code;
     if (!part->period)
         return gs_fail(error, GS_E_USAGE, "the recording has no steps that repeat; choose a range by ms=FROM-TO");
     size_t steps = gs_part_steps(part);
-    if (sscanf(words, "%lld-%lld%n", &first, &last, &length) != 2 || words[length] || first < 1 || last < first ||
-        (size_t)last > steps)
+    if (!scan_steps(words, &first, &last) || (size_t)last > steps)
         return gs_fail(error, GS_E_USAGE, "steps=%.40s: give FIRST-LAST, from 1 to %zu", words, steps);
     part->last = part->first + (size_t)last * part->period;
     part->first += (size_t)(first - 1) * part->period;
@@ -64,12 +91,8 @@ static gs_code read_steps(const gs_run *run, const gs_sequence *order, const cha
 }
 
 static gs_code read_ms(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
-    double from, to;
-    int length = 0;
-    if (sscanf(words, "%lf-%lf%n", &from, &to, &length) != 2 || words[length] || !(from >= 0) || !(to > from) ||
-        to > 1e12)
-        return gs_fail(error, GS_E_USAGE, "ms=%.40s: give FROM-TO in milliseconds since the start of the recording",
-                       words);
+    double from = 0, to = 0;
+    scan_ms(words, &from, &to);
     gs_part all = whole_part(run, order); /* before and after it nothing is recorded */
     *part = (gs_part){.first = order->count,
                       .from_ns = gs_max(all.from_ns, (int64_t)(from * 1e6)),
@@ -87,6 +110,9 @@ static gs_code read_ms(const gs_run *run, const gs_sequence *order, const char *
 }
 
 gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error) {
+    gs_code code = gs_part_check(words, error);
+    if (code != GS_OK)
+        return code;
     if (strcmp(words, "all") == 0) {
         *part = whole_part(run, order);
         return GS_OK;
@@ -95,8 +121,5 @@ gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *wo
         return read_steps(run, order, words + 6, part, error);
     if (strncmp(words, "ms=", 3) == 0)
         return read_ms(run, order, words + 3, part, error);
-    if (strncmp(words, "nvtx=", 5) == 0)
-        return gs_part_of_range(run, order, words + 5, part, error);
-    return gs_fail(error, GS_E_USAGE, "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME, not \"%.60s\"",
-                   words);
+    return gs_part_of_range(run, order, words + 5, part, error);
 }

@@ -57,6 +57,9 @@ gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part,
    for a range that the program named. */
 gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error);
 
+/* Whether words are a part of some recording. */
+gs_code gs_part_check(const char *words, gs_error *error);
+
 /* The part that a named range is: "NAME" or "NAME:3". If ranges of the name follow each other and are alike, they are
    steps; otherwise it is the one with the number, or the one of median length. GS_E_USAGE: there is none. */
 gs_code gs_part_of_range(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
@@ -81,17 +84,17 @@ int64_t gs_part_ns(const gs_part *part, const gs_issue *issue);
 
 /* The ranges of a name in which launches of a part were issued. */
 typedef struct gs_range_row {
-    const char *name; /* `length` letters of it */
-    int length;
+    const char *name; /* without numbers after # */
     int64_t ranges, launches, host_ns, kernel_ns;
 } gs_range_row;
 
 typedef struct gs_range_rows {
     gs_range_row *data; /* the longest time of kernels first */
     size_t count, capacity;
+    gs_strings names;
 } gs_range_rows;
 
-/* The caller frees data. */
+/* The caller frees data and names. */
 gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_part *part, gs_range_rows *rows,
                          gs_error *error);
 
@@ -271,6 +274,7 @@ typedef struct gs_overlap_account {
 } gs_overlap_account;
 
 typedef struct gs_explained {
+    const gs_gpu *recorded_on; /* all but what is played is told of this one; belongs to the caller */
     gs_sequence order;
     gs_part part;
     gs_pace pace;
@@ -282,8 +286,9 @@ typedef struct gs_explained {
     int64_t recorded_ns; /* a step; the part if nothing repeats */
     int64_t step_ns;     /* the same without a recorder, if that is known */
     int64_t played_ns;   /* the same, played without a change */
-    bool is_unlike;      /* that differs so much from step_ns that no change can be judged: there is no advice */
-    double loss;         /* see gs_outcome */
+    bool is_unlike; /* that differs so much from step_ns that no change can be judged: there is no advice. Not if it
+                       is played on another GPU */
+    double loss;    /* see gs_outcome */
     gs_advices advices;
     gs_outcome *outcomes; /* of the what-ifs that were asked for */
     size_t outcome_count;

@@ -53,7 +53,8 @@ static gs_code try_base(gs_recorded_program *program, gs_outcome *base, gs_error
     gs_code code = gs_try(program, NULL, NULL, base, error);
     bool is_alone = base->saved_ns * 50 < base->least_ns;
     double slower = base->least_ns > 0 ? (double)program->step_ns / (double)base->least_ns : 0;
-    if (code != GS_OK || program->is_host_bound || !is_alone || slower < 0.8 || slower > 1.25)
+    bool is_elsewhere = program->gpu != program->recorded_on;
+    if (code != GS_OK || is_elsewhere || program->is_host_bound || !is_alone || slower < 0.8 || slower > 1.25)
         return code;
     program->slower = slower;
     return gs_try(program, NULL, NULL, base, error);
@@ -72,9 +73,11 @@ static gs_code try_all(gs_recorded_program *program, const gs_explain_options *o
         return code;
     const gs_time_account *account = &explained->account;
     int64_t steps = (int64_t)gs_max_u64(1, gs_part_steps(program->part));
-    gs_outcome_learn(&base, explained->step_ns);
+    bool is_elsewhere = program->gpu != program->recorded_on; /* then the recording does not show how long it takes */
+    if (!is_elsewhere)
+        gs_outcome_learn(&base, explained->step_ns);
     explained->played_ns = base.least_ns;
-    explained->is_unlike = llabs(base.least_ns - explained->step_ns) > explained->step_ns / 4;
+    explained->is_unlike = !is_elsewhere && llabs(base.least_ns - explained->step_ns) > explained->step_ns / 4;
     explained->loss = base.loss;
     explained->overlap = (gs_overlap_account){gs_max(0, account->alone_ns - account->busy_ns) / steps,
                                               ahead.unscheduled_saved_ns, ahead.saved_ns};
@@ -127,7 +130,7 @@ gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_r
 
 gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
                    gs_explained *explained, gs_error *error) {
-    *explained = (gs_explained){0};
+    *explained = (gs_explained){.recorded_on = recorded_on};
     int64_t *alone = NULL;
     gs_freed *freed = NULL;
     gs_recorded_program program = {.gpu = gpu,
@@ -170,6 +173,7 @@ void gs_explained_clear(gs_explained *explained) {
     gs_short_names_clear(&explained->names);
     free(explained->kernels.data);
     free(explained->ranges.data);
+    gs_strings_free(&explained->ranges.names);
     free(explained->advices.data);
     free(explained->outcomes);
     *explained = (gs_explained){0};

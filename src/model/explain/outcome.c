@@ -40,9 +40,10 @@ struct player {
     struct played played, unscheduled;
 };
 
-/* The time of a step: between the ends of two steps. Steps that run side by side do not end one after the other: then
-   at least their share in the time of all. */
-static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t first_ns) {
+/* The time of a step: between the ends of two steps. Where kernels of a step run beside those of others, work of later
+   steps delays early ones, which do not end one after the other: then at least their share in the time of all. Of few
+   steps, it is the time from the beginning of the first to that of the one after them, `next_ns`. */
+static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t first_ns, int64_t next_ns) {
     int64_t ends[MOST_STEPS] = {0}, all_ns = 0;
     size_t steps = plan->steps;
     for (size_t i = 0; i < plan->count; i++) {
@@ -51,23 +52,29 @@ static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t fi
         all_ns = gs_max(all_ns, ends_ns[i]);
     }
     int64_t mean_ns = (all_ns - first_ns) / (int64_t)gs_max_u64(1, steps);
-    if (steps < 3)
+    if (steps < 2 || (steps < 3 && !plan->has_next))
         return mean_ns;
-    size_t from = gs_plan_timed_from(plan);
+    size_t from = plan->has_next ? 0 : gs_plan_timed_from(plan);
     int64_t later_ns = (ends[steps - 1] - ends[from]) / (int64_t)(steps - 1 - from);
-    return plan->is_turned ? gs_max(mean_ns, later_ns) : later_ns;
+    if (plan->has_next) {
+        int64_t begins_ns = (next_ns - first_ns) / (int64_t)(steps - 1);
+        later_ns = plan->is_beside ? gs_max(later_ns, begins_ns) : begins_ns;
+    }
+    return plan->is_mixed ? gs_max(mean_ns, later_ns) : later_ns;
 }
 
 static gs_code note_played(struct player *player, const gs_run *run, const gs_timeline *by_engine,
                            const gs_timeline *timeline, struct played *played, gs_error *error) {
-    int64_t first_ns = INT64_MAX;
+    int64_t first_ns = INT64_MAX, next_ns = INT64_MAX;
     for (size_t i = 0; i < player->plan->count; i++) {
         const gs_course *course = &timeline->operations[player->numbers[i]].course;
         player->ends_ns[i] = course->end_ns;
         if (course->start_ns != GS_NO_TIME)
             first_ns = gs_min(first_ns, course->start_ns);
+        if (course->start_ns != GS_NO_TIME && player->plan->data[i].step + 1 == player->plan->steps)
+            next_ns = gs_min(next_ns, course->start_ns);
     }
-    played->step_ns = step_time(player->plan, player->ends_ns, first_ns);
+    played->step_ns = step_time(player->plan, player->ends_ns, first_ns, next_ns);
     gs_side_by_side all;
     gs_code code = gs_side_by_side_of(player->program, run, by_engine, timeline, &all, error);
     int64_t steps = (int64_t)gs_max_u64(1, player->plan->steps);
@@ -233,7 +240,10 @@ gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *wha
     if (make_plan(program, what_if, &plan, error) != GS_OK)
         return NULL;
     struct player player = {.program = program, .gpu = what_if->gpu ? what_if->gpu : program->gpu, .plan = &plan};
-    if (play_plan(&player, error) == GS_OK)
+    gs_code code = play_plan(&player, error);
+    for (size_t last = plan.steps - 1; plan.has_next && plan.count && plan.data[plan.count - 1].step == last;)
+        plan.count--;
+    if (code == GS_OK)
         run = gs_plan_run(program, &plan, NULL, error);
     gs_plan_clear(&plan);
     return run;

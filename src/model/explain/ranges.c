@@ -3,8 +3,8 @@
  * time of each.
  *
  * A range is a span of the host's time. The operations that the host issued in it belong to it, whichever thread did:
- * the backward pass of PyTorch has a thread of its own. Names that differ only in a number at the end, such as
- * "ProfilerStep#12", are of one kind, which is called by the name without the number.
+ * the backward pass of PyTorch has a thread of its own. Names that differ only in numbers after "#", such as
+ * "ProfilerStep#12", are of one kind, which is called by the name without the numbers.
  */
 #include "change.h"
 
@@ -57,17 +57,29 @@ static size_t issued_before(const struct issues *issues, int64_t ns) {
 
 /* ---- names ---- */
 
-/* The length of a name without "#" and a number at its end. */
-static size_t kind_length(const char *name) {
-    size_t length = strlen(name), digits = length;
-    while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
-        digits--;
-    return digits < length && digits > 1 && name[digits - 1] == '#' ? digits - 1 : length;
+/* The kind of a name: "#" without the number after it; at the end of a name, that "#" neither. The caller frees it.
+   NULL: out of memory. */
+static char *kind_of(const char *name) {
+    char *kind = malloc(strlen(name) + 1);
+    size_t length = 0;
+    while (kind && *name) {
+        kind[length++] = *name++;
+        size_t digits = kind[length - 1] == '#' ? strspn(name, "0123456789") : 0;
+        name += digits;
+        if (digits && !*name && length > 1)
+            length--;
+    }
+    if (kind)
+        kind[length] = 0;
+    return kind;
 }
 
-static bool is_called(const char *name, const char *pattern) {
-    size_t length = kind_length(name);
-    return fnmatch(pattern, name, 0) == 0 || (strlen(pattern) == length && memcmp(name, pattern, length) == 0);
+/* Sets `*called` to whether a name, or its kind, is the one that is meant. */
+static gs_code compare_name(const char *name, const char *pattern, bool *called, gs_error *error) {
+    char *kind = kind_of(name);
+    *called = kind && (strcmp(kind, pattern) == 0 || fnmatch(pattern, name, 0) == 0);
+    free(kind);
+    return kind ? GS_OK : gs_fail_memory(error);
 }
 
 /* ---- a part by name ---- */
@@ -102,7 +114,10 @@ static gs_code find_stretches(const gs_run *run, const struct issues *issues, co
                               struct stretches *found, gs_error *error) {
     for (size_t i = 0; i < run->ranges.count; i++) {
         const gs_named_range *range = &run->ranges.data[i];
-        if (!is_called(range->name, pattern))
+        bool is_called;
+        if (compare_name(range->name, pattern, &is_called, error) != GS_OK)
+            return GS_E_MEMORY;
+        if (!is_called)
             continue;
         struct stretch stretch = {SIZE_MAX, 0, range->to_ns - range->from_ns, range->name};
         for (size_t at = issued_before(issues, range->from_ns), to = issued_before(issues, range->to_ns); at < to;
@@ -256,19 +271,14 @@ static int compare_rows(const void *first, const void *second) {
     return order ? order : strcmp(a->name, b->name);
 }
 
-/* Rows by the names of kinds. */
-struct kinds {
-    gs_strings strings;
-    gs_names rows;
-};
-
 /* Adds a range to the row of its kind. False: out of memory. */
 static bool add_range(const gs_named_range *range, const struct sums *before, const struct sums *after,
-                      struct kinds *kinds, gs_range_rows *rows) {
-    size_t length = kind_length(range->name);
-    const char *kind = gs_strings_add(&kinds->strings, range->name, length);
-    size_t row = kind ? gs_names_add(&kinds->rows, kind, rows->count) : SIZE_MAX;
-    if (row == rows->count && !GS_PUSH(rows, ((gs_range_row){.name = range->name, .length = (int)length})))
+                      gs_names *by_kind, gs_range_rows *rows) {
+    char *made = kind_of(range->name);
+    const char *kind = made ? gs_strings_add(&rows->names, made, strlen(made)) : NULL;
+    size_t row = kind ? gs_names_add(by_kind, kind, rows->count) : SIZE_MAX;
+    free(made);
+    if (row == rows->count && !GS_PUSH(rows, (gs_range_row){.name = kind}))
         return false;
     if (row == SIZE_MAX)
         return false;
@@ -283,7 +293,7 @@ gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_p
                          gs_error *error) {
     struct issues issues = {0};
     struct sums *sums = NULL;
-    struct kinds kinds = {0};
+    gs_names by_kind = {0};
     *rows = (gs_range_rows){0};
     if (!run->ranges.count)
         return GS_OK;
@@ -296,12 +306,11 @@ gs_code gs_range_rows_of(const gs_run *run, const gs_sequence *order, const gs_p
         const struct sums *before = &sums[issued_before(&issues, range->from_ns)];
         const struct sums *after = &sums[issued_before(&issues, range->to_ns)];
         if (after->launches > before->launches)
-            done = add_range(range, before, after, &kinds, rows);
+            done = add_range(range, before, after, &by_kind, rows);
     }
     if (done && rows->count)
         qsort(rows->data, rows->count, sizeof *rows->data, compare_rows);
-    gs_names_free(&kinds.rows);
-    gs_strings_free(&kinds.strings);
+    gs_names_free(&by_kind);
     free(issues.data);
     free(sums);
     return code != GS_OK ? code : done ? GS_OK : gs_fail_memory(error);

@@ -241,6 +241,31 @@ static void set_times(const gs_run *run, const gs_sequence *order, bool has_next
         part->to_ns = gs_max(last_end(run, order, part), part->from_ns + 1);
 }
 
+static const char *stream_of(const gs_run *run, size_t operation) {
+    return operation < run->launches.count ? run->launches.data[operation].stream
+                                           : run->copies.data[operation - run->launches.count].stream;
+}
+
+/* Where one stream runs ahead of another, such as copies for later steps, the program is as fast as the other. The part
+   is then from an operation of that one to the same operation of the step after it. */
+static void follow_slowest(const gs_run *run, const gs_sequence *order, gs_part *part) {
+    const gs_part given = *part;
+    int64_t most_ns = part->to_ns - part->from_ns + (part->to_ns - part->from_ns) / 4;
+    if (part->from_ns == GS_NO_TIME || gs_part_steps(part) < FEWEST_STEPS || part->last + part->period > order->count)
+        return;
+    for (size_t i = 1; i < part->period; i++) {
+        size_t one = order->data[given.first + i], other = order->data[given.last + i];
+        const gs_issue *from = gs_run_issue(run, one), *to = gs_run_issue(run, other);
+        bool is_elsewhere = stream_of(run, one) != stream_of(run, order->data[given.first]) &&
+                            stream_of(run, one) == stream_of(run, other);
+        if (!is_elsewhere || !gs_measured_ns(from) || !gs_measured_ns(to) || to->start_ns - from->start_ns <= most_ns)
+            continue;
+        most_ns = to->start_ns - from->start_ns;
+        part->from_ns = from->start_ns;
+        part->to_ns = to->start_ns;
+    }
+}
+
 /* Leaves steps at both ends out of which nothing was measured. */
 static void trim_part(const gs_run *run, const gs_sequence *order, gs_part *part) {
     while (part->first < part->last && step_start(run, order, part, part->first) == GS_NO_TIME)
@@ -284,11 +309,12 @@ void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *par
 
 void gs_part_set_next(const gs_run *run, const gs_sequence *order, gs_part *part) {
     set_times(run, order, true, part);
+    follow_slowest(run, order, part);
 }
 
 void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part) {
     part->last -= part->period;
-    set_times(run, order, true, part);
+    gs_part_set_next(run, order, part);
 }
 
 gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {

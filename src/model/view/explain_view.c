@@ -160,9 +160,9 @@ static void put_ranges(gs_text *text, const gs_explained *explained) {
     gs_text_style(text, GS_STYLE_PLAIN);
     for (size_t i = 0; i < rows->count && i < SHOWN_RANGES; i++) {
         const gs_range_row *row = &rows->data[i];
-        gs_text_add(text, "%8lld %10.0f %10.1f %5.1f%%  %.*s\n", (long long)row->ranges, (double)row->launches / steps,
+        gs_text_add(text, "%8lld %10.0f %10.1f %5.1f%%  %s\n", (long long)row->ranges, (double)row->launches / steps,
                     (double)row->kernel_ns / 1000 / steps, percent(row->kernel_ns, explained->account.kernel_ns),
-                    row->length, row->name);
+                    row->name);
     }
     if (rows->count > SHOWN_RANGES)
         gs_text_add(text, "%8s and %zu more names (--range nvtx=NAME)\n", "", rows->count - SHOWN_RANGES);
@@ -237,18 +237,21 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
     }
     if (explained->is_unlike)
         gs_text_add(text,
-                    "  what is played is not what was recorded, so no change can be judged: the steps differ, or the "
-                    "program waits for something that is not recorded\n");
+                    "  what is played is not what was recorded, so no change can be judged: steps may differ, streams "
+                    "run apart, or the program wait for something that is not recorded\n");
     else if (options->has_advice && !advices->count)
         gs_text_add(text, "  none of the changes that are tried gains a hundredth\n");
 }
 
 void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
                       const gs_explain_options *options, int64_t top, bool advice_first) {
-    gs_text_add(text, "%s, %d SMs", gpu->name, gpu->sms);
+    const gs_gpu *recorded_on = explained->recorded_on;
+    gs_text_add(text, "%s, %d SMs", recorded_on->name, recorded_on->sms);
     if (run->origin.program)
         gs_text_add(text, ": %.100s", run->origin.program);
     gs_text_add(text, "\n");
+    if (gpu != recorded_on)
+        gs_text_add(text, "played on %s, %d SMs; all else is as recorded\n", gpu->name, gpu->sms);
     gs_gpu_put_assumed(gpu, text);
     for (size_t i = 0; i < options->what_if_count; i++)
         if (options->what_ifs[i].gpu)
@@ -308,16 +311,13 @@ static void write_kernel(gs_writer *writer, const gs_kernel_row *row) {
 static void write_ranges(gs_writer *writer, const gs_range_rows *rows) {
     gs_write_array(writer, "ranges");
     for (size_t i = 0; i < rows->count; i++) {
-        gs_text name = {0};
-        gs_text_put(&name, rows->data[i].name, (size_t)rows->data[i].length);
         gs_write_object(writer, NULL);
-        gs_write_string(writer, "name", name.data);
+        gs_write_string(writer, "name", rows->data[i].name);
         gs_write_int(writer, "ranges", rows->data[i].ranges);
         gs_write_int(writer, "launches", rows->data[i].launches);
         gs_write_us(writer, "host_us", rows->data[i].host_ns);
         gs_write_us(writer, "kernel_us", rows->data[i].kernel_ns);
         gs_write_end(writer);
-        gs_text_free(&name);
     }
     gs_write_end(writer);
 }
