@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include "classes.h"
+#include "ignored_parts.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/flow/flow.h"
 #include "random_loops.h"
@@ -56,7 +57,8 @@ static bool close_counted(void *user) {
     return true;
 }
 
-/* Whether a step is of a class; one of lanes beside each other, or of constants that differ, is of that class as well. */
+/* Whether a step is of a class; one of lanes beside each other, or of constants that differ, is of that class as well.
+ */
 static bool is_of_class(const gs_flow_step *step, const char *class_name) {
     size_t length = strlen(class_name);
     return strncmp(step->class_name, class_name, length) == 0 &&
@@ -269,17 +271,6 @@ static void finds_every_opcode(void **state) {
 }
 
 /* ---- classes ---- */
-
-static bool ignore_open(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
-                        gs_flow_source source) {
-    (void)user, (void)kind, (void)offset, (void)line, (void)is_uniform, (void)times, (void)source;
-    return true;
-}
-
-static bool ignore_close(void *user) {
-    (void)user;
-    return true;
-}
 
 struct wanted {
     const char *class_name;

@@ -7,6 +7,7 @@
  */
 #include "test.h"
 
+#include "ignored_parts.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/flow/flow.h"
 
@@ -254,17 +255,6 @@ static void make_kernel(struct kernel *kernel) {
 struct found {
     int64_t transactions[MOST_LINES]; /* of the store of a line, plus 1 */
 };
-
-static bool ignore_open(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
-                        gs_flow_source source) {
-    (void)user, (void)kind, (void)offset, (void)line, (void)is_uniform, (void)times, (void)source;
-    return true;
-}
-
-static bool ignore_close(void *user) {
-    (void)user;
-    return true;
-}
 
 static bool keep_store(void *user, const gs_flow_step *step) {
     struct found *found = user;
