@@ -16,7 +16,8 @@ Modes that are joined by "+" are measured alternately, a round of each, so that 
 programs of all of them need memory of the GPU at the same time.
 
 In the mode "ours" each pair has programs of its own, and a daemon that keeps profiles. They are started twice: the first time the
-daemon gets to know them, the second time `gridsmith run` chooses how they share the GPU, and that is measured.
+daemon gets to know them, the second time `gridsmith run` chooses how they share the GPU, and that is measured. It needs results of
+the mode "alone" to compare with.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
 before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
@@ -407,30 +408,38 @@ def measure(starts, group, pairs, table, options):
 LEARN_S = 0.6
 
 
-def measure_known(mode, pair, options):
-    """Starts the programs of a pair twice, and returns the results of the second time."""
-    daemon, result = Daemon(options.gridsmith, has_profiles=True), {"rounds": []}
-    try:
-        for is_known in (False, True):
-            start = Start(start_of(mode), PAIRS[pair][0], roles_of(pair), options, None, daemon, pair)
-            for action, *arguments in ((start.wait,), (build, [start], [pair]), (start.play, "together", pair, LEARN_S)):
-                attempt(start, action, *arguments)
-            for _ in range(options.rounds if is_known else 0):
-                attempt(start, play_round, start, mode, pair, result, options)
-            start.close()
-    finally:
-        daemon.close()
+def play_known(start, mode, pair, rounds, options):
+    """Returns the results of as many rounds. The first time `gridsmith run` learns, and nothing is measured."""
+    result = {"rounds": []}
+    for action, *arguments in ((build, [start], [pair]), (start.play, "together", pair, LEARN_S)):
+        attempt(start, action, *arguments)
+    for _ in range(rounds):
+        attempt(start, play_round, start, mode, pair, result, options)
     return result
 
 
 def measure_again(group, pairs, table, options):
-    for pair, mode in itertools.product(pairs, group):
-        if is_measured(mode, pair) and time.time() < options.ends:
-            result = measure_known(mode, pair, options)
-            show_round(pair, mode, result)
-            if result["rounds"]:
-                table.add(pair, mode, result)
-            table.save()
+    """Starts the programs of each pair twice, and measures the second time. Those of all pairs import their modules together."""
+    keys = [(pair, mode) for pair, mode in itertools.product(pairs, group) if is_measured(mode, pair)]
+    daemons, starts = {key: Daemon(options.gridsmith, has_profiles=True) for key in keys}, {}
+    try:
+        for rounds in (0, options.rounds):
+            starts = {(pair, mode): Start(start_of(mode), PAIRS[pair][0], roles_of(pair), options, None, daemons[pair, mode], pair)
+                      for pair, mode in keys}
+            for start in starts.values():
+                attempt(start, start.wait)
+            print(f"started after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
+            for (pair, mode), start in starts.items():
+                if time.time() < options.ends:
+                    result = play_known(start, mode, pair, rounds, options)
+                    if result["rounds"]:
+                        show_round(pair, mode, result)
+                        table.add(pair, mode, result)
+                        table.save()
+                start.close()
+    finally:
+        for part in [*starts.values(), *daemons.values()]:
+            part.close()
 
 
 def measure_all(starts, groups, pairs, table, options):
