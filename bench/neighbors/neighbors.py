@@ -3,7 +3,8 @@
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,vit,...]
         [--modes alone+sliced+ours-slices+ours-mps,mps+priorities,ours] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
 
-The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others have
+The pairs are in PAIRS, and the modes in MODES. "drawn-1", "drawn-2" and so on are pairs of random programs (drawn.py): take numbers
+that nobody has looked at. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others have
 two best-effort programs and no requests; they need a run of their own. "four" has two programs of each
 class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
@@ -99,14 +100,19 @@ STARTS = {
 }
 
 
+def programs_of(pair):
+    """The file of its programs, the requests, the work. Pairs that are drawn have the same name for both."""
+    return ("torch_program.py", pair, pair) if pair.startswith("drawn-") else PAIRS[pair]
+
+
 def roles_of(pair):
-    _, requests, work = PAIRS[pair]
+    _, requests, work = programs_of(pair)
     return ("serve",) * len(requests.split()) + ("work",) * len(work.split())
 
 
 def kinds_of(pair, roles):
     """What each program does."""
-    _, requests, work = PAIRS[pair]
+    _, requests, work = programs_of(pair)
     kinds = {"serve": itertools.cycle(requests.split()), "work": itertools.cycle(work.split())}
     return [next(kinds[role]) for role in roles]
 
@@ -424,7 +430,7 @@ def measure_again(group, pairs, table, options):
     daemons, starts = {key: Daemon(options.gridsmith, has_profiles=True) for key in keys}, {}
     try:
         for rounds in (0, options.rounds):
-            starts = {(pair, mode): Start(start_of(mode), PAIRS[pair][0], roles_of(pair), options, None, daemons[pair, mode], pair)
+            starts = {(pair, mode): Start(start_of(mode), programs_of(pair)[0], roles_of(pair), options, None, daemons[pair, mode], pair)
                       for pair, mode in keys}
             for start in starts.values():
                 attempt(start, start.wait)
@@ -525,7 +531,7 @@ def main():
     modes = [mode for group in groups for mode in group]
     if any(len({kind_of(mode)["start"] == "ours" for mode in group}) > 1 for group in groups):
         sys.exit("neighbors.py: \"ours\" cannot be joined to other modes by \"+\": its programs are started for each pair")
-    files = {PAIRS[pair][0] for pair in pairs}
+    files = {programs_of(pair)[0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
     if len({roles_of(pair) for pair in pairs}) > 1:

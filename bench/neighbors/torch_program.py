@@ -2,7 +2,7 @@
 
     python3 torch_program.py serve [--priority]        python3 torch_program.py work
 
-Reads commands (commands.py); the kinds are in models.py. With --priority its stream has the highest priority. A request of a kind
+Reads commands (commands.py); the kinds are in models.py, and drawn at random (drawn.py). With --priority its stream has the highest priority. A request of a kind
 that ends in "+clock" also measures the clock of the GPU, by a kernel that takes a number of cycles.
 """
 import faulthandler
@@ -12,6 +12,7 @@ import sys
 import torch
 
 import commands
+import drawn
 import models
 
 CYCLES = 200000  # 0.1 ms at 2 GHz
@@ -34,10 +35,14 @@ def capture(model, stream, waits):
     return step
 
 
+def is_drawn(kind):
+    return kind.startswith("drawn-")
+
+
 def build_request(kind):
     """A function that does requests for some seconds."""
     kind, *extra = kind.split("+")
-    asked = models.REQUESTS[kind]
+    asked = drawn.request(kind) if is_drawn(kind) else models.REQUESTS[kind]
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
     begin, end, later = (torch.cuda.Event(enable_timing=True) for _ in range(3))
     clocks = []
@@ -76,7 +81,7 @@ def build_request(kind):
 
 
 def build_work(kind):
-    step = models.WORK[kind]()
+    step = drawn.work(kind) if is_drawn(kind) else models.WORK[kind]()
     for _ in range(5):
         step()
     torch.cuda.synchronize()
