@@ -58,7 +58,7 @@ void gs_sandbox_limit(const gs_compiler_limits *limits) {
     enum { MOST_FILES = 256 };
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, MOST_FILES);
-    set_limit(RLIMIT_CPU, (uint64_t)limits->seconds + 5); /* the daemon enforces the limit, unless it has ended */
+    set_limit(RLIMIT_CPU, limits->seconds);
     set_limit(RLIMIT_FSIZE, (uint64_t)limits->output_mb << 20);
     set_limit(RLIMIT_DATA, data_bytes() + ((uint64_t)limits->memory_mb << 21));
 }
