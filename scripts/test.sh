@@ -32,28 +32,55 @@ build() {
     (build_nice=0 && configure_and_build "$@")
 }
 
-# Tests of daemons and their clients mostly wait. Meanwhile the next preset is built, at the lowest
-# priority.
-build_beside() {
+# beside LOG COMMAND...: runs a function of this script in the background; finish_beside waits for it.
+beside() {
     mkdir -p build
-    (build_nice=19 && configure_and_build "$1") >"build/$1.log" 2>&1 &
+    log=build/$1.log
+    shift
+    ("$@") >"$log" 2>&1 &
     beside=$!
     trap 'kill $beside 2>/dev/null' EXIT
 }
 
-# finish_build PRESET: waits for build_beside.
-finish_build() {
-    echo "==== $1: build"
-    wait $beside || { cat "build/$1.log" && exit 1; }
+# finish_beside: whether it succeeded.
+finish_beside() {
+    wait $beside && status=0 || status=$?
     trap - EXIT
+    return $status
 }
 
-# run_tests PRESET RUNS [LABELS]: without the tests that have one of these labels. Two tests more at a time than there are
-# processors, because of those that wait.
+# Tests of daemons and their clients mostly wait. Meanwhile the presets with sanitizers are built, at the lowest priority.
+build_sanitizers() {
+    build_nice=19
+    trap 'kill $tool 2>/dev/null; exit 1' TERM
+    for each in asan tsan; do
+        (configure_and_build $each) &
+        tool=$!
+        wait $tool || exit 1
+    done
+}
+
+# run_tests PRESET RUNS AT_ONCE [LABELS]: without the tests that have one of these labels. It ends as ctest, where $run is
+# exec.
+run=
 run_tests() {
     echo "==== $1: tests"
-    GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-$2}" ctest --preset "$1" ${3:+--label-exclude "^($3)\$"} \
-        --parallel $(($(nproc) + 2))
+    GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-$2}" $run ctest --preset "$1" ${4:+--label-exclude "^($4)\$"} --parallel "$3"
+}
+
+# run_sanitizers ASAN_LABELS TSAN_LABELS: without the tests that have one of these labels. Those of asan compute, those of
+# tsan mostly wait: both at a time, and those that wait go first. So do compilers that daemons start, with a lower priority
+# than theirs.
+run_sanitizers() {
+    echo "==== asan, tsan: build"
+    finish_beside || { cat "$log" && exit 1; }
+    run="exec"
+    beside tsan run_tests tsan 2000 "$processors" "$2"
+    failed=0
+    (run="exec nice -n 10" && run_tests asan 2000 "$processors" "$1") || failed=1
+    finish_beside || failed=1
+    cat "$log"
+    return $failed
 }
 
 # list_tests PRESET LABEL: their names.
@@ -71,30 +98,24 @@ say_what_full_adds() {
     echo "to tsan: $(list_tests tsan full)"
 }
 
+processors=$(nproc)
+more=$((processors + 2)) # because of those that wait
 case $kind in
 quick)
     build release
-    run_tests release 4000 'slow|full'
+    run_tests release 4000 "$more" 'slow|full'
     ;;
 suite)
     build release all bench
-    build_beside asan
-    run_tests release 20000 full
-    finish_build asan
-    build_beside tsan
-    run_tests asan 2000 'daemon|full'
-    finish_build tsan
-    run_tests tsan 2000 full
+    beside sanitizers build_sanitizers
+    run_tests release 20000 "$more" full
+    run_sanitizers 'daemon|full' full
     ;;
 full)
     build release all bench
     say_what_full_adds
-    build_beside asan
-    run_tests release 100000
-    finish_build asan
-    build_beside tsan
-    run_tests asan 2000
-    finish_build tsan
-    run_tests tsan 2000
+    beside sanitizers build_sanitizers
+    run_tests release 100000 "$more"
+    run_sanitizers '' ''
     ;;
 esac

@@ -69,7 +69,7 @@ grep -q "^shards 8: 8 complete, 0 playing, 0 waiting, 0 stopped$" status.txt && 
 mistake 2 "has a campaign already" "$program" campaign submit --local --dir here -- $campaign
 
 # Stopped, looked at, and continued. More runs than are played before the signal arrives.
-"$program" campaign submit --local --jobs 2 --shards 3 --dir stopped -- $campaign --count 10000 >stopped.txt 2>&1 &
+"$program" campaign submit --local --jobs 2 --shards 3 --dir stopped -- $campaign --count 100000000 >stopped.txt 2>&1 &
 running=$!
 while [ -z "$(players stopped)" ] && kill -0 $running 2>/dev/null; do
     sleep 0.02
@@ -82,7 +82,7 @@ wait $running
 "$program" campaign status stopped >status.txt
 [ $? = 1 ] || complain "status: a stopped campaign is complete"
 mistake 1 '"shards":3,"complete":0,"playing":0,' "$program" campaign status stopped --json
-sed -i 's/"10000"/"200"/' stopped/campaign.json
+sed -i 's/"100000000"/"200"/' stopped/campaign.json
 rm -f stopped/shards/*
 "$program" campaign resume stopped --jobs 2 2>resumed.txt || { complain "resumed" && cat resumed.txt; }
 same stopped

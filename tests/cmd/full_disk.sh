@@ -62,7 +62,10 @@ mkdir "$disk/cache" "$disk/tmp"
 TMPDIR=$disk/tmp "$program" serve --device host --sms 2 --socket "$work/s" --cache "$disk/cache" \
     --profiles "$disk/profiles.sqlite" 2>"$work/log" &
 daemon=$!
-while ! "$program" status --socket "$work/s" >/dev/null 2>&1 && kill -0 "$daemon"; do sleep 0.1; done
+tries=1200
+until "$program" status --socket "$work/s" >/dev/null 2>&1 || [ $((tries -= 1)) = 0 ]; do
+    sleep 0.1
+done
 GRIDSMITH_SOCKET=$work/s timeout 200 "$program" zoo run cp --on serve --size tiny >/dev/null 2>"$work/err"
 code=$?
 [ $code != 0 ] && [ $code != 124 ] && [ -s "$work/err" ] || fail "a kernel compiled on a full disk: exit code $code"

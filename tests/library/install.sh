@@ -93,7 +93,7 @@ export GRIDSMITH_SOCKET
 "$work/usr/bin/gridsmith" serve --device host --cache "$work/cache" --profiles '' 2>"$work/log" &
 daemon=$!
 tries=0
-until "$work/usr/bin/gridsmith" status >/dev/null 2>&1 || [ $tries -gt 300 ]; do
+until "$work/usr/bin/gridsmith" status >/dev/null 2>&1 || [ $tries -gt 1200 ]; do
     sleep 0.1
     tries=$((tries + 1))
 done

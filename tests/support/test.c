@@ -58,6 +58,15 @@ gs_run *test_run_file(const char *file) {
     return run;
 }
 
+void test_wait_longer(int looks, const char *condition, const char *file, int line) {
+    enum { SOON = 100, MOST_LOOKS = 12000, NS_PER_MS = 1000000 };
+    if (looks == MOST_LOOKS) {
+        print_error("waited in vain for: %s\n", condition);
+        _fail(file, line);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = looks < SOON ? NS_PER_MS : 10 * NS_PER_MS}, NULL);
+}
+
 void test_inherit_orphans(void) {
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 }

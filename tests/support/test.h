@@ -26,6 +26,15 @@ gs_run *test_run_file(const char *file);
 /* Reads a text as a run and returns the error; fails the test if there is no error. */
 gs_error test_run_error(const char *text);
 
+/* Waits until a condition holds: looks every millisecond, and later every 10. After 12,000 looks, which take two
+ * minutes or on a busy machine more, the test fails and names the condition. */
+#define TEST_WAIT(condition)                                                                                           \
+    do {                                                                                                               \
+        for (int test_looks = 0; !(condition); test_looks++)                                                           \
+            test_wait_longer(test_looks, #condition, __FILE__, __LINE__);                                              \
+    } while (0)
+void test_wait_longer(int looks, const char *condition, const char *file, int line);
+
 /* Makes this process the parent of processes that its children leave behind; in a container no other process may wait
  * for them. */
 void test_inherit_orphans(void);

@@ -85,11 +85,13 @@ static gs_code start(struct compilation *compilation, gs_error *error) {
 
 /* ---- watching it ---- */
 
+/* The limit of seconds is one of CPU time (sandbox.c). A compiler has a low priority: on a busy machine it takes
+ * longer. */
 static gs_code check_limits(const struct compilation *compilation, int64_t began, gs_error *error) {
     const gs_compiler_limits *limits = &compilation->limits;
     uint64_t bytes;
     uint32_t processes;
-    if (gs_now_ns() - began > (int64_t)limits->seconds * 1000000000)
+    if (gs_now_ns() - began > (int64_t)limits->seconds * GS_COMPILER_WAITS * 1000000000)
         return gs_fail(error, GS_E_KERNEL, "the compiler took longer than %u s", limits->seconds);
     if (!gs_sandbox_measure(compilation->process, &bytes, &processes))
         return GS_OK;

@@ -48,10 +48,11 @@ enum {
     GS_SESSION_SOURCES_MB = 64, /* and their size; */
     GS_SOURCES = 1024,          /* the same for all clients: more only for a client without sources in progress */
     GS_SOURCES_MB = 1024,
-    GS_LOOK_UPS = 4,   /* at a time, one for each client; half of them for small sources only */
-    GS_COMPILERS = 3,  /* at a time; the last free one is reserved for a client that has none */
-    GS_SLOW_JOBS = 16, /* in addition: they wait for a file system that does not respond */
-    GS_COMPILER_SECONDS = 120,
+    GS_LOOK_UPS = 4,              /* at a time, one for each client; half of them for small sources only */
+    GS_COMPILERS = 3,             /* at a time; the last free one is reserved for a client that has none */
+    GS_SLOW_JOBS = 16,            /* in addition: they wait for a file system that does not respond */
+    GS_COMPILER_SECONDS = 120,    /* of CPU time, */
+    GS_COMPILER_WAITS = 5,        /* and so many times that in all */
     GS_COMPILER_MEMORY_MB = 2048, /* of all its processes together */
     GS_COMPILER_OUTPUT_MB = 128,  /* of each file that it writes */
     GS_COMPILER_PROCESSES = 64,

@@ -54,11 +54,21 @@ static uint64_t data_bytes(void) {
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* SIGXCPU, which compilers report; SIGKILL follows. */
+static void limit_cpu_seconds(uint64_t seconds) {
+    struct rlimit limit;
+    set_limit(RLIMIT_CPU, seconds + 5);
+    if (getrlimit(RLIMIT_CPU, &limit) == 0) {
+        limit.rlim_cur = gs_min_u64(limit.rlim_cur, seconds);
+        setrlimit(RLIMIT_CPU, &limit);
+    }
+}
+
 void gs_sandbox_limit(const gs_compiler_limits *limits) {
     enum { MOST_FILES = 256 };
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, MOST_FILES);
-    set_limit(RLIMIT_CPU, (uint64_t)limits->seconds + 5); /* the daemon enforces the limit, unless it has ended */
+    limit_cpu_seconds(limits->seconds);
     set_limit(RLIMIT_FSIZE, (uint64_t)limits->output_mb << 20);
     set_limit(RLIMIT_DATA, data_bytes() + ((uint64_t)limits->memory_mb << 21));
 }
