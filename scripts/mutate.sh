@@ -50,7 +50,7 @@ tests_of() {
         echo decisions sm_masks decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo programs quotas random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients ;;
+    serve) echo programs quotas pauses random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients ;;
     esac
 }
 
@@ -72,14 +72,14 @@ while [ $# -gt 0 ]; do
     --seed) seed=$2 && shift 2 ;;
     --count) count=$2 && shift 2 ;;
     --room) groups="$groups $2" && shift 2 ;;
-    --file) only=$2 && shift 2 ;;
+    --file) only="$only $2" && shift 2 ;;
     --again) again=yes && shift ;;
     --jobs) jobs=$2 && shift 2 ;;
     --seconds) seconds=$2 && shift 2 ;;
     --toolchain) toolchain=$2 && shift 2 ;;
     --pack) archive=$2 && shift 2 ;;
     --run) is_built=yes && shift ;;
-    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]] [--again] [--jobs JOBS] [--seconds SECONDS] [--toolchain FILE] [--pack ARCHIVE | --run]" >&2 && exit 2 ;;
+    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]]... [--again] [--jobs JOBS] [--seconds SECONDS] [--toolchain FILE] [--pack ARCHIVE | --run]" >&2 && exit 2 ;;
     esac
 done
 groups=${groups:-engine check forms decide serve}
@@ -133,7 +133,7 @@ choose_faults() {
                 BEGIN { while ((getline row < survivors) > 0) survived[row] = 1 }
                 ($2 FS $5 FS $6 FS $7) in survived'
         elif [ -n "$only" ]; then
-            list_faults "$group" | awk -F '\t' -v only="$only" '$2 == only || $2 ":" $4 == only'
+            list_faults "$group" | awk -F '\t' -v only="$only " 'index(only, " " $2 " ") || index(only, " " $2 ":" $4 " ")'
         else
             draw_faults "$group"
         fi | awk -F '\t' -v broken="$place/broken" -v each="$each" '
@@ -199,7 +199,7 @@ __attribute__((constructor)) static void choose_mutant(void) {
 }
 const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__asan_default_options(void) {
-    return "detect_leaks=0";
+    return "detect_leaks=0:protect_shadow_gap=0"; /* NVIDIA's driver wants that memory */
 }
 END
 }

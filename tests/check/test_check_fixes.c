@@ -706,6 +706,17 @@ static void a_green_context_does_not_set_up_local_memory(void **state) {
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_GREEN, "");
 }
 
+/* The least and the most SMs that a green context can have. */
+static void green_contexts_have_any_size(void **state) {
+    (void)state;
+    const char *const words[] = {"a=4x64", "b=78x64,s99K"};
+    expect_fixes("rtx3090", words, GS_COUNT(words), 1 << GS_FIX_GREEN,
+                 "a green context of 4 SMs for a, and the other 78 SMs for the rest (multiples of 2 on compute "
+                 "capability 8.6)\n"
+                 "a green context of 78 SMs for b, and the other 4 SMs for the rest (multiples of 2 on compute "
+                 "capability 8.6)\n");
+}
+
 static void smaller_clusters_help(void **state) {
     (void)state;
     const char *const words[] = {"a=128x1024,r64,c16"};
@@ -980,6 +991,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
         cmocka_unit_test(local_memory_is_set_up_before),
         cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
+        cmocka_unit_test(green_contexts_have_any_size),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),
         cmocka_unit_test(the_nearest_carve_out_is_offered),

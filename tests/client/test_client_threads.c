@@ -132,8 +132,8 @@ static void *run_thread(void *argument) {
 static pid_t start_daemon(void) {
     char cache[80], *json = NULL;
     snprintf(cache, sizeof cache, "%s/cache", folder);
-    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "4", "--socket",
-                                 socket_path,       "--profiles", "",         "--cache", cache,   NULL};
+    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",     "--device",   "host", "--no-mps", "--sms", "4",
+                                 "--socket",        socket_path, "--profiles", "",     "--cache",  cache,   NULL};
     pid_t process;
     assert_int_equal(gs_process_try(&(gs_process_options){.words = words, .end_signal = SIGKILL}, &process), 0);
     for (int i = 0; i < 12000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)

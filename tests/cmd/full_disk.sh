@@ -59,7 +59,7 @@ umount "$disk"
 # A daemon whose cache, profiles and temporary files are on the disk.
 mount -t tmpfs -o size=200k,mode=700 none "$disk" || exit 77
 mkdir "$disk/cache" "$disk/tmp"
-TMPDIR=$disk/tmp "$program" serve --device host --sms 2 --socket "$work/s" --cache "$disk/cache" \
+TMPDIR=$disk/tmp "$program" serve --device host --no-mps --sms 2 --socket "$work/s" --cache "$disk/cache" \
     --profiles "$disk/profiles.sqlite" 2>"$work/log" &
 daemon=$!
 tries=1200

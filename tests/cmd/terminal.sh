@@ -127,7 +127,7 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     script -qec "'$program' predict --html scenarios/none.json" /dev/null </dev/null >"$work/out"
     [ -z "$(ls "$work" | grep gridsmith-page)" ] || fail "a page that cannot be written leaves a folder"
 
-    XDG_DATA_HOME=$work XDG_CACHE_HOME=$work "$program" serve --device host --socket "$work/s" >/dev/null 2>&1 &
+    XDG_DATA_HOME=$work XDG_CACHE_HOME=$work "$program" serve --device host --no-mps --socket "$work/s" >/dev/null 2>&1 &
     daemon=$!
     tries=600
     until "$program" status --socket "$work/s" >/dev/null 2>&1 || [ $((tries -= 1)) = 0 ]; do

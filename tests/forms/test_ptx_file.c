@@ -328,6 +328,48 @@ static void parts_of_the_block_are_uniform(void **state) {
     }
 }
 
+/* What a kernel starts, and does not wait for, ends before its next block begins; also if a function starts it, or one
+   that this calls. */
+static void what_a_block_starts_ends_with_it(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"cp.async.ca.shared.global [%r], [%d], 4;", "cp.async.wait_all;"},
+        {"cp.async.bulk.global.shared::cta.bulk_group [%d], [%r], 16;", "cp.async.bulk.wait_group 0;"},
+        {"wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"}};
+    enum { DEPTHS = 3 };
+    for (size_t i = 0; i <= GS_COUNT(rows) * DEPTHS; i++) {
+        bool is_none = i == GS_COUNT(rows) * DEPTHS;
+        size_t depth = i % DEPTHS;
+        gs_text source = {0}, form = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        gs_text_add(&source, ".version 8.0\n.target sm_90a\n.address_size 64\n");
+        for (size_t at = DEPTHS; at-- > 0;) {
+            if (at)
+                gs_text_add(&source, ".func f%zu()\n", at);
+            else
+                gs_text_add(&source, ".visible .entry k(.param .u64 p)\n");
+            gs_text_add(&source, "{\n\t.reg .b32 %%r;\n\t.reg .b64 %%d;\n\tmov.u32 %%r, 0;\n\tmov.u64 %%d, 0;\n");
+            if (at == depth && !is_none)
+                gs_text_add(&source, "%s", rows[i / DEPTHS][0]);
+            if (at + 1 < DEPTHS)
+                gs_text_add(&source, "\n\tcall.uni f%zu;\n", at + 1);
+            gs_text_add(&source, "\n\tret;\n}\n");
+        }
+        if (gs_ptx_read(&module, "k.ptx", source.data, source.count, &error) != GS_OK ||
+            gs_ptx_reshape(&module, DEPTHS - 1, &options, &form, NULL, &error) != GS_OK)
+            fail_msg("%s%ld: %s", source.data, error.line, error.message);
+        const char *end = strstr(form.data, "$gs_next:");
+        assert_non_null(end);
+        for (size_t k = 0; k < GS_COUNT(rows); k++)
+            assert_int_equal(count_in(end, rows[k][1]), !is_none && k == i / DEPTHS);
+        gs_ptx_free(&module);
+        gs_text_free(&source);
+        gs_text_free(&form);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_listed_with_their_forms),
@@ -338,6 +380,7 @@ int main(void) {
         cmocka_unit_test(parameters_are_as_many_as_ptx_allows),
         cmocka_unit_test(registers_are_limited),
         cmocka_unit_test(parts_of_the_block_are_uniform),
+        cmocka_unit_test(what_a_block_starts_ends_with_it),
     };
     return cmocka_run_group_tests(tests, write_file, remove_file);
 }

@@ -193,6 +193,8 @@ static const struct {
     {"a ticket behind a wait of some threads",
      ".maxntid 384\n" TICKET("setp.gt.u32 %p4, %t, 63; @%p4 bra most; bar.sync 1, 64; most: ") REUSE LOOK_BACK, NOBODY,
      true},
+    {"a ticket behind a wait of lanes", ".maxntid 384\n" TICKET("bar.warp.sync 0xffffffff; ") REUSE LOOK_BACK, NOBODY,
+     true},
     {"a ticket in a loop",
      ".maxntid 384\n" TICKET("once: ") REUSE "add.u32 %i, %i, 1; setp.lt.u32 %p5, %i, 3; @%p5 bra once; " LOOK_BACK,
      NOBODY, true},

@@ -222,8 +222,11 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
     unsigned char copy[GS_CLIENT_VALUE_BYTES];
     gs_launch_argument_view argument;
     uint32_t at = 0, count = 0;
-    TELL(9, tag, launch->request.handle, launch->kernel, launch->form, launch->first_block, launch->argument_count);
+    TELL(9, tag, launch->request.handle, launch->kernel, launch->form, launch->first_block, launch->argument_count,
+         launch->task_blocks, launch->workers, launch->shared_bytes, launch->defer_report);
     tell(launch->grid, sizeof launch->grid);
+    tell(launch->block, sizeof launch->block);
+    tell(launch->mask, sizeof launch->mask);
     check(worker->modules, launch->request.handle, 0, 0);
     must(launch->kernel < 2 && launch->grid[0] && launch->grid[1] && launch->grid[2]);
     for (; gs_launch_next(launch, &at, &argument); count++) {
@@ -241,7 +244,8 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
 
 void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
     (void)worker;
-    TELL(10, tag, mask[0]);
+    TELL(10, tag);
+    tell(mask, GS_WORKER_MASK_WORDS * sizeof *mask);
 }
 
 uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {

@@ -91,8 +91,8 @@ __attribute__((noreturn)) static void become_daemon(const struct stage *stage, c
     char metrics[40];
     const char *words[32] = {options->program, "serve",   "--device",   options->device, "--socket",
                              stage->socket,    "--cache", stage->cache, "--profiles",    "",
-                             "--metrics",      metrics};
-    size_t count = 12;
+                             "--metrics",      metrics,   "--no-mps"};
+    size_t count = 13;
     snprintf(metrics, sizeof metrics, "127.0.0.1:%d", stage->metrics_port);
     bool is_on_cpu = strcmp(options->device, "host") == 0;
     if (is_on_cpu) {

@@ -916,6 +916,64 @@ static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) 
     assert_true(clients[0].longest_ns < 2 * FAIR_LOAD_NS);
 }
 
+/* Clients of one family load such sources one after the other: as many are set aside as a process and a family may
+   have. */
+static void sources_are_set_aside_up_to_the_limits(void **state) {
+    enum { OF_PROCESS = GS_SLOW_JOBS / 8, OF_FAMILY = GS_SLOW_JOBS / 4, TRIES = OF_PROCESS + 1, LATE_NS = 1500000000 };
+    struct client clients[3 * TRIES];
+    (void)state;
+    turn_ns = 1000000;
+    gs_server *server = open_server();
+    for (uint32_t i = 0; i < GS_COUNT(clients); i++) {
+        uint32_t process = i / TRIES, of_process = (uint32_t)gs_min(i % TRIES + 1, OF_PROCESS);
+        clients[i] = (struct client){.engine = LOADS, .process = INT32_MAX - (int32_t)process}; /* there are none */
+        come(&clients[i], server);
+        load_module(clients[i].session, LOADED_MODULE, NEVER);
+        play_until(server, NULL, 0, clock_ns + LATE_NS);
+        assert_int_equal(server->loads.slow, gs_min(process * OF_PROCESS + of_process, OF_FAMILY));
+    }
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+    turn_ns = TURN_NS;
+}
+
+/* Beside launches the device loads few modules. A client that comes later, with many sources as the others, has no
+   claim on what they got before: all get the same from then on. */
+static void modules_of_a_client_that_comes_later_do_not_go_first(void **state) {
+    enum { LOADERS = 3, SOURCES = 200, BEFORE_MS = 600, AFTER_MS = 300 };
+    struct client clients[LOADERS], other = launches;
+    uint32_t left[LOADERS], least = SOURCES, most = 0;
+    (void)state;
+    turn_ns = 20000;
+    module_ns = 2000000;
+    gs_server *server = open_server();
+    for (int i = 0; i < LOADERS; i++) {
+        clients[i] = (struct client){.engine = LOADS};
+        come(&clients[i], server);
+        for (uint32_t k = 0; k < SOURCES; k++)
+            load_module(clients[i].session, LOADED_MODULE + k, 0);
+        if (i == 0)
+            come(&other, server);
+        if (i == LOADERS - 2)
+            play_until(server, &other, 1, clock_ns + (int64_t)BEFORE_MS * 1000000);
+    }
+    for (int i = 0; i < LOADERS; i++)
+        left[i] = clients[i].session->loads.count;
+    play_until(server, &other, 1, clock_ns + (int64_t)AFTER_MS * 1000000);
+    for (int i = 0; i < LOADERS; i++) {
+        uint32_t loaded = left[i] - clients[i].session->loads.count;
+        least = (uint32_t)gs_min(least, loaded);
+        most = (uint32_t)gs_max(most, loaded);
+        leave(&clients[i]);
+    }
+    leave(&other);
+    gs_server_close(server);
+    module_ns = MODULE_NS;
+    turn_ns = TURN_NS;
+    assert_true(least > 20 && most <= least + 2);
+}
+
 /* Clients that run two at a time must not keep the device to themselves, nor must new clients go before old ones. */
 static void short_launches_do_not_wait_for_many_others(void **state) {
     (void)state;
@@ -1474,6 +1532,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(launches_do_not_wait_for_loads_that_never_end),
         cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
+        cmocka_unit_test(sources_are_set_aside_up_to_the_limits),
+        cmocka_unit_test(modules_of_a_client_that_comes_later_do_not_go_first),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(a_day_ends_as_it_did),

@@ -80,9 +80,9 @@ static bool must_not_leak; /* the search for leaks takes seconds, so only one da
 
 /* Starts a daemon with more options, up to a NULL, and waits until it answers. */
 static pid_t start_daemon(const char *const *more) {
-    const char *arguments[32] = {GRIDSMITH_PROGRAM, "serve",   "--device",      "host",       "--socket",
+    const char *arguments[32] = {GRIDSMITH_PROGRAM, "serve",   "--device",      "host",       "--no-mps", "--socket",
                                  socket_path,       "--cache", GRIDSMITH_CACHE, "--profiles", ""};
-    size_t count = 10;
+    size_t count = 11;
     while (more && *more)
         arguments[count++] = *more++;
     pid_t process = fork();
@@ -636,7 +636,8 @@ static void one_daemon_at_a_socket(void **state) {
     if (second == 0) {
         int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, STDERR_FILENO);
-        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--socket", socket_path, NULL);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--no-mps", "--socket", socket_path,
+              NULL);
         _exit(127);
     }
     assert_int_equal(WEXITSTATUS(wait_process(second)), 4);
@@ -1917,7 +1918,7 @@ static void socket_of_systemd_is_used(void **state) {
         setenv("LISTEN_FDS", "1", 1);
         setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
         freopen("daemon.log", "a", stderr);
-        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--profiles", "", NULL);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--no-mps", "--profiles", "", NULL);
         _exit(127);
     }
     the_daemon = daemon;

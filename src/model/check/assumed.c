@@ -193,14 +193,15 @@ static gs_code try_both(struct search *search, const gs_assumed *assumed, enum o
     return code;
 }
 
-/* Makes the range of two kernels smaller, first from above, until the answer holds for all pairs of values. */
+/* Makes the range of two kernels smaller, first from above, until the answer holds for all pairs of values: at the
+   latest when only the assumed one is left. */
 static gs_code hold_for_both(struct search *search, gs_assumed *assumed, gs_error *error) {
     enum outcome outcome = OTHER;
     gs_code code = GS_OK;
     int64_t given = round_registers(search->gpu, assumed->value);
     while (code == GS_OK && search->left > 0) {
         code = try_both(search, assumed, &outcome, error);
-        if (outcome != OTHER || (assumed->most == given && assumed->least == assumed->value))
+        if (outcome != OTHER)
             break;
         assumed->decides = true;
         if (assumed->most > given)

@@ -71,8 +71,6 @@ static const gs_memory_kernel *kernel_of(const gs_engine *engine, const gs_copy 
 }
 
 bool gs_hidden_has_blocks(const gs_engine *engine, size_t operation) {
-    if (operation < engine->run->launches.count)
-        return false;
     const gs_copy *copy = copy_of(engine, operation);
     const gs_memory_kernel *kernel = kernel_of(engine, copy);
     return kernel && gs_memory_kernel_blocks(kernel, copy->bytes) > 0;

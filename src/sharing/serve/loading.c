@@ -215,7 +215,7 @@ static void load_image(gs_server *server, gs_action *action, gs_image *image) {
 
 /* Clients take turns, one image each. */
 static void hand_over(gs_server *server, gs_load *load) {
-    enum { TURN = 1 };
+    enum { TURN = 1 << 20 }; /* of which each client has a share */
     gs_image *image = load->job->image;
     load->session->loads.stages[GS_LOAD_HANDS_OVER].used_ns += TURN;
     advance_share(server, GS_LOAD_HANDS_OVER, TURN);
