@@ -20,7 +20,7 @@ struct options {
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
     bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input;
-    const char *output, *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
+    const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
     int64_t ahead_us;
     bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
@@ -75,7 +75,7 @@ static const gs_option option_table[] = {
             "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
     GS_TEXT(struct options, "measured", measured, "FILE",
             "show the output of --measure, as a table or with --svg as a picture"),
-    GS_SHARD_OPTIONS_OUT(struct options, keep, "with --measure: keep the measurements in FILE as a campaign"),
+    GS_SHARD_OPTIONS(struct options, keep, "write to FILE instead of standard output; with --measure as a campaign"),
     GS_INT(struct options, "count", count, "N", 1, 100000000,
            "how many random programs (100000), or configurations (1000)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
@@ -84,18 +84,22 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "csv", csv, "with --launch: write the lines of the kernel as CSV"),
     GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or the measurements"),
     GS_FLAG(struct options, "html", html, "the same as a page, with the bounds"),
-    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
 /* A question, and its answer. */
 struct bound {
     const gs_command *command;
     const struct options *options;
-    gs_shard shard;   /* with --out */
+    gs_shard shard;   /* with --measure */
     const char *file; /* a program, or NULL */
     int64_t count;    /* of random programs or configurations */
     bool is_no;       /* a bound was broken */
 };
+
+/* Whether measurements are appended to a file as they are made. */
+static bool measures_campaign(const struct options *options) {
+    return options->measure && (options->keep.out || options->keep.shard || options->keep.resume);
+}
 
 /* ---- the warps of one SM ---- */
 
@@ -535,14 +539,14 @@ static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *erro
                                   .seed = (uint64_t)bound->options->seed,
                                   .progress = show_measuring,
                                   .user = &progress};
-    gs_code code = bound->options->keep.out ? measure_campaign(bound, device, &request, &measured, error)
-                                            : gs_measure(device, &request, &measured, error);
+    gs_code code = measures_campaign(bound->options) ? measure_campaign(bound, device, &request, &measured, error)
+                                                     : gs_measure(device, &request, &measured, error);
     gs_progress_end(&progress);
     gs_device_close(device);
     if (code != GS_OK || !measured.gpu)
         return code;
     gs_text table = {.sink = stderr};
-    if (!bound->options->keep.out)
+    if (!measures_campaign(bound->options))
         gs_measured_text(&measured, text);
     bound->is_no = gs_put_measured(&table, &measured) > 0;
     gs_text_flush(&table);
@@ -600,7 +604,7 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
     gs_text text = {0};
     gs_code code = mode->answer(bound, &text, error);
     if (code == GS_OK)
-        code = gs_output_text(bound->options->output, &text, error);
+        code = gs_output_text(measures_campaign(bound->options) ? NULL : bound->options->keep.out, &text, error);
     gs_text_free(&text);
     return code;
 }
@@ -666,8 +670,8 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, "--svg and --html exclude each other");
     if (options->json && (options->random || options->anomalies || options->measure || options->measured))
         return gs_usage(command, "--json does not go with %s", mode->name);
-    if ((options->keep.out || options->keep.shard) && !options->measure)
-        return gs_usage(command, "--out and --shard go with --measure");
+    if ((options->keep.resume || options->keep.shard) && !options->measure)
+        return gs_usage(command, "--resume and --shard go with --measure");
     return 0;
 }
 
@@ -693,7 +697,7 @@ static int run_bound(const gs_command *command, void *given, const gs_words *fil
         return gs_usage(command,
                         "--grid, --random, --anomalies, --run, --launch, --measure and --measured exclude each other");
     int status = check_usage(command, options, mode, mode == &modes[0], bound.file);
-    if (status == 0)
+    if (status == 0 && measures_campaign(options))
         status = gs_check_shard(command, &options->keep, &bound.shard);
     if (status)
         return status;
