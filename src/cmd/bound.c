@@ -101,6 +101,11 @@ static bool measures_campaign(const struct options *options) {
     return options->measure && (options->keep.out || options->keep.shard || options->keep.resume);
 }
 
+/* The columns of the terminal that the answer is for; 0: it goes to a file or a program. */
+static int columns_of(const struct options *options) {
+    return options->keep.out ? 0 : gs_columns(stdout);
+}
+
 /* ---- the warps of one SM ---- */
 
 static gs_program *open_program(struct bound *bound, int64_t repeat, gs_error *error) {
@@ -181,7 +186,7 @@ static void put_answer(struct bound *bound, int64_t warps, const gs_bound *found
         return;
     gs_text_add(text, "%s%s:\n", worst->exact ? "a worst schedule" : "a long schedule",
                 bound->options->fair ? " in which earlier sub-blocks go first" : "");
-    gs_schedule_text(&worst->schedule, flat, text);
+    gs_schedule_text(&worst->schedule, flat, columns_of(bound->options), text);
 }
 
 static gs_code answer_warps(struct bound *bound, gs_text *text, gs_error *error) {
@@ -256,7 +261,7 @@ static gs_code put_example(struct bound *bound, const gs_bound *cells, int64_t w
         gs_text_add(text, "for %lld warp%s and %lld repetitions the formula says %lld; this takes %lld:\n",
                     (long long)(example / repeat + 1), example / repeat ? "s" : "", (long long)(example % repeat + 1),
                     (long long)cells[example].formula_cycles, (long long)worst.cycles);
-        gs_schedule_text(&worst.schedule, &flat, text);
+        gs_schedule_text(&worst.schedule, &flat, columns_of(bound->options), text);
     }
     gs_worst_clear(&worst);
     gs_flat_clear(&flat);
@@ -545,7 +550,7 @@ static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *erro
     gs_device_close(device);
     if (code != GS_OK || !measured.gpu)
         return code;
-    gs_text table = {.sink = stderr};
+    gs_text table = gs_text_for_people(stderr);
     if (!measures_campaign(bound->options))
         gs_measured_text(&measured, text);
     bound->is_no = gs_put_measured(&table, &measured) > 0;
@@ -600,11 +605,17 @@ static const struct mode *choose_mode(const struct mode *modes, size_t count) {
     return chosen ? chosen : &modes[0];
 }
 
+static gs_code write_answer(const struct options *options, const gs_text *text, gs_error *error) {
+    bool is_document = options->json || options->csv || options->svg || options->html || options->measure;
+    const char *path = measures_campaign(options) ? NULL : options->keep.out;
+    return is_document ? gs_output_text(path, text, error) : gs_output_for_people(path, text, error);
+}
+
 static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_error *error) {
     gs_text text = {0};
     gs_code code = mode->answer(bound, &text, error);
     if (code == GS_OK)
-        code = gs_output_text(measures_campaign(bound->options) ? NULL : bound->options->keep.out, &text, error);
+        code = write_answer(bound->options, &text, error);
     gs_text_free(&text);
     return code;
 }

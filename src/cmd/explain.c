@@ -270,7 +270,7 @@ static gs_code compare_versions(const struct options *options, const char *path,
         code = gs_fail_memory(error);
     if (code == GS_OK)
         code = options->html ? draw_versions(options, path, &before, &after, &text, error)
-                             : gs_output_text(options->output, &text, error);
+                             : gs_output_for_people(options->output, &text, error);
     gs_text_free(&text);
     clear_version(&before);
     clear_version(&after);
