@@ -76,7 +76,7 @@ while [ -z "$(players stopped)" ] && kill -0 $running 2>/dev/null; do
 done
 kill -INT $running 2>/dev/null || kill -TERM $running
 wait $running
-[ $? = 1 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
+[ $? = 130 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
     { complain "stopped" && cat stopped.txt; }
 [ -z "$(players stopped)" ] || complain "commands go on after the campaign was stopped"
 "$program" campaign status stopped >status.txt
