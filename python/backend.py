@@ -9,6 +9,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sysconfig
 import tarfile
@@ -27,11 +28,19 @@ Requires-Python: >=3.9
 
 # The files of a build that the package has: the library; the program; and its libraries, for `trace`, `run` and `watch`.
 BUILT = ("libgridsmith.so.0", "gridsmith", "libgridsmith-trace.so", "front/libcuda.so.1", "gate/libcuda.so.1", "watch/libcuda.so.1")
+TAG = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+ENTRY_POINTS = b"[console_scripts]\ngridsmith = gridsmith:main\n"
+
+
+def wheel_text():
+    return f"Wheel-Version: 1.0\nGenerator: gridsmith\nRoot-Is-Purelib: false\nTag: {TAG}\n"
 
 
 def build_files(folder):
     """Builds the files of the package in a folder."""
     configure = ["cmake", "-S", str(ROOT), "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DGRIDSMITH_TESTS=OFF"]
+    if shutil.which("ninja"):
+        configure += ["-G", "Ninja"]
     for command in (configure, ["cmake", "--build", folder, "--parallel"]):
         subprocess.run(command, check=True)
     return pathlib.Path(folder)
@@ -41,9 +50,18 @@ def digest(content):
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without this, pip builds the package a first time to learn its name."""
+    info = pathlib.Path(metadata_directory) / f"gridsmith-{VERSION}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(METADATA)
+    (info / "entry_points.txt").write_bytes(ENTRY_POINTS)
+    (info / "WHEEL").write_text(wheel_text())
+    return info.name
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    tag = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    name, info = f"gridsmith-{VERSION}-{tag}.whl", f"gridsmith-{VERSION}.dist-info"
+    name, info = f"gridsmith-{VERSION}-{TAG}.whl", f"gridsmith-{VERSION}.dist-info"
     built = os.environ.get("GRIDSMITH_LIBRARY")  # a library that is already built
     with tempfile.TemporaryDirectory() as folder:
         build = pathlib.Path(built).parent if built else build_files(folder)
@@ -52,10 +70,10 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             "gridsmith/py.typed": b"",
             **{f"gridsmith/{name}": (build / name).read_bytes() for name in BUILT},
             f"{info}/METADATA": METADATA.encode(),
-            f"{info}/entry_points.txt": b"[console_scripts]\ngridsmith = gridsmith:main\n",
+            f"{info}/entry_points.txt": ENTRY_POINTS,
             **{f"gridsmith-{VERSION}.data/data/share/man/man1/{page.name}": page.read_bytes()
                for page in sorted((ROOT / "man").glob("*.1"))},
-            f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: gridsmith\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
+            f"{info}/WHEEL": wheel_text().encode(),
         }
     record = "".join(f"{path},{digest(content)},{len(content)}\n" for path, content in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()

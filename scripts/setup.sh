@@ -79,10 +79,10 @@ other_names() {
     ninja-build      ninja-build         ninja     ninja
     pkg-config       pkgconf-pkg-config  pkgconf   pkgconf
     libjansson-dev   jansson-devel       jansson   jansson
-    libsqlite3-dev   sqlite-devel        sqlite    sqlite
-    libuv1-dev       libuv-devel         libuv     libuv
+    libsqlite3-dev   sqlite-devel        sqlite    -
+    libuv1-dev       libuv-devel         libuv     -
     zlib1g-dev       zlib-devel          zlib      zlib
-    libzstd-dev      libzstd-devel       zstd      zstd
+    libzstd-dev      libzstd-devel       zstd      -
     g++              gcc-c++             gcc       -
     clang            clang               clang     llvm
     libcmocka-dev    libcmocka-devel     cmocka    cmocka
@@ -105,7 +105,7 @@ ask_for() {
         echo "  Debian, Ubuntu:  apt-get install $*"
         echo "  Fedora:          dnf install $(names_on 2 "$@")"
         echo "  Arch:            pacman -S $(names_on 3 "$@")"
-        echo "  macOS:           brew install $(names_on 4 "$@")(never tried; the program needs Linux, the library does not)"
+        echo "  macOS:           brew install $(names_on 4 "$@")(for the library; the program needs Linux)"
     } >&2
     exit 4
 }

@@ -359,6 +359,8 @@ gs_code gs_output_check(const char *path, gs_error *error);
 
 /* Writes a whole text. NULL: to standard output. */
 gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error);
+/* The same for people: lines are folded where the output is a terminal. */
+gs_code gs_output_for_people(const char *path, const gs_text *text, gs_error *error);
 
 /* Writes a gzip file that appears only when it is complete. The same bytes give the same file. */
 gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_error *error);

@@ -209,6 +209,16 @@ gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error) {
     return gs_output_keep(&output, error);
 }
 
+gs_code gs_output_for_people(const char *path, const gs_text *text, gs_error *error) {
+    gs_text folded = {.failed = text->failed};
+    int columns = path ? 0 : gs_columns(stdout);
+    if (columns)
+        gs_text_fold(&folded, text->data, text->count, columns);
+    gs_code code = gs_output_text(path, columns ? &folded : text, error);
+    gs_text_free(&folded);
+    return code;
+}
+
 static bool write_compressed(FILE *file, const char *bytes, size_t count) {
     enum { PIECE = 1 << 20 };
     gzFile gzip = open_gzip(file);

@@ -20,7 +20,7 @@ struct options {
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
     bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input;
-    const char *output, *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
+    const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
     int64_t ahead_us;
     bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
@@ -75,7 +75,7 @@ static const gs_option option_table[] = {
             "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
     GS_TEXT(struct options, "measured", measured, "FILE",
             "show the output of --measure, as a table or with --svg as a picture"),
-    GS_SHARD_OPTIONS_OUT(struct options, keep, "with --measure: keep the measurements in FILE as a campaign"),
+    GS_SHARD_OPTIONS(struct options, keep, "write to FILE instead of standard output; with --measure as a campaign"),
     GS_INT(struct options, "count", count, "N", 1, 100000000,
            "how many random programs (100000), or configurations (1000)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
@@ -84,18 +84,27 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "csv", csv, "with --launch: write the lines of the kernel as CSV"),
     GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or the measurements"),
     GS_FLAG(struct options, "html", html, "the same as a page, with the bounds"),
-    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
 /* A question, and its answer. */
 struct bound {
     const gs_command *command;
     const struct options *options;
-    gs_shard shard;   /* with --out */
+    gs_shard shard;   /* with --measure */
     const char *file; /* a program, or NULL */
     int64_t count;    /* of random programs or configurations */
     bool is_no;       /* a bound was broken */
 };
+
+/* Whether measurements are appended to a file as they are made. */
+static bool measures_campaign(const struct options *options) {
+    return options->measure && (options->keep.out || options->keep.shard || options->keep.resume);
+}
+
+/* The columns of the terminal that the answer is for; 0: it goes to a file or a program. */
+static int columns_of(const struct options *options) {
+    return options->keep.out ? 0 : gs_columns(stdout);
+}
 
 /* ---- the warps of one SM ---- */
 
@@ -177,7 +186,7 @@ static void put_answer(struct bound *bound, int64_t warps, const gs_bound *found
         return;
     gs_text_add(text, "%s%s:\n", worst->exact ? "a worst schedule" : "a long schedule",
                 bound->options->fair ? " in which earlier sub-blocks go first" : "");
-    gs_schedule_text(&worst->schedule, flat, text);
+    gs_schedule_text(&worst->schedule, flat, columns_of(bound->options), text);
 }
 
 static gs_code answer_warps(struct bound *bound, gs_text *text, gs_error *error) {
@@ -252,7 +261,7 @@ static gs_code put_example(struct bound *bound, const gs_bound *cells, int64_t w
         gs_text_add(text, "for %lld warp%s and %lld repetitions the formula says %lld; this takes %lld:\n",
                     (long long)(example / repeat + 1), example / repeat ? "s" : "", (long long)(example % repeat + 1),
                     (long long)cells[example].formula_cycles, (long long)worst.cycles);
-        gs_schedule_text(&worst.schedule, &flat, text);
+        gs_schedule_text(&worst.schedule, &flat, columns_of(bound->options), text);
     }
     gs_worst_clear(&worst);
     gs_flat_clear(&flat);
@@ -535,14 +544,14 @@ static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *erro
                                   .seed = (uint64_t)bound->options->seed,
                                   .progress = show_measuring,
                                   .user = &progress};
-    gs_code code = bound->options->keep.out ? measure_campaign(bound, device, &request, &measured, error)
-                                            : gs_measure(device, &request, &measured, error);
+    gs_code code = measures_campaign(bound->options) ? measure_campaign(bound, device, &request, &measured, error)
+                                                     : gs_measure(device, &request, &measured, error);
     gs_progress_end(&progress);
     gs_device_close(device);
     if (code != GS_OK || !measured.gpu)
         return code;
-    gs_text table = {.sink = stderr};
-    if (!bound->options->keep.out)
+    gs_text table = gs_text_for_people(stderr);
+    if (!measures_campaign(bound->options))
         gs_measured_text(&measured, text);
     bound->is_no = gs_put_measured(&table, &measured) > 0;
     gs_text_flush(&table);
@@ -596,11 +605,17 @@ static const struct mode *choose_mode(const struct mode *modes, size_t count) {
     return chosen ? chosen : &modes[0];
 }
 
+static gs_code write_answer(const struct options *options, const gs_text *text, gs_error *error) {
+    bool is_document = options->json || options->csv || options->svg || options->html || options->measure;
+    const char *path = measures_campaign(options) ? NULL : options->keep.out;
+    return is_document ? gs_output_text(path, text, error) : gs_output_for_people(path, text, error);
+}
+
 static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_error *error) {
     gs_text text = {0};
     gs_code code = mode->answer(bound, &text, error);
     if (code == GS_OK)
-        code = gs_output_text(bound->options->output, &text, error);
+        code = write_answer(bound->options, &text, error);
     gs_text_free(&text);
     return code;
 }
@@ -666,8 +681,8 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, "--svg and --html exclude each other");
     if (options->json && (options->random || options->anomalies || options->measure || options->measured))
         return gs_usage(command, "--json does not go with %s", mode->name);
-    if ((options->keep.out || options->keep.shard) && !options->measure)
-        return gs_usage(command, "--out and --shard go with --measure");
+    if ((options->keep.resume || options->keep.shard) && !options->measure)
+        return gs_usage(command, "--resume and --shard go with --measure");
     return 0;
 }
 
@@ -693,7 +708,7 @@ static int run_bound(const gs_command *command, void *given, const gs_words *fil
         return gs_usage(command,
                         "--grid, --random, --anomalies, --run, --launch, --measure and --measured exclude each other");
     int status = check_usage(command, options, mode, mode == &modes[0], bound.file);
-    if (status == 0)
+    if (status == 0 && measures_campaign(options))
         status = gs_check_shard(command, &options->keep, &bound.shard);
     if (status)
         return status;

@@ -111,7 +111,7 @@ static int check_plain(const gs_command *command, const char *const *values, siz
 
 /* The command of the campaign, with the options of a shard, must parse. */
 static int check_command(const gs_command *command, const gs_words *words) {
-    static char *const added[] = {"--shard", "1/1", "--out", "shards", "--resume"};
+    static char *const added[] = {"--shard", "1/1", "--output", "shards", "--resume"};
     gs_error error = {.code = GS_OK};
     if (gs_check_sharded(words->data, words->count, &error) != GS_OK)
         return gs_usage(command, "%s", error.message);

@@ -194,15 +194,12 @@ void gs_show_step(void *user, const char *step, int64_t done, int64_t total);
 
 /* ---- shards: commands that are a list of runs keep them in a file (shards.c) ---- */
 
-/* --shard, --output and --resume, which fill a gs_shard_choice. Of commands with another --output it is --out. */
+/* --shard, --output and --resume, which fill a gs_shard_choice. */
 #define GS_SHARD_OPTIONS(owner, field, keeps)                                                                          \
-    GS_SHARD_OPTIONS_WITH(owner, field, keeps, "output", .letter = 'o', .old_name = "out")
-#define GS_SHARD_OPTIONS_OUT(owner, field, keeps) GS_SHARD_OPTIONS_WITH(owner, field, keeps, "out", .letter = 0)
-#define GS_SHARD_OPTIONS_WITH(owner, field, keeps, option, ...)                                                        \
     GS_TEXT(owner, "shard", field.shard, "I/N",                                                                        \
             "only part I of N of the campaign, from 1; 'gridsmith merge' joins the parts"),                            \
-        GS_OPTION_ROW(owner, option, field.out, TEXT, const char *, "FILE|DIR",                                        \
-                      keeps "; with --shard in a file in DIR", __VA_ARGS__),                                           \
+        GS_OPTION_ROW(owner, "output", field.out, TEXT, const char *, "FILE|DIR",                                      \
+                      keeps "; with --shard in a file in DIR", .letter = 'o', .old_name = "out"),                      \
         GS_FLAG(owner, "resume", field.resume, "continue the campaign in that file")
 
 typedef struct gs_shard_choice {
@@ -254,8 +251,8 @@ gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, 
 /* Whether a file is a recording of Gridsmith: its first bytes name the schema. Standard input is taken for one. */
 bool gs_is_recording(const char *path);
 
-/* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes of an
-   import are printed. The caller frees it. */
+/* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes of
+   an import are printed. The caller frees it. */
 gs_run *gs_read_program(const char *path, int64_t only, gs_error *error);
 
 /* Runs a program, records it into `recording` (NULL: a temporary file), and uses the recording. Returns the exit code

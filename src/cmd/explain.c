@@ -17,7 +17,7 @@ struct options {
     const char *range, *output, *recording, *before, *pairs;
     gs_words what_ifs;
     int64_t only, top, step_us;
-    bool json, html;
+    bool json, csv, html;
 };
 
 static const struct options defaults = {.top = 12};
@@ -26,8 +26,8 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "range", range, "RANGE",
             "all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
     GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
-            "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN,\n"
-            "order=PATTERN:first, priority=PATTERN:N, sms=N, sms=PATTERN:N, blocks=PATTERN:N, blocks=PATTERN:full,\n"
+            "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN, "
+            "order=PATTERN:first, priority=PATTERN:N, sms=N, sms=PATTERN:N, blocks=PATTERN:N, blocks=PATTERN:full, "
             "registers=PATTERN:N, carveout=PATTERN:N, gpu=NAME; may be repeated"),
     GS_INT(struct options, "step-us", step_us, "US", 1, INT64_MAX / 1000,
            "how long a step takes when it is not recorded: recording slows the host down"),
@@ -38,6 +38,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "compare", before, "BEFORE",
             "what changed since the recording BEFORE, of an earlier version of the program"),
     GS_FLAG(struct options, "json", json, "write gridsmith.explain/1"),
+    GS_FLAG(struct options, "csv", csv, "write the table of kernels, all of them, as CSV"),
     GS_FLAG(struct options, "html", html,
             "write a page: the answer, and the steps (with the first --what-if) in a picture"),
     GS_INT(struct options, "run", only, "N", 1, INT64_MAX, "the Nth run of the file, from 1"),
@@ -142,6 +143,8 @@ static gs_code put_answer(const struct options *options, const struct program *p
     gs_code code = GS_OK;
     if (options->json)
         gs_put_explained_json(&view->text, program->gpu, explained, request);
+    else if (options->csv)
+        gs_put_explained_csv(&view->text, explained);
     else
         gs_put_explained(options->html ? &report : &view->text, program->gpu, program->run, explained, request,
                          options->html ? gs_min(options->top, PAGE_KERNELS) : options->top, options->html);
@@ -181,7 +184,8 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     if (code == GS_OK)
         code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
-        gs_view view = {.text = options->html ? (gs_text){.sink = output.file} : gs_text_for_people(output.file)};
+        gs_view view = {.text = options->html || options->csv ? (gs_text){.sink = output.file}
+                                                              : gs_text_for_people(output.file)};
         code = put_answer(options, &program, &explained, &request, &view, error);
         code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
@@ -270,7 +274,7 @@ static gs_code compare_versions(const struct options *options, const char *path,
         code = gs_fail_memory(error);
     if (code == GS_OK)
         code = options->html ? draw_versions(options, path, &before, &after, &text, error)
-                             : gs_output_text(options->output, &text, error);
+                             : gs_output_for_people(options->output, &text, error);
     gs_text_free(&text);
     clear_version(&before);
     clear_version(&after);
@@ -315,10 +319,10 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     bool is_program = words->before_dashes == 0;
-    if (options->json && options->html)
-        return gs_usage(command, "--json and --html exclude each other");
+    if (options->json + options->csv + options->html > 1)
+        return gs_usage(command, "--json, --csv and --html exclude each other");
     if (options->before &&
-        (options->json || options->what_ifs.count || options->step_us || options->pairs || is_program))
+        (options->json || options->csv || options->what_ifs.count || options->step_us || options->pairs || is_program))
         return gs_usage(command, "--compare goes with two recordings, and with --range, --top, --html and -o only");
     if (is_program && check_options(options, &error) != GS_OK)
         return gs_report(&error);

@@ -23,7 +23,7 @@ static const gs_option option_table[] = {
 
 /* The title is shortened where the terminal is narrow. */
 static int title_width(const gs_text *text) {
-    enum { REST = 57, LEAST = 12, MOST = 32 };
+    enum { REST = 59, LEAST = 12, MOST = 32 };
     return text->columns ? (int)gs_max(gs_min(text->columns - REST, MOST), LEAST) : MOST;
 }
 

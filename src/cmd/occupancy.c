@@ -63,8 +63,39 @@ static double occupancy_percent(const gs_occupancy *occupancy) {
     return 100.0 * occupancy->blocks * occupancy->warps_per_block / occupancy->warps_per_sm;
 }
 
-static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
-                      int64_t clusters) {
+/* The largest smaller value of one number of a shape with which more than `blocks` blocks fit; 0: none. */
+static int64_t find_more(const gs_gpu *gpu, const gs_shape *shape, int number, int32_t blocks) {
+    static const int64_t steps[] = {1, 32, 128};
+    const int64_t values[] = {shape->registers, shape->threads, shape->shared_bytes};
+    gs_error error;
+    for (int64_t value = (values[number] - 1) / steps[number] * steps[number]; value > 0; value -= steps[number]) {
+        gs_shape other = *shape;
+        gs_occupancy found;
+        other.registers = number == 0 ? (int32_t)value : other.registers;
+        other.threads = number == 1 ? (int32_t)value : other.threads;
+        other.shared_bytes = number == 2 ? value : other.shared_bytes;
+        gs_occupancy_of(gpu, &other, &found, &error);
+        if (found.blocks > blocks)
+            return value;
+    }
+    return 0;
+}
+
+/* What would have to be smaller for one more block. */
+static void put_more(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, int32_t blocks) {
+    static const char *const words[] = {"registers a thread", "threads", "bytes of shared memory"};
+    int count = 0;
+    for (int number = 0; number < (int)GS_COUNT(words); number++) {
+        int64_t value = find_more(gpu, shape, number, blocks);
+        if (value)
+            gs_text_add(text, "%s%lld %s", count++ ? ", or " : "more blocks fit with at most ", (long long)value,
+                        words[number]);
+    }
+    gs_text_add(text, "%s", count ? "\n" : "");
+}
+
+static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *options, const gs_shape *shape,
+                      const gs_occupancy *occupancy, int64_t clusters) {
     struct resource resources[RESOURCES];
     list_resources(occupancy, resources);
     gs_text_add(text, "%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
@@ -83,6 +114,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *op
     }
     gs_text_add(text, "shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
                 (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
+    put_more(text, gpu, shape, occupancy->blocks);
     if (options->cluster)
         gs_text_add(text, "%lld cluster%s of %lld blocks on an empty GPU\n", (long long)clusters,
                     clusters == 1 ? "" : "s", (long long)options->cluster);
@@ -173,7 +205,7 @@ static int print_occupancy(const struct options *options, const gs_gpu *gpu, gs_
             status = gs_report(error);
     } else {
         gs_text text = gs_text_for_people(stdout);
-        put_words(&text, gpu, options, &occupancy, clusters);
+        put_words(&text, gpu, options, &shape, &occupancy, clusters);
         gs_print_text(&text, GS_OK, error);
     }
     return status;

@@ -43,7 +43,7 @@ static const gs_option option_table[] = {
 };
 
 static gs_code print_report(const gs_survey *survey, gs_error *error) {
-    gs_text text = {.sink = stderr};
+    gs_text text = gs_text_for_people(stderr);
     gs_code code = gs_put_survey(&text, survey, error);
     return gs_print_text(&text, code, error);
 }

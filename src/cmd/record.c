@@ -4,8 +4,8 @@
  * The answers in scenarios are made with it on a real GPU. It waits long whenever nothing seems to start, because the
  * recordings must be right.
  *
- * With --out, the runs of all files are kept as the file of a campaign: renumbered from 0, and played in shards or
- * resumed. So the files are read twice, first to count the runs.
+ * With --resume or --shard, the runs of all files are kept as the file of a campaign, renumbered from 0. So the files
+ * are read twice, first to count the runs.
  */
 #include "cmd.h"
 #include "lab/fuzz/fuzz.h"
@@ -15,13 +15,13 @@
 
 struct options {
     gs_shard_choice keep;
-    const char *device, *output;
+    const char *device;
 };
 
 static const gs_option option_table[] = {
     GS_DEVICE_OPTION(struct options, device),
-    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
-    GS_SHARD_OPTIONS_OUT(struct options, keep, "keep the recordings in FILE as a campaign, numbered from 0"),
+    GS_SHARD_OPTIONS(struct options, keep,
+                     "write to FILE instead of standard output; with --resume as a campaign, numbered from 0"),
 };
 
 /* ---- to a file or standard output ---- */
@@ -72,7 +72,7 @@ static gs_code record_files(const struct options *options, const gs_words *files
     gs_device *device = gs_device_open(options->device, error);
     if (!device)
         return error->code;
-    gs_code code = gs_output_open(&output, options->output, error);
+    gs_code code = gs_output_open(&output, options->keep.out, error);
     if (code == GS_OK) {
         for (size_t i = 0; i < files->count && code == GS_OK; i++)
             code = record_all(device, files->data[i], output.file, error);
@@ -187,33 +187,29 @@ static int record_campaign(const gs_command *command, const struct options *opti
     return code == GS_OK ? 0 : gs_report(&error);
 }
 
-static int check_files(const gs_command *command, const struct options *options, const gs_words *files) {
-    if (options->keep.out && options->output)
-        return gs_usage(command, "-o and --out exclude each other");
-    for (size_t i = 0; i < files->count && options->keep.out; i++)
+static int check_campaign(const gs_command *command, const struct options *options, const gs_words *files,
+                          gs_shard *shard) {
+    int status = gs_check_shard(command, &options->keep, shard);
+    for (size_t i = 0; i < files->count && !status; i++)
         if (strcmp(files->data[i], "-") == 0)
-            return gs_usage(command, "--out needs files that can be read twice, not standard input");
-    return 0;
+            status = gs_usage(command, "a campaign needs files that can be read twice, not standard input");
+    return status;
 }
 
 static int run_record(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     gs_shard shard;
-    int status = gs_check_shard(command, &options->keep, &shard);
-    if (status == 0)
-        status = check_files(command, options, files);
-    if (status)
-        return status;
-    if (options->keep.out)
-        return record_campaign(command, options, &shard, files);
-    return record_files(options, files, &error) == GS_OK ? 0 : gs_report(&error);
+    if (!options->keep.resume && !options->keep.shard)
+        return record_files(options, files, &error) == GS_OK ? 0 : gs_report(&error);
+    int status = check_campaign(command, options, files, &shard);
+    return status ? status : record_campaign(command, options, &shard, files);
 }
 
 const gs_command gs_command_record = {
     .name = "record",
     .summary = "Play the runs of files on a device and record where their blocks go.",
-    .usage = "--device DEVICE [-o FILE | --out FILE|DIR] FILE...",
+    .usage = "--device DEVICE [-o FILE] FILE...",
     .details = "Register counts must be those of the probe kernels: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",
     GS_OPTION_TABLE(struct options, option_table),

@@ -1,5 +1,5 @@
 /*
- * shards.c: the options --shard, --output (or --out) and --resume, common to all commands that play a list of runs, and
+ * shards.c: the options --shard, --output and --resume, common to all commands that play a list of runs, and
  * their file. src/lab/fuzz/shard.c explains shards and the first line of their files.
  */
 #include "cmd.h"
@@ -8,22 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The name of the option for the file or folder. */
-static const char *name_of_out(const gs_command *command) {
-    for (size_t i = 0; i < command->option_count; i++)
-        if (command->options[i].old_name && strcmp(command->options[i].old_name, "out") == 0)
-            return command->options[i].name;
-    return "out";
-}
-
 int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, gs_shard *shard) {
     *shard = (gs_shard){1, 1};
     if (choice->resume && !choice->out)
-        return gs_usage(command, "--resume needs the file to continue: --%s FILE", name_of_out(command));
+        return gs_usage(command, "--resume needs the file to continue: --output FILE");
     if (choice->shard && !choice->out)
-        return gs_usage(command, "--shard needs the folder for its file: --%s DIR", name_of_out(command));
+        return gs_usage(command, "--shard needs the folder for its file: --output DIR");
     if (choice->out && strcmp(choice->out, "-") == 0)
-        return gs_usage(command, "--%s takes the name of a file: standard output has the report", name_of_out(command));
+        return gs_usage(command, "--output takes the name of a file: standard output has the report");
     size_t length = choice->out ? strlen(choice->out) : 0;
     if (length > 3 && strcmp(choice->out + length - 3, ".gz") == 0)
         return gs_usage(command, "runs are appended to %.200s as they are played, uncompressed: leave out .gz",

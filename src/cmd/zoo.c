@@ -85,28 +85,28 @@ static int list_json(void) {
     return gs_print_text(&text, GS_OK, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
-static void list_words(void) {
+static int list_words(void) {
+    gs_text text = gs_text_for_people(stdout);
+    gs_error error;
     for (size_t i = 0; gs_zoo_at(i); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
-        printf("%-14s %s\n               %s:", kernel->name, kernel->summary, kernel->numbers);
+        gs_text_add(&text, "%-14s %s\n               %s:", kernel->name, kernel->summary, kernel->numbers);
         for (size_t k = 0; size_at(kernel, k); k++) {
             const gs_zoo_size *size = size_at(kernel, k);
-            printf("%s %s ", k ? "," : "", size->name);
+            gs_text_add(&text, "%s %s ", k ? "," : "", size->name);
             for (int n = 0; n < numbers_of(size); n++)
-                printf(n ? "x%d" : "%d", size->n[n]);
+                gs_text_add(&text, n ? "x%d" : "%d", size->n[n]);
         }
-        printf("\n");
+        gs_text_add(&text, "\n");
     }
+    return gs_print_text(&text, GS_OK, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 static int list_verb(const gs_command *command, void *given, const gs_words *words) {
     const gs_zoo_options *options = given;
     (void)command;
     (void)words;
-    if (options->json)
-        return list_json();
-    list_words();
-    return 0;
+    return options->json ? list_json() : list_words();
 }
 
 /* ---- the command ---- */

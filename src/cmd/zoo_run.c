@@ -196,19 +196,25 @@ static void print_row_json(struct experiment *experiment, const gs_zoo_instance 
 static void print_row(struct experiment *experiment, const gs_zoo_instance *instance, const gs_zoo_part *part,
                       const gs_zoo_form *form, const gs_zoo_result *result) {
     const gs_cost *cost = &part->cost;
+    gs_text text = gs_text_for_people(stdout);
     if (!experiment->rows)
-        printf("kernel         size   form         launches     time ms  registers  shared  blocks/SM  occupancy\n");
-    printf("%-14s %-6s %-11s %9u %11.3f", instance->kernel->name, instance->size->name, form_words(form),
-           result->launches, (double)result->elapsed_ns / 1e6);
+        gs_text_add(
+            &text,
+            "kernel         size   form         launches     time ms  registers  shared  blocks/SM  occupancy\n");
+    gs_text_add(&text, "%-14s %-6s %-11s %9u %11.3f", instance->kernel->name, instance->size->name, form_words(form),
+                result->launches, (double)result->elapsed_ns / 1e6);
     if (cost->registers)
-        printf("  %9d %7d  %9d  %8.1f%%", cost->registers, cost->shared_bytes, cost->blocks_per_sm,
-               occupancy_percent(experiment, cost, instance, part));
+        gs_text_add(&text, "  %9d %7d  %9d  %8.1f%%", cost->registers, cost->shared_bytes, cost->blocks_per_sm,
+                    occupancy_percent(experiment, cost, instance, part));
     else
-        printf("          -       -          -          -");
+        gs_text_add(&text, "          -       -          -          -");
     if (result->is_right)
-        printf("  right%s%s\n", result->reason.message[0] ? ": " : "", result->reason.message);
+        gs_text_add(&text, "  right%s%s\n", result->reason.message[0] ? ": " : "", result->reason.message);
     else
-        printf("  %s: %s\n", result->reason.code == GS_E_REFUSED ? "refused" : "wrong", result->reason.message);
+        gs_text_add(&text, "  %s: %s\n", result->reason.code == GS_E_REFUSED ? "refused" : "wrong",
+                    result->reason.message);
+    gs_text_flush(&text);
+    gs_text_free(&text);
     fflush(stdout);
 }
 
@@ -331,18 +337,22 @@ static void print_bench_json(struct experiment *experiment, const struct row *ro
 
 static void print_bench(struct experiment *experiment, const struct row *row) {
     const gs_zoo_bench *bench = &row->bench;
+    gs_text text = gs_text_for_people(stdout);
     if (!experiment->rows)
-        printf("                                original          persistent            confined\n"
-               "kernel         size   launches        us         us    cost         us    cost  registers  "
-               "blocks/SM\n");
-    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", row->kernel, row->size, bench->launches,
-           (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3, bench->cost_percent[1],
-           (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
+        gs_text_add(&text, "                                original          persistent            confined\n"
+                           "kernel         size   launches        us         us    cost         us    cost  registers  "
+                           "blocks/SM\n");
+    gs_text_add(&text, "%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", row->kernel, row->size, bench->launches,
+                (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3, bench->cost_percent[1],
+                (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
     for (int form = 0; form < GS_ZOO_BENCHED; form++)
-        printf(form ? "/%d%s" : "  %d%s", bench->costs[form].registers, bench->max_registers[form] ? "*" : "");
+        gs_text_add(&text, form ? "/%d%s" : "  %d%s", bench->costs[form].registers,
+                    bench->max_registers[form] ? "*" : "");
     for (int form = 0; form < GS_ZOO_BENCHED; form++)
-        printf(form ? "/%d" : "  %d", bench->costs[form].blocks_per_sm);
-    printf("\n");
+        gs_text_add(&text, form ? "/%d" : "  %d", bench->costs[form].blocks_per_sm);
+    gs_text_add(&text, "\n");
+    gs_text_flush(&text);
+    gs_text_free(&text);
     fflush(stdout);
 }
 

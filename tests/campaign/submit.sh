@@ -76,7 +76,7 @@ while [ -z "$(players stopped)" ] && kill -0 $running 2>/dev/null; do
 done
 kill -INT $running 2>/dev/null || kill -TERM $running
 wait $running
-[ $? = 1 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
+[ $? = 130 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
     { complain "stopped" && cat stopped.txt; }
 [ -z "$(players stopped)" ] || complain "commands go on after the campaign was stopped"
 "$program" campaign status stopped >status.txt
@@ -90,16 +90,16 @@ same stopped
 # ---- other commands ----
 # The runs of files, recorded; numbers are those of the list.
 record="record --device model:h200,skip=5"
-"$program" $record --out recorded.jsonl whole.jsonl whole.jsonl 2>/dev/null || complain "record --out"
+"$program" $record -o recorded.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null || complain "record --resume"
 "$program" campaign submit --local --shards 7 --dir recorded -- $record whole.jsonl whole.jsonl >/dev/null || complain "record"
 "$program" campaign fetch recorded 2>/dev/null && cmp recorded.jsonl recorded/campaign.jsonl || complain "record in shards differs"
 "$program" replay recorded.jsonl >replayed.txt
 grep -q "^all  *400 " replayed.txt || complain "replay does not read what record keeps"
 head -c 20000 recorded.jsonl >cut.jsonl
-"$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || complain "record --resume"
+"$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || complain "record --resume, cut"
 mistake 2 '"runs" is' "$program" $record --out cut.jsonl --resume whole.jsonl
-mistake 2 "-o and --out exclude each other" "$program" $record --out x -o y whole.jsonl
-mistake 2 "not standard input" "$program" $record --out x -
+mistake 2 "--resume needs the file to continue" "$program" $record --resume whole.jsonl
+mistake 2 "not standard input" "$program" $record -o x --resume -
 mistake 2 "a description belongs to one GPU" "$program" probe --device model:h200 --shard 1/2
 # Kernels of the zoo, timed: the times differ, what is timed does not.
 zoo_bench() {
@@ -198,7 +198,7 @@ mistake 2 "only 'zoo bench' is a list of runs" "$program" campaign submit --loca
 mistake 2 "leave out --shard" "$program" campaign submit --local -- $campaign --shard 1/2
 mistake 2 "leave out --out" "$program" campaign submit --local -- $campaign --out=x
 mistake 2 "leave out --html: it applies to the whole campaign, not to a shard" "$program" campaign submit --local -- $campaign --html x.html
-mistake 2 "leave out -o: it applies to the whole campaign, not to a shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
+mistake 2 "leave out -o: the campaign gives it to each shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
 mistake 2 "write cuda, not cuda:1" "$program" campaign submit --local -- fuzz --device cuda:1
 mistake 2 "unknown option --cuont" "$program" campaign submit --local -- fuzz --device cuda --cuont 4
 mistake 2 "--gres, --time and --partition go with --slurm" "$program" campaign submit --local --gres gpu:2 -- $campaign
@@ -219,7 +219,7 @@ hostile() {
 hostile '"schema" must be "gridsmith.submission/1"' 's|submission/1|submission/2|'
 hostile 'submitted with version 99 of gridsmith' 's|"version":"[^"]*"|"version":"99"|'
 hostile 'fuzz, record, bound or zoo, not "serve"' 's|"fuzz"|"serve"|'
-hostile 'leave out --out' 's|"--seed"|"--out","/etc/x","--seed"|'
+hostile 'leave out --output' 's|"--seed"|"--output","/etc/x","--seed"|'
 hostile '"shards"' 's|"shards":8|"shards":-1|'
 hostile '"shards"' 's|"shards":8|"shards":99999999999|'
 hostile '"on" must be' 's|"local"|"moon"|'

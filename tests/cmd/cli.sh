@@ -296,6 +296,11 @@ mistake "a picture of two GPUs" "choose it with --run N" "$program" predict --sv
 check "kernels that wait on two GPUs" 0 "$program" check --waiting "$work/gpus.jsonl"
 says "1 kernel of 1 launch waits for other blocks; 0 pairs may run at the same time"
 says "this is GPU 1, without 1 wait for work of others"
+check "explain as CSV" 0 "$program" explain --csv corpus/h200-program-eager.jsonl.gz
+says "name,kernel,launches,total_us"
+says "reduce_kernel<128>,_ZN2at"
+check "explain --csv has all 40 kernels" 0 [ "$(awk 'END { print NR }' "$work/out")" = 41 ]
+mistake "explain in two formats" "--json, --csv and --html exclude each other" "$program" explain --csv --json corpus/h200-program-eager.jsonl.gz
 mistake "explain two GPUs" "has several runs: choose one with --run N" "$program" explain "$work/gpus.jsonl"
 sed '3s/,"device":1//; 2p; 2s/"id":1/"id":3/; 2s/"device":0/"device":2/' "$work/gpus.jsonl" >"$work/nameless.jsonl"
 mistake "a launch on none of two GPUs" 'nameless.jsonl:4:1: "device" is missing: the run has the work of 2 GPUs' \
@@ -468,6 +473,7 @@ check "occupancy" 0 "$program" occupancy --gpu rtx3090 --threads 512 --registers
 says "3 blocks per SM"
 check "occupancy of one block" 0 "$program" occupancy --gpu h200 --threads 1024 --registers 64
 says "1 block per SM: 32 of 64 warps"
+says "more blocks fit with at most 32 registers a thread, or 512 threads"
 check "check on one SM" 1 "$program" check --gpu h200 --sms 1 a=2x1024,r64
 says "h200, 1 SM: 1 kernel, 2 blocks"
 says "an empty GPU takes 1 block of a:"

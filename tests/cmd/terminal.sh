@@ -44,9 +44,22 @@ fits "a run with times" 80 "$program" predict scenarios/h200-sixty.json
 fits "check" 80 "$program" check scenarios/persistent-too-late.json
 fits "replay" 80 "$program" replay corpus/h200-starter.jsonl.gz
 fits "gpus" 80 "$program" gpus
+head -n 1 "$work/out" | grep -q measured || fail "the head of gpus has two lines"
 fits "a GPU" 80 "$program" gpus h200
 fits "occupancy" 80 "$program" occupancy --gpu gh200 --threads 256 --registers 64
 fits "plan" 80 "$program" plan examples/plan-kernels.json --device model
+fits "what changed" 80 "$program" explain --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
+fits "explain" 80 "$program" explain corpus/h200-program-eager.jsonl.gz
+fits "bound" 80 "$program" bound --warps 4 --repeat 2
+says "bound, in two parts" "warp 4      L   C   L   L   C   S"
+fits "bound --grid" 80 "$program" bound --grid
+fits "bound --run" 80 "$program" bound --run scenarios/case-1.2.json --repeat 10 --clock-mhz 1395 --copy-in-ns 20000
+fits "bound --measured" 80 "$program" bound --measured corpus/h200-bounds.jsonl.gz
+fits "zoo list" 80 "$program" zoo list
+fits "zoo run" 80 "$program" zoo run sgemm --size tiny
+fits "zoo bench" 80 "$program" zoo bench bfs --size tiny --repeat 1
+"$program" bound --warps 4 --json >"$work/json"
+COLUMNS=30 "$program" bound --warps 4 --json | cmp -s - "$work/json" || fail "JSON of bound is folded"
 "$program" predict --json scenarios/case-2.1.json >"$work/json"
 COLUMNS=30 "$program" predict --json scenarios/case-2.1.json | cmp -s - "$work/json" || fail "JSON is folded"
 COLUMNS=30 "$program" check --json scenarios/persistent-too-late.json >"$work/out"

@@ -70,7 +70,7 @@ on no-device 3 "this machine has no GPU" campaign submit --local --dir "$work/ne
 
 # ---- timing ----
 on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/measured.jsonl"
-[ "$(wc -l <"$work/measured.jsonl")" = 21 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
+[ "$(wc -l <"$work/measured.jsonl")" = 22 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
 on none 0 "latency of a load                               23.000    23.000    23.000" bound --measured "$work/measured.jsonl"
 on none 0 "bounds and measurements of 20 configurations" bound --measured "$work/measured.jsonl" --svg
 # Latencies are those of fake_class_times: of the second row of alu, of the second of global_load, and of all 64 units of memory.
@@ -96,7 +96,7 @@ done
 cmp "$work/merged.drawn" "$work/kept.drawn" || { failed=1 && echo "FAILED: the samples of shards are others"; }
 on small 0 "21 runs, 21 of them already in the file" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl" --resume
 on small 2 "more than the 11 of this campaign" bound --measure cuda --count 10 --seed 5 --out "$work/kept.jsonl" --resume
-on none 2 "--out and --shard go with --measure" bound --random --out "$work/random.jsonl"
+on none 2 "--resume and --shard go with --measure" bound --random -o "$work/random.jsonl" --resume
 on small 0 "campaign" campaign submit --local --shards 2 --dir "$work/campaign" -- bound --measure cuda --count 4
 
 # ---- kernels, reshaped and verified ----

@@ -4,6 +4,7 @@
 """
 
 import array
+import filecmp
 import glob
 import gzip
 import importlib
@@ -376,6 +377,11 @@ class Package(unittest.TestCase):
             with open(f"{info}.dist-info/entry_points.txt") as file:
                 self.assertIn("gridsmith = gridsmith:main", file.read())
             self.assertTrue(os.path.exists(f"{info}.data/data/share/man/man1/gridsmith.1"))
+            # What pip asks for before it builds is what is built.
+            os.mkdir(os.path.join(folder, "asked"))
+            asked = os.path.join(folder, "asked", backend.prepare_metadata_for_build_wheel(os.path.join(folder, "asked")))
+            for file in ("METADATA", "WHEEL", "entry_points.txt"):
+                self.assertTrue(filecmp.cmp(os.path.join(asked, file), f"{info}.dist-info/{file}", shallow=False), file)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ struct here {
     struct slot *slots;
     int64_t slot_count, playing, complete, failed;
     bool is_wrong;    /* the command line is wrong: nothing more is started */
-    bool is_stopping; /* by a signal */
+    int stopped_by;   /* the signal that stops the campaign; 0: none */
     sigset_t signals; /* blocked except while waiting: ended children, and signals that stop the campaign */
 };
 
@@ -129,7 +129,7 @@ static void end_slot(struct here *here, struct slot *slot, int status) {
     gs_progress_of_shard(here->submission, slot->shard, shard, NULL);
     here->complete += shard->is_complete;
     here->is_wrong |= !shard->is_complete && WIFEXITED(status) && WEXITSTATUS(status) == USAGE;
-    here->failed += !shard->is_complete && !here->is_stopping && here->starts[slot->shard - 1] >= MOST_STARTS;
+    here->failed += !shard->is_complete && !here->stopped_by && here->starts[slot->shard - 1] >= MOST_STARTS;
     slot->process = 0;
     here->playing--;
     gs_progress_say(here->progress, "%lld of %lld shards", (long long)here->complete,
@@ -149,8 +149,9 @@ static void end_slots(struct here *here) {
 static void wait_for_one(struct here *here) {
     const struct timespec second = {.tv_sec = 1};
     int signal = sigtimedwait(&here->signals, NULL, &second);
-    here->is_stopping |= signal == SIGINT || signal == SIGTERM;
-    for (int64_t i = 0; i < here->slot_count && (signal == SIGINT || signal == SIGTERM); i++)
+    if (signal == SIGINT || signal == SIGTERM)
+        here->stopped_by = signal;
+    for (int64_t i = 0; i < here->slot_count && here->stopped_by == signal; i++)
         if (here->slots[i].process)
             kill(here->slots[i].process, SIGTERM);
     end_slots(here);
@@ -160,11 +161,11 @@ static void play_all(struct here *here) {
     for (int64_t i = 0; i < here->submission->shards; i++)
         here->complete += here->shards[i].is_complete;
     do {
-        if (!here->is_stopping && !here->is_wrong)
+        if (!here->stopped_by && !here->is_wrong)
             fill_slots(here);
         if (here->playing)
             wait_for_one(here);
-    } while (here->playing || (!here->is_stopping && !here->is_wrong && next_shard(here)));
+    } while (here->playing || (!here->stopped_by && !here->is_wrong && next_shard(here)));
 }
 
 /* ---- all of it ---- */
@@ -175,7 +176,7 @@ static int report_failures(const struct here *here, gs_text *said) {
     char words[300];
     if (here->complete == submission->shards)
         return 0;
-    for (int64_t i = 1; i <= submission->shards && !here->is_stopping; i++) {
+    for (int64_t i = 1; i <= submission->shards && !here->stopped_by; i++) {
         if (!here->starts[i - 1] || here->shards[i - 1].is_complete)
             continue;
         gs_last_words(submission, i, words, sizeof words);
@@ -185,7 +186,7 @@ static int report_failures(const struct here *here, gs_text *said) {
     }
     gs_text_add(said, "%lld of %lld shards are complete; 'gridsmith campaign resume' continues\n",
                 (long long)here->complete, (long long)submission->shards);
-    return INCOMPLETE;
+    return here->stopped_by ? 128 + here->stopped_by : INCOMPLETE;
 }
 
 static void free_here(struct here *here) {

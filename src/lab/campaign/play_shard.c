@@ -1,7 +1,7 @@
 /*
  * play_shard.c: plays one shard of a campaign.
  *
- * The command of the campaign runs as a child process, with --shard, --out and --resume. Its exit code can be 1, "the
+ * The command of the campaign runs as a child process, with --shard, --output and --resume. Its exit code can be 1, "the
  * answer is no", which is a result, and a command that was stopped by a signal exits with 0 although runs are missing.
  * So the criterion is whether the file of the shard is complete.
  */
@@ -48,7 +48,7 @@ static const char **command_line(const gs_submission *submission, const char *sh
         words[at++] = submission->arguments.data[from];
     words[at++] = "--shard";
     words[at++] = shard;
-    words[at++] = "--out";
+    words[at++] = "--output";
     words[at++] = out;
     words[at++] = "--resume";
     for (; from < count; from++)

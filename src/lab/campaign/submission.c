@@ -16,7 +16,7 @@ const char *const gs_scheduler_names[GS_SCHEDULERS] = {"local", "slurm", "kubern
 
 /* ---- the command ---- */
 
-/* An option may be followed by its value: --out=FILE, -oFILE. */
+/* An option may be followed by its value: --output=FILE, -oFILE. */
 static bool has_word(const char *const *arguments, size_t count, const char *word) {
     size_t length = strlen(word);
     bool is_letter = word[0] == '-' && word[1] != '-';
@@ -61,8 +61,8 @@ static gs_code check_device(const char *device, gs_error *error) {
 }
 
 gs_code gs_check_sharded(const char *const *arguments, size_t count, gs_error *error) {
-    static const char *const own[] = {"--shard", "--out", "--resume"};
-    static const char *const files[] = {"--html", "--output", "-o", "--index"};
+    static const char *const own[] = {"--shard", "--output", "-o", "--out", "--resume"};
+    static const char *const files[] = {"--html", "--index"};
     size_t row = 0;
     while (count && row < GS_COUNT(sharded) && strcmp(sharded[row].command, arguments[0]) != 0)
         row++;

@@ -149,8 +149,8 @@ gs_code gs_schedule_play(const gs_flat *flat, int64_t warps, gs_order_rule rule,
                          gs_error *error);
 void gs_schedule_clear(gs_schedule *schedule);
 
-/* A row of letters for each warp, and a line of cycles below, as in Figure 3. */
-void gs_schedule_text(const gs_schedule *schedule, const gs_flat *flat, gs_text *text);
+/* A row of letters for each warp, and a line of cycles below, as in Figure 3; in parts that fit `columns`, 0: whole. */
+void gs_schedule_text(const gs_schedule *schedule, const gs_flat *flat, int columns, gs_text *text);
 
 /* ---- the exact worst case ---- */
 

@@ -108,26 +108,35 @@ void gs_schedule_clear(gs_schedule *schedule) {
 
 /* ---- for people ---- */
 
-static void put_row(const gs_schedule *schedule, const gs_flat *flat, int64_t warp, gs_text *text) {
+/* What a warp does in the cycles from `first` to `last`. */
+static void put_row(const gs_schedule *schedule, const gs_flat *flat, int64_t warp, int64_t first, int64_t last,
+                    gs_text *text) {
     const int32_t *issued = schedule->issued + warp * schedule->instructions;
-    int64_t cycle = 1;
-    for (int32_t i = 0; i < flat->instructions; i++) {
-        for (; cycle < issued[i]; cycle++)
-            gs_text_add(text, "   .");
-        gs_text_add(text, "   %c", flat->letter[i]);
-        for (cycle++; cycle < issued[i] + gs_flat_latency(flat, i); cycle++)
-            gs_text_add(text, "   -");
+    int32_t i = 0;
+    for (int64_t cycle = first; cycle <= last; cycle++) {
+        while (i < flat->instructions && cycle > issued[i] && cycle >= issued[i] + gs_flat_latency(flat, i))
+            i++;
+        if (i == flat->instructions)
+            break;
+        gs_text_add(text, "   %c", cycle < issued[i] ? '.' : cycle == issued[i] ? flat->letter[i] : '-');
     }
     gs_text_add(text, "\n");
 }
 
-void gs_schedule_text(const gs_schedule *schedule, const gs_flat *flat, gs_text *text) {
+static void put_part(const gs_schedule *schedule, const gs_flat *flat, int64_t first, int64_t last, gs_text *text) {
     for (int64_t warp = 0; warp < schedule->warps; warp++) {
         gs_text_add(text, "warp %-4lld", (long long)warp + 1);
-        put_row(schedule, flat, warp, text);
+        put_row(schedule, flat, warp, first, last, text);
     }
     gs_text_add(text, "cycle    ");
-    for (int64_t cycle = 1; cycle <= schedule->cycles; cycle++)
+    for (int64_t cycle = first; cycle <= last; cycle++)
         gs_text_add(text, "%4lld", (long long)cycle);
     gs_text_add(text, "\n");
+}
+
+void gs_schedule_text(const gs_schedule *schedule, const gs_flat *flat, int columns, gs_text *text) {
+    enum { MARGIN = 9, CYCLE = 4 };
+    int64_t fits = columns ? gs_max(1, (columns - MARGIN) / CYCLE) : schedule->cycles;
+    for (int64_t first = 1; first <= schedule->cycles; first += fits)
+        put_part(schedule, flat, first, gs_min(first + fits - 1, schedule->cycles), text);
 }

@@ -18,8 +18,7 @@ const gs_format gs_format_json = {
 
 /* ---- CSV ---- */
 
-/* Quotes a name if necessary. */
-static void put_csv(gs_text *text, const char *name) {
+void gs_put_csv_name(gs_text *text, const char *name) {
     bool plain = true;
     for (const char *c = name; *c; c++)
         plain = plain && *c != '"' && *c != ',' && *c != '\n' && *c != '\r';
@@ -51,7 +50,7 @@ static void csv_event(gs_view *view, const gs_run *run, size_t number) {
     if (run->has_id)
         gs_text_put_int(&head, run->id);
     gs_text_add(&head, ",%zu,%s,", number + 1, gs_op_name(event->op));
-    put_csv(&head, launch->kernel);
+    gs_put_csv_name(&head, launch->kernel);
     for (int64_t i = 0; event->seen->has_placed && i < launch->blocks && !head.failed; i++) {
         gs_text_put(text, head.data, head.count);
         gs_text_put(text, ",", 1);

@@ -113,6 +113,22 @@ static void put_blocks(char *blocks, size_t size, const gs_kernel_row *row) {
         snprintf(blocks, size, "%lld-%lld", (long long)row->least_blocks, (long long)row->most_blocks);
 }
 
+/* On a narrow terminal, names and waits have a line of their own. */
+static bool is_narrow(const gs_text *text) {
+    enum { WIDTH = 130 };
+    return text->columns && text->columns < WIDTH;
+}
+
+static void put_wait(gs_text *text, const gs_kernel_row *row) {
+    char wait[40] = "";
+    if (row->wait_ns)
+        snprintf(wait, sizeof wait, "%3.0f%% %s", percent(row->waits, row->launches), reason_words(row->reason));
+    if (is_narrow(text))
+        gs_text_add(text, "\n    %s%s%s\n", row->name, *wait ? "  " : "", wait);
+    else
+        gs_text_add(text, "%-21s %s\n", wait, row->name);
+}
+
 static void put_kernel(gs_text *text, const gs_kernel_row *row, const gs_explained *explained, int64_t steps) {
     char blocks[48], tail[16] = "-";
     put_blocks(blocks, sizeof blocks, row);
@@ -122,11 +138,7 @@ static void put_kernel(gs_text *text, const gs_kernel_row *row, const gs_explain
                 (double)row->launches / (double)steps, (double)row->ns / 1000 / (double)steps,
                 (double)row->whole_ns / 1000 / (double)row->launches, percent(row->ns, explained->account.kernel_ns),
                 blocks, row->waves, tail, row->occupancy * 100, limit_name(row->limits));
-    if (row->wait_ns)
-        gs_text_add(text, "%3.0f%% %-16s", percent(row->waits, row->launches), reason_words(row->reason));
-    else
-        gs_text_add(text, "%21s", "");
-    gs_text_add(text, " %s\n", row->name);
+    put_wait(text, row);
 }
 
 static void put_kernels(gs_text *text, const gs_explained *explained, int64_t top) {
@@ -134,8 +146,8 @@ static void put_kernels(gs_text *text, const gs_explained *explained, int64_t to
     int64_t steps = (int64_t)gs_max_u64(1, gs_part_steps(&explained->part)), rest_ns = 0;
     size_t shown = top ? gs_min_u64(rows->count, (uint64_t)top) : rows->count;
     gs_text_style(text, GS_STYLE_HEADING);
-    gs_text_add(text, "\nlaunches         us     mean  share         blocks  waves tail  occupancy      waited for"
-                      "           kernel\n");
+    gs_text_add(text, "\nlaunches         us     mean  share         blocks  waves tail  occupancy%s",
+                is_narrow(text) ? "\n    kernel  waited for\n" : "      waited for           kernel\n");
     gs_text_style(text, GS_STYLE_PLAIN);
     for (size_t i = 0; i < shown; i++)
         put_kernel(text, &rows->data[i], explained, steps);
@@ -306,6 +318,21 @@ static void write_kernel(gs_writer *writer, const gs_kernel_row *row) {
         gs_write_string(writer, "wait", gs_reason_name(row->reason));
     }
     gs_write_end(writer);
+}
+
+void gs_put_explained_csv(gs_text *text, const gs_explained *explained) {
+    gs_text_add(
+        text, "name,kernel,launches,total_us,least_blocks,most_blocks,waves,tail,occupancy,limit,waits,wait_us,wait\n");
+    for (size_t i = 0; i < explained->kernels.count; i++) {
+        const gs_kernel_row *row = &explained->kernels.data[i];
+        gs_put_csv_name(text, row->name);
+        gs_text_add(text, ",");
+        gs_put_csv_name(text, row->kernel);
+        gs_text_add(text, ",%lld,%.3f,%lld,%lld,%.4f,%.4f,%.4f,%s,%lld,%.3f,%s\n", (long long)row->launches,
+                    (double)row->ns / 1e3, (long long)row->least_blocks, (long long)row->most_blocks, row->waves,
+                    row->tail, row->occupancy, limit_name(row->limits), (long long)row->waits,
+                    (double)row->wait_ns / 1e3, row->wait_ns ? gs_reason_name(row->reason) : "");
+    }
 }
 
 static void write_ranges(gs_writer *writer, const gs_range_rows *rows) {

@@ -8,8 +8,8 @@
  *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
  *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
  *   explain_view.c, versions_view.c   what limits one, and what changed from one version to another
- *   check_view.c, occupancy_view.c, bound.c, body_view.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other answers
- *   show.c                   all of them as text, for users of the library
+ *   check_view.c, occupancy_view.c, bound.c, body_view.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other
+ * answers show.c                   all of them as text, for users of the library
  */
 #ifndef GS_VIEW_H
 #define GS_VIEW_H
@@ -141,6 +141,8 @@ void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
                       const gs_explain_options *options, int64_t top, bool advice_first);
 void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained *explained,
                            const gs_explain_options *options);
+void gs_put_explained_csv(gs_text *text, const gs_explained *explained); /* a row for each kernel */
+void gs_put_csv_name(gs_text *text, const char *name);                   /* quoted if necessary */
 
 /* What changed from one version of a program to another: a step, and the `top` kernels that changed most (0: all). */
 gs_code gs_put_versions(gs_text *text, const gs_explained *before, const gs_explained *after, int64_t top,
