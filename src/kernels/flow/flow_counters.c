@@ -244,8 +244,13 @@ static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *s
     *state = *pass->at[number];
     *goes_on = true;
     for (size_t at = block->first; at < block->end && result == GS_OK; at++) {
-        const gs_flow_instruction *instruction = &graph->code->data[at];
+        gs_flow_instruction *instruction = &graph->code->data[at];
         gs_flow_fact fact;
+        if (!pass->is_symbolic) {
+            bool has_index = gs_flow_has_index(state, instruction, pass->counting->launch);
+            instruction->has_index = has_index && (!instruction->is_passed || instruction->has_index);
+            instruction->is_passed = true;
+        }
         if (gs_operation(instruction) == GS_OP_CALL)
             result = pass_call(pass, state, at);
         else
@@ -524,6 +529,9 @@ gs_code gs_flow_count_rounds(gs_flow_graph *graph, const gs_flow_launch *launch,
     gs_code result = GS_OK;
     for (int i = 0; i < GS_VALUES && begin; i++)
         begin->values[i].base = GS_NO_BASE;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (size_t at = graph->blocks.data[i].first; at < graph->blocks.data[i].end; at++)
+            graph->code->data[at].is_passed = graph->code->data[at].has_index = false;
     result = begin ? pass_loop(&whole, begin) : gs_fail_memory(error);
     for (size_t i = 1; i < graph->loops.count && result == GS_OK; i++)
         if (!graph->blocks.data[graph->loops.data[i].header].is_reached)

@@ -8,7 +8,16 @@
 #include "flow_parts.h"
 
 enum { IADD3 = 0x010, LEA = 0x011, LOP3 = 0x012, IABS = 0x013, SHF = 0x019, PLOP3 = 0x01c, IMAD = 0x024 };
-enum { IMAD_WIDE = 0x025, HFMA2_MMA = 0x035, VIADD = 0x036, VIMNMX = 0x048, SEL = 0x007, ISETP = 0x00c, CS2R = 0x005 };
+enum {
+    IMAD_WIDE = 0x025,
+    HFMA2_MMA = 0x035,
+    VIADD = 0x036,
+    VIADDMNMX = 0x046,
+    VIMNMX = 0x048,
+    SEL = 0x007,
+    ISETP = 0x00c,
+    CS2R = 0x005
+};
 enum { UMOV = 0x082, USEL = 0x087, UISETP = 0x08c, UIADD3 = 0x090, ULEA = 0x091, ULOP3 = 0x092, USHF = 0x099 };
 enum { UIMAD = 0x0a4, ULDC = 0x0b9, R2UR = 0x0ca, LDC = 0x182, S2UR = 0x1c3 };
 
@@ -235,10 +244,9 @@ static gs_flow_value shifted(const gs_flow_instruction *instruction, struct oper
     return is_plain ? gs_flow_number(operands.c.low >> shift, operands.c.high >> shift) : unknown;
 }
 
-static gs_flow_value smaller_or_larger(const gs_flow_instruction *instruction, struct operands operands) {
-    gs_flow_value a = operands.a, b = operands.b;
-    bool is_plain = gs_bits(instruction->high, 23, 3) == GS_NO_PREDICATE && is_number(a) && is_number(b) &&
-                    a.low >= 0 && b.low >= 0;
+static gs_flow_value smaller_or_larger(const gs_flow_instruction *instruction, gs_flow_value a, gs_flow_value b) {
+    bool is_plain = gs_bits(instruction->high, 23, 3) == GS_NO_PREDICATE && gs_flow_is_plain_choice(instruction) &&
+                    is_number(a) && is_number(b) && a.low >= 0 && b.low >= 0;
     bool is_larger = gs_bits(instruction->high, 26, 1);
     if (!is_plain)
         return unknown;
@@ -298,7 +306,12 @@ static gs_flow_value result_of(const gs_flow_state *state, const gs_flow_instruc
     case USEL:
         return either_of(operands.a, second_value(state, instruction, launch));
     case VIMNMX:
-        return smaller_or_larger(instruction, operands);
+        return smaller_or_larger(instruction, operands.a, operands.b);
+    case VIADDMNMX: /* of a sum and a third */
+        if (gs_form(instruction) != 4 && instruction->low >> 63)
+            operands.b = negative_of(operands.b);
+        return is_swapped(instruction) ? unknown
+                                       : smaller_or_larger(instruction, sum_of(operands.a, operands.b), operands.c);
     case HFMA2_MMA:
         return half_number(instruction);
     case GS_OP_S2R:
@@ -309,6 +322,21 @@ static gs_flow_value result_of(const gs_flow_state *state, const gs_flow_instruc
     default:
         return unknown;
     }
+}
+
+/* Known, and not most numbers of 32 bits. */
+static bool is_narrow(gs_flow_value value) {
+    return is_number(value) && value.high - value.low < INT32_MAX;
+}
+
+bool gs_flow_has_index(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                       const gs_flow_launch *launch) {
+    struct operands operands = operands_of(state, instruction, launch);
+    bool is_signed = gs_bits(instruction->high, 9, 1);
+    if (gs_operation(instruction) == SHF)
+        return is_narrow(operands.c);
+    return gs_operation(instruction) == IMAD_WIDE && is_narrow(operands.a) && is_narrow(operands.b) &&
+           (is_signed || (operands.a.low >= 0 && operands.b.low >= 0));
 }
 
 /* ---- predicates ---- */
