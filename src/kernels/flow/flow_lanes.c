@@ -327,7 +327,7 @@ static gs_lanes shifted_sum(const gs_flow_lanes *now, const gs_flow_instruction 
     unsigned form = gs_form(instruction), shift = gs_bits(instruction->high, 11, 5);
     bool is_high = gs_bits(instruction->high, 16, 1), has_carry = gs_bits(instruction->high, 10, 1);
     bool is_plain = !gs_bits(instruction->high, 8, 1) && !gs_bits(instruction->high, 9, 1) && is_high == has_carry &&
-                    !(form == 1 && instruction->low >> 63) && form != 2 && form != 3 && form != 7 && shift < 31;
+                    !(form != 4 && instruction->low >> 63) && form != 2 && form != 3 && form != 7 && shift < 31;
     gs_lanes low = operands.a;
     if (!is_plain)
         return varies;
