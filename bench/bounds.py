@@ -5,7 +5,8 @@
   python3 bench/bounds.py --show rows.jsonl [--ptx FOLDER]...
 
 Each kernel of each PTX file is launched in three sizes: whole numbers among its parameters are the size, pointers are
-buffers of 64 MB with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas.
+buffers of 64 MB with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas. With --input,
+rounds of loops that the code does not say are counted on the CPU, for these buffers.
 `gridsmith bound` bounds the launches, alone and beside other programs, on all cores. Then `bounds` (bench/bounds.c) times
 those that have a bound, alone and beside warps that read memory on all other SMs. A kernel that has no bound, or that
 fails, is counted with its reason. With --show and --ptx the bounds are computed again, for times that were measured before.
@@ -29,6 +30,10 @@ BUFFER_FLOATS = 1 << 24
 GPU_SMS, PART_SMS = 132, 64
 CLOCK_GHZ = 1.98
 MODES = ("alone", "beside")
+MEASURED = ("runs", "least_ns", "median_ns", "p99_ns", "most_ns", "neighbor_launches", "failed")
+LAUNCHES = {"transpose": {"block": [32, 8, 1]},  # kernels that access memory outside of their buffers otherwise
+            "stenc": {"sizes": (64, 128, 256)},
+            "lbm": {"sizes": (256, 512, 1024)}}
 ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{]*)\{", re.S)
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr[^,]*?)?([\w$]+)(\[\d+\])?")
 
@@ -40,6 +45,13 @@ def kernels_of(text):
         limit = re.search(r"\.(?:max|req)ntid\s+([\d, ]+)", rest)
         threads = [int(number) for number in limit.group(1).split(",")] if limit else [128]
         yield symbol, types, (threads + [1, 1])[:3]
+
+
+def special_of(symbol):
+    """What is special about the launches of a kernel, by its name in the source."""
+    mangled = re.match(r"_Z(\d+)", symbol)
+    name = symbol[mangled.end():mangled.end() + int(mangled.group(1))] if mangled else symbol
+    return LAUNCHES.get(name, {})
 
 
 def launch_of(types, threads, size):
@@ -96,9 +108,10 @@ def cases_of(options, work, pool):
     failed = list(pool.map(lambda file: assemble(work, *file), files))
     for (name, text), why in zip(files, failed):
         for symbol, types, threads in kernels_of(text):
-            for size in SIZES:
+            special = special_of(symbol)
+            for size in special.get("sizes", SIZES):
                 row = {"file": name, "kernel": symbol, "size": size}
-                launch = launch_of(types, threads, size)
+                launch = launch_of(types, special.get("block", threads), size)
                 if why or not launch:
                     row["alone"] = {"refused": why or "a parameter is not a number or a pointer"}
                 else:
@@ -117,6 +130,19 @@ def formula_of(answer, sms):
     return -(-answer["blocks"] // sms) * -(-answer["threads"] // 32) * memory + 2
 
 
+def largest_term(answer, mode):
+    """The part of a bound that is the largest, and its share."""
+    bound = answer[mode]
+    ns_of_cycle = 1 / CLOCK_GHZ
+    terms = {"path": bound["chain_blocks"] * bound["path_cycles"], "blocks": bound["block_cycles"],
+             "issue": bound["issue_cycles"], "fetch": bound["fetch_cycles"]}
+    terms.update(bound["unit_cycles"])
+    terms = {name: cycles * ns_of_cycle for name, cycles in terms.items()}
+    terms["launch"] = bound["nanoseconds"] - bound["cycles"] * ns_of_cycle
+    name = max(terms, key=terms.get)
+    return f"{name} {100 * terms[name] / bound['nanoseconds']:.0f}%"
+
+
 def bound(options, work, row):
     """Adds the bounds of a launch to its row, or why there are none."""
     if "refused" in row.get("alone", {}):
@@ -124,15 +150,19 @@ def bound(options, work, row):
     cubin, launch = paths_of(work, row)
     for mode, part in zip(MODES, (["--gpu", options.gpu], ["--like", options.gpu, "--sms", str(PART_SMS)])):
         latencies = ["--latencies", options.latencies] if options.latencies else []
-        found, why = run_tool([options.gridsmith, "bound", cubin, "--kernel", row["kernel"], "--launch", launch, "--json"]
-                              + latencies + part, 60)
+        words = ["--kernel", row["kernel"], "--launch", launch, "--json"] + latencies + part
+        found, why = run_tool([options.gridsmith, "bound", cubin] + words, 60)
         known = row.setdefault(mode, {})
+        if why and options.input and "the rounds of the loop" in why:
+            found, why = run_tool([options.gridsmith, "bound", cubin.removesuffix(".cubin"), "--input"] + words, 90)
+            known["is_for_input"] = True
         known.pop("bound_ns", None)
         if why:
             known["refused"] = why
             return
         answer = json.loads(found)
         known["bound_ns"] = answer[mode]["nanoseconds"]
+        known["largest_term"] = largest_term(answer, mode)
         known["formula_cycles"] = formula_of(answer, GPU_SMS if mode == "alone" else PART_SMS)
 
 
@@ -195,8 +225,13 @@ def bound_again(options, work, pool):
     for row in rows:
         for mode in MODES:
             known = times[row["file"], row["kernel"], row["size"]].get(mode, {})
-            row.setdefault(mode, {}).update({key: value for key, value in known.items() if key not in ("bound_ns", "formula_cycles", "refused")})
+            row.setdefault(mode, {}).update({key: value for key, value in known.items() if key in MEASURED})
     return rows
+
+
+def show_ratios(ratios, mode):
+    for ratio, row in reversed(ratios):
+        print(f"  {ratio:8.2f}  {row['kernel'][:60]} {row['size']}: {row[mode].get('largest_term', '')}")
 
 
 def show_mode(rows, mode):
@@ -215,8 +250,9 @@ def show_mode(rows, mode):
         return 0
     print(f"bound / longest run: least {ratios[0][0]:.2f}, median {ratios[len(ratios) // 2][0]:.2f}, "
           f"most {ratios[-1][0]:.2f}; the largest:")
-    for ratio, row in reversed(ratios[-10:]):
-        print(f"  {ratio:8.2f}  {row['kernel'][:60]} {row['size']}")
+    show_ratios(ratios[-10:], mode)
+    print("around the median:")
+    show_ratios(ratios[len(ratios) // 2 - 2:len(ratios) // 2 + 3], mode)
     return len(late)
 
 
@@ -242,6 +278,7 @@ def main():
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--kernels", type=int, default=0, help="so many of those that have a bound; 0: all")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which no launch begins")
+    parser.add_argument("--input", action="store_true", help="count rounds of loops on the CPU where the code does not say them")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--latencies", help="a file of gridsmith probe --latency; default: those of the GPU's description")
     parser.add_argument("--gridsmith", default="gridsmith")

@@ -483,6 +483,7 @@ static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error
                                    .loops = &options->loops,
                                    .json = options->json,
                                    .csv = options->csv,
+                                   .html = options->html,
                                    .instructions = options->instructions,
                                    .input = options->input};
     return gs_answer_kernel(&question, text, error);
@@ -674,9 +675,11 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, options->repeat
                                      ? "the paper's program needs --warps N, the number of warps on the SM"
                                      : "give a program, or --warps N (and --repeat N) for the paper's program");
-    if ((options->svg || options->html) && (!(is_plain || options->measured) || options->json))
-        return gs_usage(command, "%s draws a schedule or measurements, and excludes --json",
-                        options->svg ? "--svg" : "--html");
+    bool is_drawn = is_plain || options->measured || (options->launch && options->html && !options->instructions);
+    if ((options->svg || options->html) && (!is_drawn || options->json || options->csv))
+        return gs_usage(command, "%s, and excludes --json and --csv",
+                        options->svg ? "--svg draws a schedule or measurements"
+                                     : "--html shows a schedule, measurements or the bound of a kernel");
     if (options->svg && options->html)
         return gs_usage(command, "--svg and --html exclude each other");
     if (options->json && (options->random || options->anomalies || options->measure || options->measured))

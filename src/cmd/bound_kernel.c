@@ -37,9 +37,10 @@ struct kernel {
         size_t *data, count, capacity;
     } open; /* parts */
     gs_shape shape;
-    char *text;       /* with --input: the PTX, */
+    char *text;       /* the file, ending in 0, */
     size_t text_size; /* and its bytes */
-    size_t counted;   /* of `rounds`: those of the input, which are first */
+    bool is_ptx;
+    size_t counted; /* of `rounds`: those of the input, which are first */
     bool is_for_input;
 };
 
@@ -131,6 +132,7 @@ static gs_code read_code(struct kernel *kernel, gs_error *error) {
                       : gs_ptx_cubins_of_file(question->file, take_cubin, kernel, error);
     kernel->text = bytes;
     kernel->text_size = size;
+    kernel->is_ptx = is_ptx;
     if (code != GS_OK || kernel->has_image)
         return code;
     return gs_fail(error, GS_E_USAGE, "%s has no %s%s for sm_%d", gs_input_name(question->file),
@@ -350,16 +352,18 @@ static gs_code answer_body(struct kernel *kernel, const gs_gpu *gpu, const gs_ma
                              .shape = kernel->shape,
                              .blocks = (int64_t)grid[0] * grid[1] * grid[2],
                              .of_class = of_class,
-                             .is_for_input = kernel->is_for_input};
+                             .is_for_input = kernel->is_for_input,
+                             .source = kernel->is_ptx && !kernel->body.file ? kernel->text : NULL};
     gs_code code = of_class ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && !gs_body_most(&kernel->body, of_class))
         code = gs_fail_large(error);
     if (code == GS_OK)
         code = find_bounds(&answer, error);
     if (code == GS_OK)
-        (question->json  ? gs_put_body_bound_json
-         : question->csv ? gs_put_body_bound_csv
-                         : gs_put_body_bound)(text, &answer);
+        (question->json   ? gs_put_body_bound_json
+         : question->csv  ? gs_put_body_bound_csv
+         : question->html ? gs_put_body_bound_html
+                          : gs_put_body_bound)(text, &answer);
     gs_body_shares_clear(&answer.shares);
     free(of_class);
     return code;

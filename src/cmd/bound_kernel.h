@@ -8,7 +8,7 @@ typedef struct gs_kernel_question {
     const gs_gpu_choice *gpu;
     const char *file, *kernel, *launch, *latencies; /* kernel, latencies: may be NULL */
     const gs_words *loops;                          /* "LINE=ROUNDS" or "0xOFFSET=ROUNDS" */
-    bool json, csv, instructions;                   /* instructions: they are counted only */
+    bool json, csv, html, instructions;             /* instructions: they are counted only */
     bool input;                                     /* rounds of loops are counted for the input of the launch */
 } gs_kernel_question;
 

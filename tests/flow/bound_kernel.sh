@@ -53,6 +53,16 @@ assert all(relief["saved_cycles"] > 0 for relief in answer["reliefs"])
 PYTHON
 fi
 
+# A page: each part of the bound, each line, and what would lower it.
+ask counts --latencies tests/bound/machine.json --html; status=$?
+expect 0 '<td>the longest path of a warp<td class="number">'
+expect 0 '<tr><td>line 18<td class="number">100<td class="number">'
+expect 0 'for each round less of the loop'
+ask counts --latencies tests/bound/machine.json --html --csv; status=$?
+expect 2 'excludes --json and --csv'
+ask counts --instructions --html; status=$?
+expect 2 'excludes --json and --csv'
+
 # Fewer rounds, a lower bound.
 cycles_with() {
     sed "s/\"int32\": 100/\"int32\": $1/" tests/cases/flow-launch.json >"$folder/launch.json"

@@ -208,6 +208,18 @@ static void counts_rounds_of_the_launch(void **state) {
     }
 }
 
+/* A thread has 16 rounds: 3 at most by themselves, and 4 times 4. */
+static void counts_rounds_of_an_unrolled_loop(void **state) {
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("unrolled", 1000, 4, NULL, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 3 + 4 * 4);
+    assert_int_equal(walk_case("unrolled", 100, 4, NULL, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 2);
+    assert_int_equal(walk_case("unrolled", -1, 4, NULL, &counted, &error), GS_E_REFUSED);
+}
+
 static void takes_rounds_of_the_user(void **state) {
     gs_flow_rounds by_line = {.at = 17, .rounds = 12}, elsewhere = {.at = 3, .rounds = 12};
     struct counted counted;
@@ -338,6 +350,7 @@ static void knows_the_class_of_instructions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(never_counts_less_than_is_executed),
                                        cmocka_unit_test(counts_rounds_of_the_launch),
+                                       cmocka_unit_test(counts_rounds_of_an_unrolled_loop),
                                        cmocka_unit_test(takes_rounds_of_the_user),
                                        cmocka_unit_test(refuses_what_has_no_bound),
                                        cmocka_unit_test(counts_one_side_where_threads_stay_together),

@@ -95,20 +95,41 @@ static uint32_t apply(int operation, uint32_t a, uint32_t b, uint32_t number) {
         return a & number;
     case 6:
         return a >> number % 6;
-    default:
+    case 7:
         return a * b;
+    case 8:
+        return (int32_t)a < (int32_t)b ? a : b;
+    case 9:
+        return a > b ? a : b;
+    default: /* an addition and the smaller one, which may be one instruction */
+        return (int32_t)(a + number) < (int32_t)b ? a + number : b;
     }
+}
+
+/* One of two values, in lanes of the predicate the first. */
+static void step_selection(struct kernel *kernel, int to) {
+    int a = (int)draw(kernel, VALUES), b = (int)draw(kernel, VALUES);
+    put_line(kernel, "selp.b32 %%x%d, %%x%d, %%x%d, %%p;", to, a, b);
+    for (int warp = 0; warp < kernel->warps; warp++)
+        for (int lane = 0; lane < LANES; lane++) {
+            uint32_t(*values)[LANES] = kernel->values[warp];
+            values[to][lane] = kernel->is_in[warp][lane] ? values[a][lane] : values[b][lane];
+        }
 }
 
 /* `guard`: only in lanes of the predicate. */
 static void step_operation(struct kernel *kernel, int to, bool guard) {
-    int operation = (int)draw(kernel, draw(kernel, 3) ? 5 : 8), a = (int)draw(kernel, VALUES),
+    int operation = (int)draw(kernel, draw(kernel, 3) ? 5 : 11), a = (int)draw(kernel, VALUES),
         b = (int)draw(kernel, VALUES);
     uint32_t number = draw(kernel, 40);
     char line[200];
-    static const char *const words[] = {"add.u32", "sub.u32", "mad.lo.u32", "shl.b32",
-                                        "add.u32", "and.b32", "shr.u32",    "mul.lo.u32"};
-    int used = snprintf(line, sizeof line, "%s%s %%x%d, %%x%d, ", guard ? "@%p " : "", words[operation], to, a);
+    static const char *const words[] = {"add.u32", "sub.u32",    "mad.lo.u32", "shl.b32", "add.u32", "and.b32",
+                                        "shr.u32", "mul.lo.u32", "min.s32",    "max.u32", "min.s32"};
+    const char *under = guard ? "@%p " : "", *word = words[operation];
+    if (operation == 10)
+        put_line(kernel, "%sadd.u32 %%s, %%x%d, %u;", under, a, number);
+    int used = operation == 10 ? snprintf(line, sizeof line, "%s%s %%x%d, %%s, ", under, word, to)
+                               : snprintf(line, sizeof line, "%s%s %%x%d, %%x%d, ", under, word, to, a);
     if (operation == 2)
         snprintf(line + used, sizeof line - (size_t)used, "%u, %%x%d;", number, b);
     else if (operation >= 3 && operation <= 6)
@@ -177,7 +198,8 @@ static int64_t count_passes(const uint32_t *addresses, const bool *is_in, int by
 static void put_store(struct kernel *kernel) {
     struct store *store = &kernel->stores[kernel->store_count++];
     int of = (int)draw(kernel, VALUES), kind = (int)draw(kernel, 3);
-    int form = (int)draw(kernel, 3), sign = form == 0 && !draw(kernel, 4) ? -1 : 1;
+    int more = (int)draw(kernel, VALUES); /* a second index, in 64 bits */
+    int form = (int)draw(kernel, 4), sign = form == 0 && !draw(kernel, 4) ? -1 : 1;
     bool guard = !draw(kernel, 3);
     uint64_t base = (uint64_t)7 << 40 | draw(kernel, 4096) * 16;
     *store = (struct store){.bytes = 4 << kind, .is_shared = !draw(kernel, 3)};
@@ -190,8 +212,13 @@ static void put_store(struct kernel *kernel) {
         put_line(kernel, "mul.wide.s32 %%o, %%x%d, %d; add.u64 %%a, %%base, %%o;", of, store->bytes * sign);
     else if (form == 1)
         put_line(kernel, "mul.wide.u32 %%o, %%x%d, %d; add.u64 %%a, %%base, %%o;", of, store->bytes);
-    else
+    else if (form == 2)
         put_line(kernel, "cvt.s64.s32 %%o, %%x%d; shl.b64 %%o, %%o, %d; add.u64 %%a, %%base, %%o;", of, 2 + kind);
+    else
+        put_line(kernel,
+                 "cvt.s64.s32 %%o, %%x%d; cvt.s64.s32 %%a, %%x%d; add.s64 %%o, %%o, %%a; shl.b64 %%o, %%o, %d; "
+                 "add.u64 %%a, %%base, %%o;",
+                 of, more, 2 + kind);
     snprintf(line, sizeof line, types[kind], store->is_shared ? "%s" : "%a");
     put_line(kernel, "%sst.volatile.%s.%s", guard ? "@%p " : "", store->is_shared ? "shared" : "global", line);
     store->line = kernel->line;
@@ -204,10 +231,11 @@ static void put_store(struct kernel *kernel) {
             uint32_t value = kernel->values[warp][of][lane];
             is_in[lane] = !guard || kernel->is_in[warp][lane];
             addresses[lane] = value * (uint32_t)store->bytes;
+            int64_t index = form == 1 ? (int64_t)value : (int64_t)(int32_t)value * sign;
+            if (form == 3)
+                index += (int32_t)kernel->values[warp][more][lane];
             if (is_in[lane])
-                places[count++] = (base + (form == 1 ? (uint64_t)value * (uint64_t)store->bytes
-                                                     : (uint64_t)((int64_t)(int32_t)value * store->bytes * sign))) /
-                                  32;
+                places[count++] = (base + (uint64_t)(index * store->bytes)) / 32;
         }
         int64_t now = store->is_shared ? count_passes(addresses, is_in, store->bytes) : count_different(places, count);
         store->most = now > store->most ? now : store->most;
@@ -238,10 +266,12 @@ static void make_kernel(struct kernel *kernel) {
     step_predicate(kernel);
     for (int i = 0; i < STORES; i++) {
         for (uint32_t j = draw(kernel, STEPS); j > 0; j--) {
-            uint32_t kind = draw(kernel, 10);
+            uint32_t kind = draw(kernel, 11);
             int to = (int)draw(kernel, VALUES);
             if (kind == 0)
                 step_predicate(kernel);
+            else if (kind == 10)
+                step_selection(kernel, to);
             else if (kind < 3)
                 step_leaf(kernel, to);
             else
@@ -299,6 +329,9 @@ static void check_kernel(uint64_t seed, uint64_t index, struct totals *totals) {
     gs_flow_launch launch = {
         .grid = {3, 1, 1}, .parameters = parameters, .is_known = is_known, .bytes = sizeof parameters};
     memcpy(launch.block, kernel->block, sizeof launch.block);
+    memcpy(parameters + 8, kernel->parameters, sizeof kernel->parameters);
+    for (size_t i = 8; i < sizeof is_known && index % 2; i++)
+        is_known[i] = true;
     gs_flow_visitor visitor = {found, ignore_open, ignore_close, keep_store};
     assert_int_equal(gs_flow_walk(&image, "k", &launch, NULL, 0, &visitor, &file, &error), GS_OK);
     check_stores(kernel, found, index, totals);

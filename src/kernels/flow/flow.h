@@ -101,6 +101,8 @@ typedef struct gs_flow_instruction {
     const gs_opcode *opcode;
     bool is_relocated;    /* a number in it is not final */
     uint8_t transactions; /* the most that it makes; 0: not known */
+    bool is_passed;       /* some thread may come to it, */
+    bool has_index;       /* and the index of 32 bits that it extends to 64 does not go around within a warp */
 } gs_flow_instruction;
 
 /* NULL: not known. */

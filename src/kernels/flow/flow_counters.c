@@ -5,9 +5,9 @@
  * then says which registers are counters, r + c, and the branches that leave the loop say which comparison holds as
  * long as it goes on. A branch counts if every round passes it. With the values at the first round, that gives the
  * number of rounds; the least over all such branches is taken. Then it is passed with the ranges that registers have
- * in all rounds, for the loops inside. What a loop inside writes is unknown behind it, unless the loop is left by one
- * branch after a number of rounds that is known exactly: then so is what its counters hold. ptxas unrolls a loop as
- * several loops, each of which goes on with the counter of the one before.
+ * in all rounds, for the loops inside, and for what is behind it. If the loop is left by one branch after a number of
+ * rounds that is known exactly, so is what its counters hold there. ptxas unrolls a loop as several loops, each of
+ * which goes on with the counter of the one before.
  *
  * A counter may also be shifted in each round. To the right, with zeros, it is 0 after at most 32 rounds, whatever it
  * was.
@@ -33,12 +33,18 @@ struct pass {
     gs_flow_state **at;  /* of each block: at its begin; NULL: not reached yet */
     gs_flow_state *back; /* what comes back to the header, or NULL */
     int64_t rounds;      /* the least bound; -1: none */
+    gs_flow_state **out; /* of each block behind the loop: what comes to it; or NULL, where that is not asked */
     const gs_flow_state *entry;
 };
 
-static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after);
+static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after,
+                          gs_flow_state **out);
 
 /* ---- bounds of one comparison ---- */
+
+static bool is_exact(gs_flow_value value) {
+    return value.is_known && value.base == GS_NO_BASE && value.low == value.high;
+}
 
 /* The rounds in which first + k * step < limit can hold, for all k below: at most. -1: no bound. */
 static int64_t rounds_below(gs_flow_value first, gs_flow_value step, int64_t limit, bool is_signed) {
@@ -173,9 +179,12 @@ static bool leads_back_always(const gs_flow_graph *graph, int32_t block, int32_t
 /* Passes the way from one block to another. */
 static bool pass_way(struct pass *pass, const gs_flow_state *state, int32_t to) {
     const gs_flow_graph *graph = pass->counting->graph;
-    if (!gs_flow_in_loop(graph, to, pass->loop))
+    bool is_out = !gs_flow_in_loop(graph, to, pass->loop);
+    if (is_out && !pass->out)
         return true;
-    gs_flow_state **into = to == graph->loops.data[pass->loop].header && pass->loop ? &pass->back : &pass->at[to];
+    gs_flow_state **into = is_out                                                     ? &pass->out[to]
+                           : to == graph->loops.data[pass->loop].header && pass->loop ? &pass->back
+                                                                                      : &pass->at[to];
     if (*into) {
         gs_flow_join(*into, state);
         return true;
@@ -244,8 +253,13 @@ static gs_code execute_block(struct pass *pass, int32_t number, gs_flow_state *s
     *state = *pass->at[number];
     *goes_on = true;
     for (size_t at = block->first; at < block->end && result == GS_OK; at++) {
-        const gs_flow_instruction *instruction = &graph->code->data[at];
+        gs_flow_instruction *instruction = &graph->code->data[at];
         gs_flow_fact fact;
+        if (!pass->is_symbolic) {
+            bool has_index = gs_flow_has_index(state, instruction, pass->counting->launch);
+            instruction->has_index = has_index && (!instruction->is_passed || instruction->has_index);
+            instruction->is_passed = true;
+        }
         if (gs_operation(instruction) == GS_OP_CALL)
             result = pass_call(pass, state, at);
         else
@@ -292,22 +306,40 @@ static gs_code written_in_loop(const struct counting *counting, int32_t loop, gs
     return result;
 }
 
-/* Passes a loop inside as a whole. */
+static void clear_states(gs_flow_state **states, size_t count) {
+    for (size_t i = 0; states && i < count; i++)
+        free(states[i]);
+    free(states);
+}
+
+/* What is exactly known behind a loop counts; else the range that it has where it is left. */
+static void keep_exact(gs_flow_state *state, const gs_flow_state *after) {
+    for (int i = 0; i < GS_VALUES; i++)
+        if (is_exact(after->values[i]) || !state->values[i].is_known)
+            state->values[i] = after->values[i];
+}
+
+/* Passes a loop inside as a whole. In a symbolic pass, what it writes is unknown behind it. */
 static gs_code pass_inner(struct pass *pass, int32_t inner) {
     struct counting *counting = pass->counting;
     const gs_flow_graph *graph = counting->graph;
     gs_flow_state state = *pass->at[graph->loops.data[inner].header], entry = state;
     gs_flow_written_set set = {0};
+    gs_flow_state **out = pass->is_symbolic ? NULL : calloc(graph->blocks.count + 1, sizeof *out);
     gs_code result = written_in_loop(counting, inner, &set);
     gs_flow_forget(&state, &set);
     if (result == GS_OK && !pass->is_symbolic)
-        result = count_loop(counting, inner, &entry, &state);
+        result = out ? count_loop(counting, inner, &entry, &state, out) : gs_fail_memory(counting->error);
     for (size_t i = 0; i < graph->blocks.count && result == GS_OK; i++)
         for (int side = 0; side < 2 && gs_flow_in_loop(graph, (int32_t)i, inner); side++) {
             int32_t next = graph->blocks.data[i].next[side];
-            if (next != GS_NO_BLOCK && !gs_flow_in_loop(graph, next, inner) && !pass_way(pass, &state, next))
+            bool is_out = next != GS_NO_BLOCK && !gs_flow_in_loop(graph, next, inner) && (!out || out[next]);
+            if (is_out && out)
+                keep_exact(out[next], &state);
+            if (is_out && !pass_way(pass, out ? out[next] : &state, next))
                 result = gs_fail_memory(counting->error);
         }
+    clear_states(out, graph->blocks.count);
     return result;
 }
 
@@ -341,9 +373,7 @@ static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin) {
 }
 
 static void clear_pass(struct pass *pass) {
-    for (size_t i = 0; pass->at && i < pass->counting->graph->blocks.count; i++)
-        free(pass->at[i]);
-    free(pass->at);
+    clear_states(pass->at, pass->counting->graph->blocks.count);
     free(pass->back);
 }
 
@@ -391,6 +421,8 @@ static void find_rounds(struct pass *pass) {
 /* What registers hold at the begin of any round. */
 static void spread_over_rounds(const struct pass *pass, const gs_flow_written_set *set, gs_flow_state *state) {
     int64_t rounds = pass->counting->graph->loops.data[pass->loop].times;
+    memcpy(state->facts, pass->entry->facts, sizeof state->facts);
+    gs_flow_forget(state, set);
     for (int i = 0; i < GS_VALUES; i++) {
         gs_flow_value first = pass->entry->values[i], *value = &state->values[i];
         gs_flow_value back = pass->back ? pass->back->values[i] : (gs_flow_value){.is_known = true, .base = (int16_t)i};
@@ -411,7 +443,6 @@ static void spread_over_rounds(const struct pass *pass, const gs_flow_written_se
             !__builtin_mul_overflow(rounds - 1, back.high, &high) && llabs(low) < INT32_MAX && llabs(high) < INT32_MAX)
             *value = gs_flow_number(first.low + (low < 0 ? low : 0), first.high + (high > 0 ? high : 0));
     }
-    memset(state->facts, 0, sizeof state->facts);
 }
 
 /* The only block with a way out of a loop, if every round passes it; else GS_NO_BLOCK. */
@@ -428,10 +459,6 @@ static int32_t only_exit(const gs_flow_graph *graph, int32_t loop) {
             found = (int32_t)i;
         }
     return found;
-}
-
-static bool is_exact(gs_flow_value value) {
-    return value.is_known && value.base == GS_NO_BASE && value.low == value.high;
 }
 
 /* Whether the loop has exactly as many rounds as the branch of its only exit says, and how many. */
@@ -486,7 +513,9 @@ static gs_code leave_loop(struct pass *pass, const gs_flow_written_set *set, gs_
     return GS_OK;
 }
 
-static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after) {
+/* `after`: what is known exactly behind the loop; `out`: what comes to each block behind it. */
+static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after,
+                          gs_flow_state **out) {
     gs_flow_loop *counted = &counting->graph->loops.data[loop];
     gs_flow_state *begin = calloc(1, sizeof *begin);
     struct pass first = {.counting = counting, .loop = loop, .is_symbolic = true, .entry = entry};
@@ -508,7 +537,7 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
         spread_over_rounds(&first, &set, begin);
         result = leave_loop(&first, &set, after);
     }
-    struct pass second = {.counting = counting, .loop = loop, .entry = entry};
+    struct pass second = {.counting = counting, .loop = loop, .entry = entry, .out = out};
     if (result == GS_OK)
         result = pass_loop(&second, begin);
     clear_pass(&first);
@@ -524,6 +553,9 @@ gs_code gs_flow_count_rounds(gs_flow_graph *graph, const gs_flow_launch *launch,
     gs_code result = GS_OK;
     for (int i = 0; i < GS_VALUES && begin; i++)
         begin->values[i].base = GS_NO_BASE;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (size_t at = graph->blocks.data[i].first; at < graph->blocks.data[i].end; at++)
+            graph->code->data[at].is_passed = graph->code->data[at].has_index = false;
     result = begin ? pass_loop(&whole, begin) : gs_fail_memory(error);
     for (size_t i = 1; i < graph->loops.count && result == GS_OK; i++)
         if (!graph->blocks.data[graph->loops.data[i].header].is_reached)

@@ -4,11 +4,15 @@
  * Followed are numbers, and values that grow by the same step from lane to lane: numbers of threads, what is added to
  * them, and products with numbers. Such a value is known modulo 2^32. Addresses have 64 bits, in two registers: LOW and
  * HIGH with the same `maker`, the instruction that wrote the first of them. Together they grow by a step, exactly, in
- * each of at most `pieces` parts of the lanes: where an index of 32 bits goes around, a second piece begins.
+ * each of at most `pieces` parts of the lanes: where an index of 32 bits goes around, a second piece begins, unless its
+ * range is known.
  *
  * If a row of the block has fewer than 32 threads, a warp has several rows, and what is known may hold in each of them
  * only: in each group of `width` lanes. So it is with the number of a thread that is masked or shifted to the right. A
  * value that was written under a predicate that varies holds for instructions under the same predicate.
+ *
+ * A selection between such a value and one that is the same in all lanes, or the smaller or larger of both, is either
+ * of them in each lane: `others` counts the values that some lanes may have instead.
  */
 #include "flow_parts.h"
 
@@ -22,9 +26,12 @@ enum {
     LEA = 0x011,
     SHF = 0x019,
     HFMA2_MMA = 0x035,
-    LOP3 = 0x012
+    LOP3 = 0x012,
+    SEL = 0x007,
+    VIADDMNMX = 0x046,
+    VIMNMX = 0x048
 };
-enum { WARP = 32, MOST_PIECES = 4, MOST_STEP = 1 << 20, SHIFTS = 32 };
+enum { WARP = 32, MOST_PIECES = 4, MOST_OTHERS = 4, MOST_STEP = 1 << 20, SHIFTS = 32 };
 
 static const gs_lanes varies = {.kind = GS_LANES_VARY};
 
@@ -38,21 +45,19 @@ static gs_lanes number_of(uint32_t number) {
     return (gs_lanes){.kind = GS_LANES_NUMBER, .width = WARP, .step = (int32_t)number};
 }
 
-bool gs_lanes_uniform(gs_lanes lanes) {
-    return lanes.width == WARP && !lanes.guard &&
-           (lanes.kind == GS_LANES_NUMBER || (lanes.kind == GS_LANES_STEP && !lanes.step));
+bool gs_lanes_same(gs_lanes lanes) {
+    return lanes.kind == GS_LANES_NUMBER || (lanes.kind == GS_LANES_STEP && !lanes.step && !lanes.others);
 }
 
-/* The same in all lanes of a row. */
-static bool is_same(gs_lanes lanes) {
-    return lanes.kind == GS_LANES_NUMBER || (lanes.kind == GS_LANES_STEP && !lanes.step);
+bool gs_lanes_uniform(gs_lanes lanes) {
+    return lanes.width == WARP && !lanes.guard && gs_lanes_same(lanes);
 }
 
 static int least_width(gs_lanes a, gs_lanes b) {
     return a.width < b.width ? a.width : b.width;
 }
 
-static bool has_step(gs_lanes lanes) {
+bool gs_lanes_have_step(gs_lanes lanes) {
     return lanes.kind == GS_LANES_NUMBER || lanes.kind == GS_LANES_STEP || lanes.kind == GS_LANES_LOW;
 }
 
@@ -62,7 +67,7 @@ static int64_t step_of(gs_lanes lanes) {
 
 static bool same_lanes(gs_lanes a, gs_lanes b) {
     return a.kind == b.kind && a.width == b.width && a.is_thread == b.is_thread && a.guard == b.guard &&
-           a.pieces == b.pieces && a.step == b.step && a.maker == b.maker;
+           a.pieces == b.pieces && a.others == b.others && a.step == b.step && a.maker == b.maker;
 }
 
 int gs_flow_row_lanes(const gs_flow_launch *launch) {
@@ -73,8 +78,7 @@ int gs_flow_row_lanes(const gs_flow_launch *launch) {
 
 /* ---- operands ---- */
 
-/* A register, for an instruction under this guard. */
-static gs_lanes lanes_at(const gs_flow_lanes *now, const gs_flow_instruction *instruction, unsigned number) {
+gs_lanes gs_lanes_at(const gs_flow_lanes *now, const gs_flow_instruction *instruction, unsigned number) {
     if (number == GS_NO_REGISTER)
         return number_of(0);
     gs_lanes lanes = now->registers[number];
@@ -88,7 +92,7 @@ static gs_lanes lanes_at(const gs_flow_lanes *now, const gs_flow_instruction *in
 static gs_lanes lanes_in_word(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     unsigned form = gs_form(instruction);
     if (form == 1)
-        return lanes_at(now, instruction, gs_bits(instruction->low, 32, 8));
+        return gs_lanes_at(now, instruction, gs_bits(instruction->low, 32, 8));
     if (form == 2 || form == 4)
         return instruction->is_relocated ? gs_lanes_step(0, WARP) : number_of((uint32_t)(instruction->low >> 32));
     return form ? gs_lanes_step(0, WARP) : varies;
@@ -102,8 +106,8 @@ struct operands {
 static struct operands operands_of(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     unsigned form = gs_form(instruction), c = gs_bits(instruction->high, 0, 8);
     bool is_swapped = form == 2 || form == 3 || form == 7;
-    gs_lanes a = lanes_at(now, instruction, gs_bits(instruction->low, 24, 8));
-    gs_lanes word = lanes_in_word(now, instruction), last = lanes_at(now, instruction, c);
+    gs_lanes a = gs_lanes_at(now, instruction, gs_bits(instruction->low, 24, 8));
+    gs_lanes word = lanes_in_word(now, instruction), last = gs_lanes_at(now, instruction, c);
     if (is_swapped)
         return (struct operands){a, last, word, form == 2 || form == 3 ? GS_NO_REGISTER + 1 : 0};
     return (struct operands){a, word, last, c + 1};
@@ -111,24 +115,55 @@ static struct operands operands_of(const gs_flow_lanes *now, const gs_flow_instr
 
 /* ---- results ---- */
 
+static gs_lanes with_others(gs_lanes lanes, int others) {
+    if (lanes.kind == GS_LANES_VARY || others > MOST_OTHERS)
+        return varies;
+    lanes.others = (uint8_t)others;
+    return lanes;
+}
+
 static gs_lanes sum_of(gs_lanes a, gs_lanes b, bool subtracts) {
-    if (!has_step(a) || !has_step(b))
+    if (!gs_lanes_have_step(a) || !gs_lanes_have_step(b) || (a.others && !gs_lanes_same(b)) ||
+        (b.others && !gs_lanes_same(a)))
         return varies;
     if (a.kind == GS_LANES_NUMBER && b.kind == GS_LANES_NUMBER)
         return number_of((uint32_t)a.step + (subtracts ? -(uint32_t)b.step : (uint32_t)b.step));
-    return gs_lanes_step(step_of(a) + (subtracts ? -step_of(b) : step_of(b)), least_width(a, b));
+    return with_others(gs_lanes_step(step_of(a) + (subtracts ? -step_of(b) : step_of(b)), least_width(a, b)),
+                       a.others + b.others);
 }
 
 static gs_lanes product_of(gs_lanes a, gs_lanes b) {
     if (a.kind == GS_LANES_NUMBER && b.kind == GS_LANES_NUMBER)
         return number_of((uint32_t)a.step * (uint32_t)b.step);
-    if (is_same(a) && is_same(b))
+    if (gs_lanes_same(a) && gs_lanes_same(b))
         return gs_lanes_step(0, least_width(a, b));
-    if (b.kind == GS_LANES_NUMBER && has_step(a))
-        return gs_lanes_step(step_of(a) * b.step, a.width);
-    if (a.kind == GS_LANES_NUMBER && has_step(b))
-        return gs_lanes_step(step_of(b) * a.step, b.width);
+    if (b.kind == GS_LANES_NUMBER && gs_lanes_have_step(a))
+        return with_others(gs_lanes_step(step_of(a) * b.step, a.width), a.others);
+    if (a.kind == GS_LANES_NUMBER && gs_lanes_have_step(b))
+        return with_others(gs_lanes_step(step_of(b) * a.step, b.width), b.others);
     return varies;
+}
+
+/* In each lane one of both, of which one is the same in all of them. */
+static gs_lanes either_of(gs_lanes a, gs_lanes b) {
+    gs_lanes more = gs_lanes_same(b) ? a : b, same = gs_lanes_same(b) ? b : a;
+    if (!gs_lanes_same(same) || !gs_lanes_have_step(more))
+        return varies;
+    return with_others(gs_lanes_step(step_of(more), least_width(a, b)), more.others + 1);
+}
+
+/* SEL and VIMNMX: either of both, for each lane, or if the predicate does not vary, for all of them. VIADDMNMX: either
+   the sum of the first two, or the third. */
+static gs_lanes selected(const gs_flow_lanes *now, const gs_flow_instruction *instruction, struct operands operands) {
+    bool is_sum = gs_operation(instruction) == VIADDMNMX;
+    bool is_swapped = gs_form(instruction) == 2 || gs_form(instruction) == 3 || gs_form(instruction) == 7;
+    bool is_negative = gs_form(instruction) != 4 && instruction->low >> 63;
+    if (is_swapped || (gs_operation(instruction) != SEL && !gs_flow_is_plain_choice(instruction)))
+        return varies;
+    gs_lanes a = is_sum ? sum_of(operands.a, operands.b, is_negative) : operands.a;
+    gs_lanes b = is_sum ? operands.c : operands.b;
+    bool is_one = !now->predicates[gs_bits(instruction->high, 23, 3)] && gs_lanes_same(a) && gs_lanes_same(b);
+    return is_one ? gs_lanes_step(0, least_width(a, b)) : either_of(a, b);
 }
 
 /* The low half of 64 bits that are shifted to the left. */
@@ -141,50 +176,74 @@ static gs_lanes shifted_low(gs_lanes low, int shift) {
     return low;
 }
 
-static bool are_halves(gs_lanes low, gs_lanes high) {
+bool gs_lanes_are_halves(gs_lanes low, gs_lanes high) {
     return low.kind == GS_LANES_LOW && high.kind == GS_LANES_HIGH && low.maker == high.maker;
 }
 
-/* The carry that an addition of low halves leaves in a predicate. */
+/* The carry that an addition of low halves leaves in a predicate, or in two, which IADD3 has in bits 87 and 77. */
 static const gs_carry *carry_in(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     const gs_carry *carry = &now->carries[gs_bits(instruction->high, 23, 3)];
-    return !gs_bits(instruction->high, 26, 1) && carry->maker ? carry : NULL;
+    const gs_carry *other = &now->carries[gs_bits(instruction->high, 13, 3)];
+    if (gs_bits(instruction->high, 26, 1) || !carry->maker)
+        return NULL;
+    bool has_both = gs_operation(instruction) == IADD3 && !gs_bits(instruction->high, 16, 1) &&
+                    other->maker == carry->maker && other->is_second != carry->is_second;
+    return !carry->has_two || has_both ? carry : NULL;
 }
 
 /* The high half of a sum: that of the addend, another number that is the same in all lanes, and the carry. */
 static gs_lanes high_sum(const gs_flow_lanes *now, const gs_flow_instruction *instruction, gs_lanes high,
                          gs_lanes more) {
     const gs_carry *carry = carry_in(now, instruction);
-    if (!carry || high.kind != GS_LANES_HIGH || high.maker != carry->of || !is_same(more))
+    if (!carry || high.kind != GS_LANES_HIGH || high.maker != carry->of || !gs_lanes_same(more))
         return varies;
     high.maker = carry->maker;
     high.width = (uint8_t)least_width(high, more);
     return high;
 }
 
-/* IADD3: bits 72, 63 and 75 negate, bit 74 adds a carry. `*carry`: what it leaves for the high half. */
+/* Operands of a sum: the half of an address, and what is added to it. False: there is not one half, or it is negative.
+ */
+static bool split_sum(struct operands operands, const bool *negates, uint8_t half, gs_lanes *of, gs_lanes *more) {
+    gs_lanes all[] = {operands.a, operands.b, operands.c};
+    int found = -1;
+    for (int i = 0; i < 3; i++)
+        if (all[i].kind == half) {
+            if (found >= 0 || negates[i])
+                return false;
+            found = i;
+        }
+    if (found < 0)
+        return false;
+    *of = all[found];
+    *more = sum_of(all[(found + 1) % 3], all[(found + 2) % 3], false); /* only whether it is the same counts */
+    return gs_lanes_same(*more);
+}
+
+/* IADD3: bits 72, 63 and 75 negate, bit 74 adds a carry. `*carry`: what it leaves for the high half. A high half to
+   which something is added that has no carry, the same in all lanes, is one of the same low half. */
 static gs_lanes added(const gs_flow_lanes *now, const gs_flow_instruction *instruction, struct operands operands,
                       int32_t at, gs_carry *carry) {
     unsigned form = gs_form(instruction);
-    bool is_last = gs_bits(instruction->high, 0, 8) == GS_NO_REGISTER && form != 2 && form != 3 && form != 7;
+    bool has_three = gs_bits(instruction->high, 0, 8) != GS_NO_REGISTER || form == 2 || form == 3 || form == 7;
     bool negates[] = {gs_bits(instruction->high, 8, 1), form != 2 && form != 4 && instruction->low >> 63,
                       gs_bits(instruction->high, 11, 1)};
-    if (gs_bits(instruction->high, 10, 1)) {
-        if (!is_last || negates[0])
-            return varies;
-        return operands.a.kind == GS_LANES_HIGH ? high_sum(now, instruction, operands.a, operands.b)
-                                                : high_sum(now, instruction, operands.b, operands.a);
+    bool has_carries = gs_bits(instruction->high, 17, 3) != GS_NO_PREDICATE &&
+                       (!has_three || gs_bits(instruction->high, 20, 3) != GS_NO_PREDICATE);
+    gs_lanes half, more;
+    if (split_sum(operands, negates, GS_LANES_HIGH, &half, &more)) {
+        if (gs_bits(instruction->high, 10, 1))
+            return high_sum(now, instruction, half, more);
+        half.width = (uint8_t)least_width(half, more);
+        return half;
     }
-    gs_lanes low = operands.a.kind == GS_LANES_LOW ? operands.a : operands.b;
-    gs_lanes more = operands.a.kind == GS_LANES_LOW ? operands.b : operands.a;
-    bool is_low = low.kind == GS_LANES_LOW && is_same(more) && is_last &&
-                  !negates[operands.a.kind == GS_LANES_LOW ? 0 : 1] &&
-                  gs_bits(instruction->high, 17, 3) != GS_NO_PREDICATE && gs_is_always(instruction);
-    if (is_low) {
-        *carry = (gs_carry){.maker = at, .of = low.maker};
-        low.maker = at;
-        low.width = (uint8_t)least_width(low, more);
-        return low;
+    if (gs_bits(instruction->high, 10, 1))
+        return varies;
+    if (split_sum(operands, negates, GS_LANES_LOW, &half, &more) && has_carries && gs_is_always(instruction)) {
+        *carry = (gs_carry){.maker = at, .of = half.maker, .has_two = has_three};
+        half.maker = at;
+        half.width = (uint8_t)least_width(half, more);
+        return half;
     }
     gs_lanes first = negates[0] ? sum_of(number_of(0), operands.a, true) : operands.a;
     return sum_of(sum_of(first, operands.b, negates[1]), operands.c, negates[2]);
@@ -213,8 +272,16 @@ static gs_lanes multiplied(const gs_flow_lanes *now, const gs_flow_instruction *
         return high_sum(now, instruction, operands.c, product_of(operands.a, operands.b));
     }
     int shift = power_of(operands.b);
+    gs_lanes high = operands.a.kind == GS_LANES_HIGH ? operands.a : operands.c;
+    gs_lanes more = operands.a.kind == GS_LANES_HIGH ? operands.c : product_of(operands.a, operands.b);
+    bool is_whole = operands.a.kind == GS_LANES_HIGH ? !shift : !gs_bits(instruction->high, 11, 1);
+    if (high.kind == GS_LANES_HIGH && is_whole && gs_lanes_same(more)) {
+        high.width = (uint8_t)least_width(high, more);
+        return high;
+    }
     if (operands.a.kind == GS_LANES_LOW && shift >= 0 && operands.c.kind == GS_LANES_NUMBER && !operands.c.step)
-        return shift ? shifted_low(operands.a, shift) : gs_lanes_step(operands.a.step, operands.a.width);
+        return shift ? shifted_low(operands.a, shift)
+                     : with_others(gs_lanes_step(operands.a.step, operands.a.width), operands.a.others);
     return sum_of(product_of(operands.a, operands.b), operands.c, gs_bits(instruction->high, 11, 1));
 }
 
@@ -227,24 +294,31 @@ static gs_lanes multiplied_wide(const gs_flow_lanes *now, const gs_flow_instruct
                     !gs_bits(instruction->high, 11, 1) && (gs_form(instruction) == 4 || instruction->low >> 63 == 0);
     gs_lanes c_high = !upper                   ? varies
                       : upper > GS_NO_REGISTER ? gs_lanes_step(0, WARP)
-                                               : lanes_at(now, instruction, upper);
-    bool is_pair = are_halves(c, c_high);
+                                               : gs_lanes_at(now, instruction, upper);
+    bool is_pair = gs_lanes_are_halves(c, c_high);
     bool is_signed = gs_bits(instruction->high, 9, 1);
     bool is_large = (operands.a.kind == GS_LANES_NUMBER && operands.a.step < 0) ||
                     (operands.b.kind == GS_LANES_NUMBER && operands.b.step < 0);
     *high = varies;
-    if (!is_plain || (is_large && !is_signed) || !has_step(product) || !(is_pair || (is_same(c) && is_same(c_high))))
+    bool has_others = is_pair && (product.others || (c.others && !gs_lanes_same(product)));
+    if (!is_plain || (is_large && !is_signed) || !gs_lanes_have_step(product) || has_others ||
+        !(is_pair || (gs_lanes_same(c) && gs_lanes_same(c_high))))
         return varies;
     int64_t step = step_of(product) + (is_pair ? c.step : 0);
-    int pieces = (is_pair ? c.pieces : 1) + (step_of(product) != 0);
+    int pieces = (is_pair ? c.pieces : 1) + (step_of(product) != 0 && !instruction->has_index);
     if (llabs(step) > MOST_STEP || pieces > MOST_PIECES)
         return varies;
     int width = least_width(product, least_width(c, c_high) == c.width ? c : c_high);
-    if (!step && pieces == 1)
+    int others = is_pair ? c.others : product.others;
+    if (!step && pieces == 1 && !others)
         return *high = gs_lanes_step(0, width);
     *high = (gs_lanes){.kind = GS_LANES_HIGH, .width = (uint8_t)width, .maker = at};
-    return (gs_lanes){
-        .kind = GS_LANES_LOW, .width = (uint8_t)width, .pieces = (uint8_t)pieces, .step = (int32_t)step, .maker = at};
+    return (gs_lanes){.kind = GS_LANES_LOW,
+                      .width = (uint8_t)width,
+                      .pieces = (uint8_t)pieces,
+                      .others = (uint8_t)others,
+                      .step = (int32_t)step,
+                      .maker = at};
 }
 
 /* LEA: the first operand shifted, plus the second. Bit 80: the high half, with the carry (bit 74) of the low one. */
@@ -253,18 +327,18 @@ static gs_lanes shifted_sum(const gs_flow_lanes *now, const gs_flow_instruction 
     unsigned form = gs_form(instruction), shift = gs_bits(instruction->high, 11, 5);
     bool is_high = gs_bits(instruction->high, 16, 1), has_carry = gs_bits(instruction->high, 10, 1);
     bool is_plain = !gs_bits(instruction->high, 8, 1) && !gs_bits(instruction->high, 9, 1) && is_high == has_carry &&
-                    !(form == 1 && instruction->low >> 63) && form != 2 && form != 3 && form != 7 && shift < 31;
+                    !(form != 4 && instruction->low >> 63) && form != 2 && form != 3 && form != 7 && shift < 31;
     gs_lanes low = operands.a;
     if (!is_plain)
         return varies;
     if (low.kind == GS_LANES_LOW && shift)
         low = shifted_low(low, (int)shift);
     if (is_high) {
-        bool are_of_one = are_halves(operands.a, operands.c) && low.kind == GS_LANES_LOW;
+        bool are_of_one = gs_lanes_are_halves(operands.a, operands.c) && low.kind == GS_LANES_LOW;
         operands.c.maker = low.maker;
         return are_of_one ? high_sum(now, instruction, operands.c, operands.b) : varies;
     }
-    if (low.kind == GS_LANES_LOW && is_same(operands.b) && gs_bits(instruction->high, 17, 3) != GS_NO_PREDICATE &&
+    if (low.kind == GS_LANES_LOW && gs_lanes_same(operands.b) && gs_bits(instruction->high, 17, 3) != GS_NO_PREDICATE &&
         gs_is_always(instruction)) {
         *carry = (gs_carry){.maker = at, .of = low.maker};
         low.maker = at;
@@ -288,7 +362,7 @@ static gs_lanes shifted(const gs_flow_instruction *instruction, struct operands 
     if (!is_number)
         return varies;
     uint32_t shift = (uint32_t)operands.b.step;
-    if (!is_right && is_high && type == U64 && shift && are_halves(operands.a, operands.c)) {
+    if (!is_right && is_high && type == U64 && shift && gs_lanes_are_halves(operands.a, operands.c)) {
         gs_lanes low = shifted_low(operands.a, (int)shift);
         operands.c.maker = low.maker;
         return low.kind == GS_LANES_LOW ? operands.c : varies;
@@ -368,6 +442,10 @@ static gs_lanes result_of(const gs_flow_lanes *now, const gs_flow_instruction *i
         return shifted(instruction, operands);
     case LOP3:
         return masked(instruction, operands);
+    case SEL:
+    case VIADDMNMX:
+    case VIMNMX:
+        return selected(now, instruction, operands);
     case HFMA2_MMA:
         return half_number(instruction);
     case GS_OP_S2R:
@@ -382,15 +460,15 @@ static gs_lanes result_of(const gs_flow_lanes *now, const gs_flow_instruction *i
 /* A value under a guard, or an alternative to what was there. */
 static gs_lanes guarded(const gs_flow_lanes *now, const gs_flow_instruction *instruction, gs_lanes old,
                         gs_lanes lanes) {
+    bool is_varying = now->predicates[gs_guard_predicate(instruction)];
     if (gs_is_always(instruction))
         return lanes;
-    if (now->predicates[gs_guard_predicate(instruction)]) {
-        lanes.guard = (uint8_t)(lanes.kind == GS_LANES_VARY ? 0 : 1 + gs_bits(instruction->low, 12, 4));
+    if (!is_varying && same_lanes(old, lanes) && old.kind != GS_LANES_LOW && old.kind != GS_LANES_HIGH)
         return lanes;
-    }
-    return same_lanes(old, lanes) && old.kind != GS_LANES_LOW && old.kind != GS_LANES_HIGH ? lanes
-           : gs_lanes_uniform(old) && gs_lanes_uniform(lanes)                              ? gs_lanes_step(0, WARP)
-                                                                                           : varies;
+    if (!is_varying && gs_lanes_uniform(old) && gs_lanes_uniform(lanes))
+        return gs_lanes_step(0, WARP);
+    lanes.guard = (uint8_t)(lanes.kind == GS_LANES_VARY ? 0 : 1 + gs_bits(instruction->low, 12, 4));
+    return lanes;
 }
 
 /* SHF that makes the high half of a number with a sign: then its register is the low half. */
@@ -442,7 +520,12 @@ void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction
     if (is_sign(now, instruction)) {
         gs_lanes *of = &now->registers[gs_bits(instruction->high, 0, 8)];
         forget_maker(now, maker);
-        *of = (gs_lanes){.kind = GS_LANES_LOW, .width = of->width, .pieces = 2, .step = of->step, .maker = maker};
+        *of = (gs_lanes){.kind = GS_LANES_LOW,
+                         .width = of->width,
+                         .pieces = instruction->has_index ? 1 : 2,
+                         .others = of->others,
+                         .step = of->step,
+                         .maker = maker};
         low = (gs_lanes){.kind = GS_LANES_HIGH, .width = of->width, .maker = maker};
     }
     for (unsigned i = 0; i < GS_NO_REGISTER; i++)
@@ -458,6 +541,10 @@ void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction
             write_predicate(now, i, is_varying || is_parted || (is_kept && now->predicates[i]));
     if (carry.maker)
         now->carries[gs_bits(instruction->high, 17, 3)] = carry;
+    if (carry.maker && carry.has_two) {
+        carry.is_second = true;
+        now->carries[gs_bits(instruction->high, 20, 3)] = carry;
+    }
 }
 
 /* ---- where ways meet ---- */
@@ -487,6 +574,7 @@ static gs_lanes join_halves(const gs_flow_lanes *into, const gs_flow_lanes *more
     a.maker = maker;
     a.width = (uint8_t)least_width(a, b);
     a.pieces = a.pieces > b.pieces ? a.pieces : b.pieces;
+    a.others = a.others > b.others ? a.others : b.others;
     return a;
 }
 
@@ -500,8 +588,10 @@ static gs_lanes join_register(const gs_flow_lanes *into, const gs_flow_lanes *mo
     bool are_halves = a.kind == b.kind && (a.kind == GS_LANES_LOW || a.kind == GS_LANES_HIGH);
     if (are_halves)
         return join_halves(into, more, number, place);
-    return has_step(a) && has_step(b) && step_of(a) == step_of(b) ? gs_lanes_step(step_of(a), least_width(a, b))
-                                                                  : varies;
+    bool is_step = gs_lanes_have_step(a) && gs_lanes_have_step(b) && step_of(a) == step_of(b);
+    return is_step
+               ? with_others(gs_lanes_step(step_of(a), least_width(a, b)), a.others > b.others ? a.others : b.others)
+               : varies;
 }
 
 bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block) {
@@ -519,80 +609,12 @@ bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block
     }
     for (int i = 0; i < GS_NO_PREDICATE; i++) {
         gs_carry *carry = &into->carries[i];
-        bool is_other = carry->maker != more->carries[i].maker || carry->of != more->carries[i].of;
+        bool is_other = carry->maker != more->carries[i].maker || carry->of != more->carries[i].of ||
+                        carry->is_second != more->carries[i].is_second;
         changes = changes || (is_other && carry->maker) || (more->predicates[i] && !into->predicates[i]);
         if (is_other)
             *carry = (gs_carry){0};
         into->predicates[i] = into->predicates[i] || more->predicates[i];
     }
     return changes;
-}
-
-/* ---- transactions ---- */
-
-static int common_divisor(int a, int b) {
-    while (b) {
-        int rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* The bytes that each lane reads or writes. */
-static int64_t bytes_of(const gs_flow_instruction *instruction) {
-    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 8, 16, 0};
-    return bytes[gs_bits(instruction->high, 9, 3)];
-}
-
-/* Sectors of 32 bytes: in each piece of each group, the first lane is anywhere in one. No lane is in two. */
-static int64_t sectors_of(int64_t step, int rows, int pieces) {
-    int64_t lanes = 32 / rows, parts = pieces < lanes ? pieces : lanes;
-    return rows * (step ? (lanes - parts) * llabs(step) / 32 + 2 * parts : parts);
-}
-
-/* How often all banks are passed: 8 and 16 bytes are read by halves and quarters of a warp. */
-static int64_t passes_of(int64_t bytes, int64_t step, int rows) {
-    int64_t parts = bytes > 4 ? bytes / 4 : 1, unit = bytes > 4 ? bytes : 4, banks = 32 / parts;
-    if (llabs(step) % unit)
-        return 0;
-    int same = common_divisor((int)(llabs(step) / unit), (int)banks);
-    int64_t lanes = 32 / parts, apart = lanes / (same ? same : 1); /* that are in different banks */
-    int64_t passes = step ? (lanes + apart - 1) / apart : 1;
-    return parts * passes * rows;
-}
-
-int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
-    enum { LDL = 0x183, STL = 0x187, LDG = 0x181, STG = 0x186, LDS = 0x184, STS = 0x188, LDC = 0x182 };
-    unsigned operation = gs_operation(instruction), number = gs_bits(instruction->low, 24, 8);
-    gs_lanes low = lanes_at(now, instruction, number);
-    gs_lanes high = number < GS_NO_REGISTER - 1 ? lanes_at(now, instruction, number + 1) : number_of(0);
-    int64_t bytes = bytes_of(instruction), count = 0;
-    int rows = low.width ? WARP / low.width : 0;
-    if (!bytes || !rows)
-        return 0;
-    bool is_pair = are_halves(low, high);
-    switch (operation) {
-    case LDG:
-    case STG:
-        if (is_pair)
-            count = sectors_of(low.step, rows, low.pieces);
-        else if (is_same(low) && is_same(high))
-            count = WARP / least_width(low, high);
-        break;
-    case LDL:
-    case STL: /* the same place of all lanes is in one piece */
-        count = is_same(low) ? bytes * (low.width == WARP ? 1 : WARP) : 0;
-        break;
-    case LDS:
-    case STS:
-        count = has_step(low) ? passes_of(bytes, step_of(low), rows) : 0;
-        break;
-    case LDC:
-        count = gs_lanes_uniform(low) ? 1 : 0;
-        break;
-    default:
-        break;
-    }
-    return count < 32 ? (int)count : 0;
 }

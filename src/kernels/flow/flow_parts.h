@@ -95,6 +95,11 @@ static inline bool gs_is_always(const gs_flow_instruction *instruction) {
     return gs_bits(instruction->low, 12, 4) == GS_NO_PREDICATE;
 }
 
+/* VIMNMX: whether it chooses one of two numbers of 32 bits, and not halves of them (bit 73), or a third, 0 (bit 76). */
+static inline bool gs_flow_is_plain_choice(const gs_flow_instruction *instruction) {
+    return !gs_bits(instruction->high, 9, 8);
+}
+
 /* How many registers it writes, from gs_bits(low, 16, 8) on. */
 int gs_flow_written(const gs_flow_instruction *instruction);
 
@@ -161,6 +166,10 @@ typedef struct gs_flow_state {
 } gs_flow_state;
 
 void gs_flow_execute(gs_flow_state *state, const gs_flow_instruction *instruction, const gs_flow_launch *launch);
+/* Whether what it extends to 64 bits, IMAD.WIDE or SHF of a sign, is known to be in a range: then values that grow from
+   lane to lane do not go around, because that is a step of almost 2^32. */
+bool gs_flow_has_index(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                       const gs_flow_launch *launch);
 void gs_flow_forget(gs_flow_state *state, const gs_flow_written_set *set);
 /* What holds if `more` may be the case as well. */
 void gs_flow_join(gs_flow_state *state, const gs_flow_state *more);
@@ -185,15 +194,18 @@ typedef enum gs_lanes_kind {
 
 typedef struct gs_lanes {
     uint8_t kind, pieces;
+    uint8_t others; /* some lanes may have one of so many other values, each the same in all lanes that have it */
     uint8_t guard;  /* it holds in lanes in which this predicate does: 1 + bits 12 to 15 of an instruction; 0: in all */
     uint8_t width;  /* it holds in each group of so many lanes, which begins at a multiple of that */
     bool is_thread; /* of step 1, and a multiple of the width in the first lane of a group */
     int32_t step, maker;
 } gs_lanes;
 
-/* In a predicate: the carry from the low half that `maker` wrote; the addend was written by `of`. */
+/* In a predicate: the carry from the low half that `maker` wrote; the addend was written by `of`. A sum of three has
+   two carries, in two predicates. */
 typedef struct gs_carry {
     int32_t maker, of;
+    bool has_two, is_second;
 } gs_carry;
 
 typedef struct gs_flow_lanes {
@@ -205,6 +217,11 @@ typedef struct gs_flow_lanes {
 
 gs_lanes gs_lanes_step(int64_t step, int width);
 bool gs_lanes_uniform(gs_lanes lanes);
+bool gs_lanes_same(gs_lanes lanes); /* in all lanes of a group */
+bool gs_lanes_have_step(gs_lanes lanes);
+bool gs_lanes_are_halves(gs_lanes low, gs_lanes high);
+/* A register, for an instruction under this guard. */
+gs_lanes gs_lanes_at(const gs_flow_lanes *now, const gs_flow_instruction *instruction, unsigned number);
 /* How many lanes of a warp are in a row of the block; 0: a warp has parts of rows. */
 int gs_flow_row_lanes(const gs_flow_launch *launch);
 /* Executes an instruction; `is_varying`: its results may vary in lanes that execute it, unless more is known. */
@@ -212,6 +229,8 @@ void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction
                       size_t at, bool is_varying);
 /* Adds what comes to the begin of a block on another way. True: that changes something. */
 bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block);
+/* In how many parts a warp does a load or store: halves or quarters, if it is wider than 4 bytes. */
+int gs_flow_access_parts(const gs_flow_instruction *instruction);
 /* The most transactions of a load or store; 0: not known. Of a load of constants, 1: all lanes read the same. */
 int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction);
 

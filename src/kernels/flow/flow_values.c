@@ -8,7 +8,16 @@
 #include "flow_parts.h"
 
 enum { IADD3 = 0x010, LEA = 0x011, LOP3 = 0x012, IABS = 0x013, SHF = 0x019, PLOP3 = 0x01c, IMAD = 0x024 };
-enum { IMAD_WIDE = 0x025, HFMA2_MMA = 0x035, VIADD = 0x036, VIMNMX = 0x048, SEL = 0x007, ISETP = 0x00c, CS2R = 0x005 };
+enum {
+    IMAD_WIDE = 0x025,
+    HFMA2_MMA = 0x035,
+    VIADD = 0x036,
+    VIADDMNMX = 0x046,
+    VIMNMX = 0x048,
+    SEL = 0x007,
+    ISETP = 0x00c,
+    CS2R = 0x005
+};
 enum { UMOV = 0x082, USEL = 0x087, UISETP = 0x08c, UIADD3 = 0x090, ULEA = 0x091, ULOP3 = 0x092, USHF = 0x099 };
 enum { UIMAD = 0x0a4, ULDC = 0x0b9, R2UR = 0x0ca, LDC = 0x182, S2UR = 0x1c3 };
 
@@ -190,19 +199,30 @@ static gs_flow_value multiplied(const gs_flow_instruction *instruction, struct o
     return sum_of(product_of(operands.a, operands.b), operands.c);
 }
 
+/* LEA. Bit 80: the high half of 64 bits that are shifted, which is the first operand shifted to the right, if the upper
+   half of them is 0, or its sign (bit 73). */
 static gs_flow_value shifted_sum(const gs_flow_instruction *instruction, struct operands operands) {
-    int64_t factor = (int64_t)1 << gs_bits(instruction->high, 11, 5);
+    int shift = (int)gs_bits(instruction->high, 11, 5);
+    int64_t factor = (int64_t)1 << shift;
+    bool is_high = gs_bits(instruction->high, 16, 1), is_signed = gs_bits(instruction->high, 9, 1);
     bool is_plain = !gs_bits(instruction->high, 8, 1) && !gs_bits(instruction->high, 10, 1) &&
-                    !gs_bits(instruction->high, 16, 1) && !(gs_form(instruction) == 1 && instruction->low >> 63);
-    if (!is_plain || factor > INT32_MAX || is_swapped(instruction))
+                    !(gs_form(instruction) != 4 && instruction->low >> 63) && !is_swapped(instruction);
+    if (!is_plain || factor > INT32_MAX)
         return unknown;
-    return sum_of(product_of(operands.a, gs_flow_number(factor, factor)), operands.b);
+    if (!is_high)
+        return is_signed ? unknown : sum_of(product_of(operands.a, gs_flow_number(factor, factor)), operands.b);
+    bool is_extended = is_signed || (gs_bits(instruction->high, 0, 8) == GS_NO_REGISTER && operands.a.low >= 0);
+    if (!shift || !is_number(operands.a) || !is_extended)
+        return unknown;
+    return sum_of(gs_flow_number(operands.a.low >> (32 - shift), operands.a.high >> (32 - shift)), operands.b);
 }
 
 static gs_flow_value masked(const gs_flow_instruction *instruction, struct operands operands) {
-    enum { AND = 0xc0 };
+    enum { AND = 0xc0, NOT_A = 0x0f, NOT_B = 0x33 };
     unsigned table = gs_bits(instruction->high, 8, 8);
     gs_flow_value a = operands.a, b = operands.b;
+    if (table == NOT_A || table == NOT_B)
+        return sum_of(negative_of(table == NOT_A ? a : b), gs_flow_number(-1, -1));
     if (is_exact(a) && is_exact(b) && is_exact(operands.c)) {
         uint32_t x = (uint32_t)a.low, y = (uint32_t)b.low, z = (uint32_t)operands.c.low, result = 0;
         for (int i = 0; i < 8; i++)
@@ -235,10 +255,10 @@ static gs_flow_value shifted(const gs_flow_instruction *instruction, struct oper
     return is_plain ? gs_flow_number(operands.c.low >> shift, operands.c.high >> shift) : unknown;
 }
 
-static gs_flow_value smaller_or_larger(const gs_flow_instruction *instruction, struct operands operands) {
-    gs_flow_value a = operands.a, b = operands.b;
-    bool is_plain = gs_bits(instruction->high, 23, 3) == GS_NO_PREDICATE && is_number(a) && is_number(b) &&
-                    a.low >= 0 && b.low >= 0;
+static gs_flow_value smaller_or_larger(const gs_flow_instruction *instruction, gs_flow_value a, gs_flow_value b) {
+    bool is_signed = gs_bits(instruction->high, 8, 1);
+    bool is_plain = gs_bits(instruction->high, 23, 3) == GS_NO_PREDICATE && gs_flow_is_plain_choice(instruction) &&
+                    is_number(a) && is_number(b) && (is_signed || (a.low >= 0 && b.low >= 0));
     bool is_larger = gs_bits(instruction->high, 26, 1);
     if (!is_plain)
         return unknown;
@@ -298,7 +318,12 @@ static gs_flow_value result_of(const gs_flow_state *state, const gs_flow_instruc
     case USEL:
         return either_of(operands.a, second_value(state, instruction, launch));
     case VIMNMX:
-        return smaller_or_larger(instruction, operands);
+        return smaller_or_larger(instruction, operands.a, operands.b);
+    case VIADDMNMX: /* of a sum and a third */
+        if (gs_form(instruction) != 4 && instruction->low >> 63)
+            operands.b = negative_of(operands.b);
+        return is_swapped(instruction) ? unknown
+                                       : smaller_or_larger(instruction, sum_of(operands.a, operands.b), operands.c);
     case HFMA2_MMA:
         return half_number(instruction);
     case GS_OP_S2R:
@@ -309,6 +334,21 @@ static gs_flow_value result_of(const gs_flow_state *state, const gs_flow_instruc
     default:
         return unknown;
     }
+}
+
+/* Known, and not most numbers of 32 bits. */
+static bool is_narrow(gs_flow_value value) {
+    return is_number(value) && value.high - value.low < INT32_MAX;
+}
+
+bool gs_flow_has_index(const gs_flow_state *state, const gs_flow_instruction *instruction,
+                       const gs_flow_launch *launch) {
+    struct operands operands = operands_of(state, instruction, launch);
+    bool is_signed = gs_bits(instruction->high, 9, 1);
+    if (gs_operation(instruction) == SHF)
+        return is_narrow(operands.c);
+    return gs_operation(instruction) == IMAD_WIDE && is_narrow(operands.a) && is_narrow(operands.b) &&
+           (is_signed || (operands.a.low >= 0 && operands.b.low >= 0));
 }
 
 /* ---- predicates ---- */
@@ -398,6 +438,21 @@ static gs_flow_fact moved_fact(const gs_flow_state *state, const gs_flow_instruc
     return table == COPIES ? fact : opposite_fact(fact);
 }
 
+/* LOP3 also says whether its result is not 0, or else what another predicate says: here false. */
+static gs_flow_fact not_zero(const gs_flow_instruction *instruction, gs_flow_value result) {
+    enum { FALSE = 15 };
+    unsigned into = gs_bits(instruction->low, 16, 8);
+    if (gs_bits(instruction->high, 23, 4) != FALSE)
+        return (gs_flow_fact){0};
+    return (gs_flow_fact){.if_true = true,
+                          .if_false = true,
+                          .relation = GS_DIFFERS,
+                          .x = result,
+                          .y = gs_flow_number(0, 0),
+                          .x_register = (int16_t)(into == GS_NO_REGISTER ? GS_NO_BASE : (int)into),
+                          .y_register = GS_NO_BASE};
+}
+
 static void write_facts(gs_flow_state *state, const gs_flow_instruction *instruction, gs_flow_fact fact,
                         gs_flow_fact opposite) {
     unsigned first = gs_bits(instruction->high, 17, 3), second = gs_bits(instruction->high, 20, 3);
@@ -462,6 +517,8 @@ void gs_flow_execute(gs_flow_state *state, const gs_flow_instruction *instructio
         opposite = is_alone ? opposite_fact(fact) : (gs_flow_fact){0};
     } else if (operation == PLOP3 && gs_is_always(instruction)) {
         fact = moved_fact(state, instruction);
+    } else if (operation == LOP3 && gs_is_always(instruction) && is_final) {
+        fact = not_zero(instruction, result);
     }
     gs_flow_add_written(&set, instruction);
     gs_flow_forget(state, &set);
@@ -474,23 +531,26 @@ void gs_flow_execute(gs_flow_state *state, const gs_flow_instruction *instructio
         write_facts(state, instruction, fact, opposite);
 }
 
-static bool same_value(gs_flow_value a, gs_flow_value b) {
-    return a.is_known == b.is_known && a.shift == b.shift && a.base == b.base && a.low == b.low && a.high == b.high;
+/* The same comparison, of what was compared on either way. */
+static void join_fact(gs_flow_fact *fact, const gs_flow_fact *other) {
+    gs_flow_value x = either_of(fact->x, other->x), y = either_of(fact->y, other->y);
+    if (fact->relation != other->relation || fact->is_signed != other->is_signed || !x.is_known || !y.is_known) {
+        *fact = (gs_flow_fact){0};
+        return;
+    }
+    fact->x = x;
+    fact->y = y;
+    fact->x_register = fact->x_register == other->x_register ? fact->x_register : GS_NO_BASE;
+    fact->y_register = fact->y_register == other->y_register ? fact->y_register : GS_NO_BASE;
+    fact->if_true = fact->if_true && other->if_true;
+    fact->if_false = fact->if_false && other->if_false;
 }
 
 void gs_flow_join(gs_flow_state *state, const gs_flow_state *more) {
     for (int i = 0; i < GS_VALUES; i++)
         state->values[i] = either_of(state->values[i], more->values[i]);
-    for (int i = 0; i < GS_FACTS; i++) {
-        gs_flow_fact *fact = &state->facts[i];
-        const gs_flow_fact *other = &more->facts[i];
-        bool is_same = fact->relation == other->relation && fact->is_signed == other->is_signed &&
-                       same_value(fact->x, other->x) && same_value(fact->y, other->y);
-        if (!is_same || fact->x_register != other->x_register || fact->y_register != other->y_register)
-            *fact = (gs_flow_fact){0};
-        fact->if_true = fact->if_true && other->if_true;
-        fact->if_false = fact->if_false && other->if_false;
-    }
+    for (int i = 0; i < GS_FACTS; i++)
+        join_fact(&state->facts[i], &more->facts[i]);
 }
 
 /* A branch is taken if both its predicates say so; known is one of them alone. */

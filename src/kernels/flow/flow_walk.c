@@ -82,7 +82,7 @@ static gs_code check_barrier(struct walker *walker, const gs_flow_instruction *i
 static const char *class_of(const gs_flow_instruction *instruction) {
     static const struct {
         const char *name, *near_name;
-        int most; /* transactions */
+        int most; /* transactions, of each part of a warp */
     } classes[] = {{"global_load", "global_load_near", 7}, {"global_store", "global_store_near", 7},
                    {"local_load", "local_load_near", 7},   {"local_store", "local_store_near", 7},
                    {"shared_load", "shared_load_near", 1}, {"shared_store", "shared_store_near", 1},
@@ -90,7 +90,7 @@ static const char *class_of(const gs_flow_instruction *instruction) {
     const char *name = instruction->opcode->class_name;
     for (size_t i = 0; i < GS_COUNT(classes); i++)
         if (strcmp(classes[i].name, name) == 0 && instruction->transactions &&
-            instruction->transactions <= classes[i].most)
+            instruction->transactions <= classes[i].most * gs_flow_access_parts(instruction))
             return classes[i].near_name;
     return name;
 }
@@ -425,9 +425,9 @@ static gs_code walk_function(struct walker *walker, size_t entry, bool is_called
     if (result == GS_OK)
         result = use_given_rounds(walker, &graph);
     if (result == GS_OK)
-        result = gs_flow_find_divergence(&graph, walker->launch, walker->error);
-    if (result == GS_OK)
         result = gs_flow_count_rounds(&graph, walker->launch, walker->error);
+    if (result == GS_OK)
+        result = gs_flow_find_divergence(&graph, walker->launch, walker->error);
     if (result == GS_OK)
         result = check_rounds(walker, &graph);
     if (result == GS_OK)

@@ -56,7 +56,7 @@ enum {
     GS_TIMED_CLOCK = 15, /* a hundredth of a second by the clock of the GPU */
     GS_TIMED_CLASSES = 16,
     GS_TIMED_SINGLES = 64,
-    GS_TIMED_CODE_ROW = 38, /* the row that fills caches with code, the last one */
+    GS_TIMED_CODE_ROW = 40, /* the row that fills caches with code, the last one */
     GS_TIMED_CODE_INSTRUCTIONS = 4,
     GS_TIMED_CODES = 4,
     GS_TIMED_CONSTANT_ROW = 15,

@@ -43,7 +43,7 @@ enum { TIMED_ROUNDS = 2, TIMED_GO_OFFSET = 64, TIMED_MOST_SMS = 1024, TIMED_BYTE
 /* The mask of 64 KB. */
 enum { TIMED_SMALL_MASK = (64 << 10) / 32 - 1 };
 /* Behind the large memory: lanes beside each other may begin at its end. */
-enum { TIMED_NEAR_BYTES = 160 };
+enum { TIMED_NEAR_BYTES = 544 };
 
 /* `has_classes`: the kernels of timed_classes.c, instead of those of timed.c. */
 gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, bool has_classes, gs_error *error);

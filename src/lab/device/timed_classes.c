@@ -16,14 +16,18 @@
 
 #include <stdlib.h>
 
-/* A random place of the large memory: of each lane; and of 28 and of 4 lanes, which are beside each other there, and
-   begin near the end of a sector of 32 bytes. */
+/* A random place of the large memory: of each lane; of 28 and of 4 lanes, which are beside each other there, and
+   begin near the end of a sector of 32 bytes; and of all lanes, with 16 bytes each, which begin in the middle of one.
+ */
 #define RANDOM_ADDRESS                                                                                                 \
     "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
     "((unsigned long long)((c.x >> 4) & a.data_mask) << 5); "
 #define NEAR_ADDRESS                                                                                                   \
     "c.x = c.x * 1664525u + 1013904223u; unsigned v; unsigned long long at = a.data + "                                \
     "((unsigned long long)(((c.x >> 4) + c.part * 70001u) & a.data_mask) << 5) + c.near; "
+#define WIDE_ADDRESS                                                                                                   \
+    "c.x = c.x * 1664525u + 1013904223u; unsigned v, w, s, t; unsigned long long at = a.data + "                       \
+    "((unsigned long long)((c.x >> 4) & a.data_mask) << 5) + 16 + threadIdx.x % 32 * 16; "
 #define OPERATION(text) "asm volatile(\"" text "\" : \"+r\"(c.x) : \"r\"(a.zero) : \"memory\");"
 #define FRAGMENT        "\"+f\"(c.m[0]), \"+f\"(c.m[1]), \"+f\"(c.m[2]), \"+f\"(c.m[3])"
 
@@ -35,7 +39,7 @@
 #define EACH      "lane * 64 + (unsigned)(when >> 60)"
 #define OF_WARP   "(threadIdx.x / 32) * 7919u + blockIdx.x * 104729u + (unsigned)when"
 
-enum { NEAR_TRANSACTIONS = 7 };
+enum { NEAR_TRANSACTIONS = 7, WIDE_TRANSACTIONS = 20 /* 5 of each quarter of a warp */ };
 
 #define PARTITION GS_UNIT_OF_PARTITION, 1
 #define SM        GS_UNIT_OF_SM
@@ -88,6 +92,11 @@ const gs_timed_row gs_timed_rows[] = {
      .code = NEAR_ADDRESS
      "asm volatile(\"ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : \"l\"(at) : \"memory\"); c.x += v & a.zero;",
      .start = OF_WARP},
+    {"global_load_near", "memory", GPU, WIDE_TRANSACTIONS, 70,
+     .code = WIDE_ADDRESS "asm volatile(\"ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(v), \"=r\"(w), "
+                          "\"=r\"(s), \"=r\"(t) : "
+                          "\"l\"(at) : \"memory\"); c.x += (v + w + s + t) & a.zero;",
+     .start = OF_WARP},
     {"global_store", "memory", GPU, 32, 70,
      .code = RANDOM_ADDRESS
      "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
@@ -96,6 +105,12 @@ const gs_timed_row gs_timed_rows[] = {
      .code = NEAR_ADDRESS
      "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
      "\"l\"(at), \"r\"(c.x) : \"memory\"); c.x += v & a.zero;",
+     .start = OF_WARP},
+    {"global_store_near", "memory", GPU, WIDE_TRANSACTIONS, 70,
+     .code = WIDE_ADDRESS
+     "asm volatile(\"st.volatile.global.v4.u32 [%4], {%5, %5, %5, %5}; ld.volatile.global.v4.u32 {%0, %1, %2, %3}, "
+     "[%4];\" : \"=r\"(v), \"=r\"(w), \"=r\"(s), \"=r\"(t) : \"l\"(at), \"r\"(c.x) : \"memory\"); "
+     "c.x += (v + w + s + t) & a.zero;",
      .start = OF_WARP},
     {"global_atomic", "memory", GPU, 32, 70,
      .code =

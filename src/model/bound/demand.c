@@ -178,6 +178,10 @@ static int64_t fetch_of(struct demanding *demanding, const gs_body_part *part) {
     return is_jump ? demanding->jump_cycles : is_same ? 0 : demanding->fetch_cycles;
 }
 
+static int64_t transactions_of(const gs_body_part *part, const gs_machine_class *row) {
+    return part->transactions ? part->transactions : row->transactions;
+}
+
 /* How long an instruction holds units of its partition after the cycle in which it is issued, in thousandths. */
 static int64_t after_issue(const gs_machine *machine, const gs_machine_class *row, int64_t transactions) {
     int64_t sum = 0;
@@ -195,7 +199,7 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     if (part->constant == GS_ANY_CONSTANT)
         latency += machine->cold_constant_cycles;
     reads = reads ? reads : latency;
-    int64_t transactions = part->transactions ? gs_min(part->transactions, row->transactions) : row->transactions;
+    int64_t transactions = transactions_of(part, row);
     int64_t fetch = fetch_of(demanding, part);
     chain_instruction(demanding, &sum->chain, part, fetch, latency, reads);
     int64_t waited = gs_max(gs_max(part->stall, 1), demanding->is_barrier ? latency : 0);
@@ -298,9 +302,12 @@ static gs_code find_classes(struct demanding *demanding, gs_error *error) {
         if (!(demanding->classes[i] = find_class(demanding->machine, body->classes.data[i])))
             return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the latencies have no class \"%.60s\"",
                            body->classes.data[i]);
-    for (size_t i = 0; i < body->classes.count; i++) {
-        const gs_machine_class *row = demanding->classes[i];
-        int64_t held = after_issue(demanding->machine, row, row->transactions);
+    for (size_t i = 0; i < body->parts.count; i++) {
+        const gs_body_part *part = &body->parts.data[i];
+        if (part->kind != GS_PART_INSTRUCTION)
+            continue;
+        const gs_machine_class *row = demanding->classes[part->class_number];
+        int64_t held = after_issue(demanding->machine, row, transactions_of(part, row));
         demanding->barrier_cycles = gs_max(demanding->barrier_cycles, gs_divide_up(held, 1000));
     }
     return GS_OK;

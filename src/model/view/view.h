@@ -8,8 +8,9 @@
  *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
  *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
  *   explain_view.c, versions_view.c   what limits one, and what changed from one version to another
- *   check_view.c, occupancy_view.c, bound.c, body_view.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other
- * answers show.c                   all of them as text, for users of the library
+ *   check_view.c, occupancy_view.c, bound.c, body_view.c, body_page.c, schedule_page.c   answers about kernels
+ *   score_table.c, pairs.c, heat_map.c   scores
+ *   show.c                   all of them as text, for users of the library
  */
 #ifndef GS_VIEW_H
 #define GS_VIEW_H
@@ -187,12 +188,14 @@ typedef struct gs_body_answer {
     gs_body_shares shares;
     const int64_t *of_class; /* instructions of a warp at most, for each class of the body */
     bool is_for_input;       /* rounds of loops were counted for one input */
+    const char *source;      /* the text of the lines, or NULL */
 } gs_body_answer;
 
-/* For people, as gridsmith.kernel-bound/1, and the rows as CSV. */
+/* For people, as gridsmith.kernel-bound/1, the rows as CSV, and a page, which needs a machine. */
 void gs_put_body_bound(gs_text *text, const gs_body_answer *answer);
 void gs_put_body_bound_json(gs_text *text, const gs_body_answer *answer);
 void gs_put_body_bound_csv(gs_text *text, const gs_body_answer *answer);
+void gs_put_body_bound_html(gs_text *text, const gs_body_answer *answer);
 
 /* Measurements against their bounds: the latencies, and the tightness by warps on an SM; and as a picture. Returns how
    many samples ended after their bound. */
