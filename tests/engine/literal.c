@@ -1027,20 +1027,24 @@ static bool is_parent(const struct play *play, size_t parent, size_t child) {
     return false;
 }
 
-/* The latest node without parents from which a node can be reached. */
+/* The latest node without parents or without SMs from which a node can be reached. */
 static size_t tree_of(const struct play *play, size_t node) {
     size_t tree = SIZE_MAX;
-    for (size_t i = 0; i < operation_count(play); i++)
+    for (size_t i = 0; takes_sms(play, node) && i < operation_count(play); i++)
         if (is_parent(play, i, node) && (tree == SIZE_MAX || place_of(play, tree_of(play, i)) > place_of(play, tree)))
             tree = tree_of(play, i);
     return tree == SIZE_MAX ? node : tree;
 }
 
 static bool is_join(const struct play *play, size_t node) {
-    for (size_t i = 0; i < operation_count(play); i++)
+    bool has_kernel = false, has_other = false;
+    for (size_t i = 0; i < operation_count(play); i++) {
         if (is_parent(play, i, node) && tree_of(play, i) != tree_of(play, node))
             return true;
-    return false;
+        has_kernel = has_kernel || (is_parent(play, i, node) && takes_sms(play, i));
+        has_other = has_other || (is_parent(play, i, node) && !takes_sms(play, i));
+    }
+    return has_kernel && has_other;
 }
 
 /* A join of nodes that all take SMs. */
@@ -1073,8 +1077,8 @@ static size_t child_from(const struct play *play, size_t node, size_t place) {
     return first;
 }
 
-/* Lists the children that are not joins: the last of the list takes the place of each join, beginning with the last
-   join. Returns their number. */
+/* Lists the children that are not joins: the last of the list takes the place of each join that is signaled, beginning
+   with the last join. Returns their number. */
 static size_t list_children(const struct play *play, size_t node, size_t *list) {
     size_t count = 0;
     for (size_t child, place = 0; (child = child_from(play, node, place)) != SIZE_MAX;
@@ -1082,7 +1086,11 @@ static size_t list_children(const struct play *play, size_t node, size_t *list) 
         list[count++] = child;
     for (size_t i = count; i > 0; i--)
         if (is_join(play, list[i - 1])) {
-            list[i - 1] = list[count - 1];
+            bool is_last_moved = is_signaled(play, list[i - 1]);
+            for (size_t j = is_last_moved ? count : i; j < count; j++)
+                list[j - 1] = list[j];
+            if (is_last_moved)
+                list[i - 1] = list[count - 1];
             count--;
         }
     return count;

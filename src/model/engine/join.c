@@ -1,17 +1,17 @@
 /*
  * join.c: what comes when a node of a CUDA graph has ended, and in which order.
  *
- * A node is a launch, a memset or a copy. Each node that waits for nothing begins a tree. A node that waits for others
- * is in the tree of its parents, the latest of them if there are several. If its parents are in different trees, it is
- * a join. If all of them take SMs (a memset or copy does if it is a kernel of the driver, hidden.c), the join is
- * signaled: the end of each parent is signaled by a block, `graph_join` in the description of a GPU, which is on an SM
- * for a moment. It is placed and numbered like the only block of a launch. Joins come when that block has ended, if
- * there is one, and after the other children.
+ * A node is a launch, a memset or a copy. Each node that waits for nothing begins a tree, and so does each that takes
+ * no SMs (a memset or copy takes some if it is a kernel of the driver, hidden.c). Any other node is in the tree of its
+ * parents, the latest of them if there are several. If its parents are in different trees, or not all of them take SMs,
+ * it is a join. If all of them do, the join is signaled: the end of each parent is signaled by a block, `graph_join` in
+ * the description of a GPU, which is on an SM for a moment. It is placed and numbered like the only block of a launch.
+ * Joins come when that block has ended, if there is one, and after the other children.
  *
  * The other children of the node come one after the other. Their order is that of the graph after the joins were taken
- * out of the list of all children, from the last join to the first: the last child of the list takes the place of each.
- * The last two of the list come at the same time, so that the more urgent one is first. With a block, the last one
- * comes after it.
+ * out of the list of all children, from the last join to the first: the last child of the list takes the place of each
+ * that is signaled. The last two of the list come at the same time, so that the more urgent one is first. With a block,
+ * the last one comes after it.
  *
  * A node with many children (`most_children`, the block counts as one) does not release them itself: its end is
  * signaled by a block, and when that has ended, they come like joins, in the opposite order of the graph.
@@ -52,6 +52,8 @@ static size_t tree_of(const gs_engine *engine, size_t operation, size_t place) {
     const gs_run *run = engine->run;
     const gs_issue *issue = gs_run_issue(run, operation);
     size_t tree = NO_LAUNCH;
+    if (!takes_sms(engine, operation))
+        return place;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         size_t parent = gs_run_operation(run, &run->edges.data[i]);
         if (!are_near(engine, operation, parent) || engine->graph.nodes[parent].place >= place)
@@ -81,14 +83,18 @@ static void find_trees(gs_engine *engine) {
         engine->graph.by_place[engine->graph.nodes[i].place] = i;
 }
 
-/* Whether the parents of a node are in different trees. */
-static bool has_parents_in_trees(const gs_engine *engine, size_t operation) {
+/* Whether the parents of a node are in different trees, or only some of them take SMs. */
+static bool has_unlike_parents(const gs_engine *engine, size_t operation) {
     const gs_run *run = engine->run;
     const gs_issue *issue = gs_run_issue(run, operation);
+    size_t first = NO_LAUNCH;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         size_t parent = gs_run_operation(run, &run->edges.data[i]);
-        if (are_near(engine, operation, parent) &&
-            engine->graph.nodes[parent].tree != engine->graph.nodes[operation].tree)
+        if (!are_near(engine, operation, parent))
+            continue;
+        first = first == NO_LAUNCH ? parent : first;
+        if (engine->graph.nodes[parent].tree != engine->graph.nodes[operation].tree ||
+            takes_sms(engine, parent) != takes_sms(engine, first))
             return true;
     }
     return false;
@@ -108,7 +114,7 @@ static bool is_signaled_join(const gs_engine *engine, size_t operation) {
 
 static void find_joins(gs_engine *engine) {
     for (size_t i = 0; i < engine->run->launches.count + engine->run->copies.count; i++) {
-        engine->graph.nodes[i].is_join = has_parents_in_trees(engine, i);
+        engine->graph.nodes[i].is_join = has_unlike_parents(engine, i);
         engine->graph.nodes[i].is_signaled = engine->graph.nodes[i].is_join && is_signaled_join(engine, i);
     }
 }
@@ -167,6 +173,15 @@ static void list_places(const gs_engine *engine, size_t ended, struct children *
             children->data[children->count++] = children->data[i];
 }
 
+/* Takes the child at `i` out of the list. */
+static void take_out(struct children *children, size_t i, bool is_signaled) {
+    children->count--;
+    if (is_signaled)
+        children->data[i] = children->data[children->count];
+    else
+        memmove(children->data + i, children->data + i + 1, (children->count - i) * sizeof *children->data);
+}
+
 /* Finds the children, and notes the rank of each in its node. False: out of memory. */
 static bool find_children(const gs_engine *engine, size_t ended, struct children *children) {
     const size_t *first = engine->readiness.first;
@@ -179,7 +194,7 @@ static bool find_children(const gs_engine *engine, size_t ended, struct children
         const struct node *child = &nodes[engine->graph.by_place[children->data[i]]];
         children->is_signaled = children->is_signaled || child->is_signaled;
         if (child->is_join)
-            children->data[i] = children->data[--children->count];
+            take_out(children, i, child->is_signaled);
     }
     for (size_t i = 0; i < children->count; i++)
         nodes[engine->graph.by_place[children->data[i]]].rank = i;
