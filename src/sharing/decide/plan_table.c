@@ -315,11 +315,8 @@ gs_forecast gs_table_kernel_us(const gs_table_kernel *kernel, int64_t blocks, do
     gs_forecast forecast = {.value = kernel->alone_us * amount / (double)kernel->blocks};
     if (kernel->has_model)
         forecast = gs_line_at(&kernel->model, gs_wave_blocks(&kernel->model, (double)blocks) * work);
-    else {
-        forecast.low = forecast.high = forecast.value;
-        forecast.doubt = fabs(amount - (double)kernel->blocks) <= 1e-9 * amount ? GS_DOUBT_NONE : GS_DOUBT_FEW;
-    }
-    if (forecast.value < least)
-        forecast = (gs_forecast){.value = least, .low = least, .high = least, .doubt = forecast.doubt};
+    else if (fabs(amount - (double)kernel->blocks) > 1e-9 * amount)
+        forecast.doubt = GS_DOUBT_FEW;
+    forecast.value = fmax(forecast.value, least);
     return forecast;
 }

@@ -27,8 +27,6 @@ enum {
     SIDE_POINTS = 2 /* different ratios on each side of a knee */
 };
 
-static const double CONFIDENCE = 0.95;
-
 const char *gs_doubt_text(gs_doubt doubt) {
     static const char *const texts[] = {"", "too few measurements", "the measurements scatter too much",
                                         "outside the measured range"};
@@ -44,19 +42,8 @@ static gs_doubt doubt_of(double at, double least, double most, double residual, 
     return at >= least - slack && at <= most + slack ? GS_DOUBT_NONE : GS_DOUBT_OUTSIDE;
 }
 
-static gs_forecast make_forecast(double value, double margin, gs_doubt doubt) {
-    value = fmax(value, DBL_MIN);
-    return (gs_forecast){.value = value, .low = fmax(value - margin, 0), .high = value + margin, .doubt = doubt};
-}
-
-/* How far new measurements scatter around a value: the error of the fit and the scatter of the points. */
-static double margin_of(const gs_regression *fit, const double *row, double value) {
-    double error;
-    size_t terms = (size_t)fit->terms;
-    if (fit->points <= terms)
-        return INFINITY;
-    gs_regression_at(fit, row, &error);
-    return gs_student(CONFIDENCE, (double)(fit->points - terms)) * hypot(error, fit->deviation * value);
+static gs_forecast make_forecast(double value, gs_doubt doubt) {
+    return (gs_forecast){.value = fmax(value, DBL_MIN), .doubt = value > 0 ? doubt : GS_DOUBT_OUTSIDE};
 }
 
 static bool are_positive(const gs_fit_point *points, size_t count) {
@@ -69,6 +56,7 @@ static bool are_positive(const gs_fit_point *points, size_t count) {
 /* ---- alone ---- */
 
 bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model) {
+    gs_regression fit;
     memset(model, 0, sizeof *model);
     if (!are_positive(points, count))
         return false;
@@ -85,16 +73,14 @@ bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model)
         model->least = fmin(model->least, points[i].at);
         model->most = fmax(model->most, points[i].at);
     }
-    bool is_done = gs_regress(rows, LINE_TERMS, ones, count, &model->fit);
+    bool is_done = gs_regress(rows, LINE_TERMS, ones, count, &fit);
     free(rows);
     model->points = is_done ? count : 0;
-    model->base = model->fit.coefficients[0];
-    model->slope = model->fit.coefficients[1];
-    for (size_t i = 0; i < count; i++) {
-        double off = fabs(model->base + model->slope * points[i].at - points[i].value) / points[i].value;
-        model->residual += off / (double)count;
-        model->worst = fmax(model->worst, off);
-    }
+    model->base = fit.coefficients[0];
+    model->slope = fit.coefficients[1];
+    for (size_t i = 0; i < count; i++)
+        model->residual +=
+            fabs(model->base + model->slope * points[i].at - points[i].value) / points[i].value / (double)count;
     return is_done;
 }
 
@@ -122,12 +108,8 @@ bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_
 
 gs_forecast gs_line_at(const gs_line_model *model, double at) {
     double value = model->base + model->slope * at;
-    double margin = 2 * model->residual * value; /* approximates 95% if only the residual is known */
-    if (model->points > 0)
-        margin = margin_of(&model->fit, (double[]){1, at}, value);
     bool is_few = model->points > 0 && model->points <= LINE_TERMS;
-    gs_doubt doubt = doubt_of(at, model->least, model->most, model->residual, is_few);
-    return make_forecast(value, margin, value > 0 ? doubt : GS_DOUBT_OUTSIDE);
+    return make_forecast(value, doubt_of(at, model->least, model->most, model->residual, is_few));
 }
 
 /* ---- together ---- */
@@ -215,30 +197,15 @@ static bool is_significant(double one_squares, double two_squares, size_t count)
     return pow(two_squares / one_squares, freedom / 2) < 0.01;
 }
 
-/* The regression near the solution, with the knee as a coefficient: it gives the errors of forecasts. */
-static void fit_near(const gs_fit_point *points, size_t count, gs_pair_model *model) {
-    double rows[GS_PAIR_MODEL_POINTS * PAIR_TERMS], values[GS_PAIR_MODEL_POINTS];
-    for (size_t i = 0; i < count; i++) {
-        double row[] = {1, points[i].at, beyond_knee(points[i].at, model->knee),
-                        points[i].at > model->knee ? -model->bend : 0};
-        for (int term = 0; term < PAIR_TERMS; term++)
-            rows[i * PAIR_TERMS + (size_t)term] = row[term] / points[i].value;
-        values[i] = (points[i].value - pair_value(model, points[i].at)) / points[i].value;
-    }
-    if (!gs_regress(rows, PAIR_TERMS, values, count, &model->fit))
-        model->fit.terms = 0;
-    model->fit.deviation = model->deviation;
-}
-
 static void take_pair_residuals(const gs_fit_point *points, size_t count, gs_pair_model *model) {
+    double squares = 0;
     for (size_t i = 0; i < count; i++) {
         double off = fabs(pair_value(model, points[i].at) - points[i].value) / points[i].value;
         model->residual += off / (double)count;
-        model->worst = fmax(model->worst, off);
-        model->squares += off * off;
+        squares += off * off;
     }
     size_t terms = model->bend != 0 ? PAIR_TERMS : LINE_TERMS;
-    model->deviation = count > terms ? sqrt(model->squares / (double)(count - terms)) : 0;
+    model->deviation = count > terms ? sqrt(squares / (double)(count - terms)) : 0;
 }
 
 bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *model) {
@@ -262,19 +229,13 @@ bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *
     model->most = sorted[count - 1].at;
     model->points = count;
     take_pair_residuals(sorted, count, model);
-    model->fit = line;
-    if (has_two)
-        fit_near(sorted, count, model);
     return true;
 }
 
 gs_forecast gs_pair_model_at(const gs_pair_model *model, double ratio) {
-    double value = pair_value(model, ratio);
-    double row[] = {1, ratio, beyond_knee(ratio, model->knee), ratio > model->knee ? -model->bend : 0};
-    double margin = model->fit.terms > 0 ? margin_of(&model->fit, row, value) : INFINITY;
     size_t terms = model->bend != 0 ? PAIR_TERMS : LINE_TERMS;
-    gs_doubt doubt = doubt_of(ratio, model->least, model->most, model->residual, model->points <= terms);
-    return make_forecast(value, margin, value > 0 ? doubt : GS_DOUBT_OUTSIDE);
+    return make_forecast(pair_value(model, ratio),
+                         doubt_of(ratio, model->least, model->most, model->residual, model->points <= terms));
 }
 
 /* ---- rates ---- */

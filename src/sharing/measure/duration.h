@@ -1,11 +1,11 @@
 /*
  * duration.h: predicts the durations of kernels: a part of measure.h.
  *
- *   regression   least squares, with the errors of the coefficients
+ *   regression   least squares
  *   line model   the duration of a kernel alone, over the number of its blocks
  *   pair model   the duration of two kernels together, over the ratio of their durations alone: two straight stages
  *
- * A forecast has an interval, and says if the model does not apply. The models are those of ISPA, section 6.4.
+ * A forecast says if the model does not apply. The models are those of ISPA, section 6.4.
  * docs/glossary.md has the words.
  */
 #ifndef GS_DURATION_H
@@ -19,32 +19,19 @@
 enum { GS_REGRESSION_TERMS = 8 };
 
 typedef struct gs_regression {
-    int terms;
-    size_t points;
     double coefficients[GS_REGRESSION_TERMS];
-    double inverse[GS_REGRESSION_TERMS][GS_REGRESSION_TERMS]; /* of X^T X, where X has the rows */
-    double squares;                                           /* the sum of the squared residuals */
-    double deviation; /* the standard deviation of the residuals; 0 if there are no more points than terms */
-    double r_squared;
+    double squares; /* the sum of the squared residuals */
 } gs_regression;
 
 /* Fits value = coefficients * row. `rows` has points x terms numbers, row by row. False: out of memory, too few points,
    or the rows do not determine all coefficients. */
 bool gs_regress(const double *rows, int terms, const double *values, size_t points, gs_regression *fit);
-/* The standard error of a coefficient. */
-double gs_regression_error(const gs_regression *fit, int term);
-/* The value for a row. `*error` (may be NULL) gets the standard error of the fitted value, without the scatter of a new
-   measurement. */
-double gs_regression_at(const gs_regression *fit, const double *row, double *error);
-
-/* Student's distribution: the t for which a part `confidence` lies between -t and t. */
-double gs_student(double confidence, double freedom);
 
 /* ---- forecasts ---- */
 
 typedef enum gs_doubt {
     GS_DOUBT_NONE,
-    GS_DOUBT_FEW,       /* too few points to know the error */
+    GS_DOUBT_FEW,       /* not more points than the model has numbers */
     GS_DOUBT_SCATTERED, /* the points are too far from the model */
     GS_DOUBT_OUTSIDE    /* outside the measured range */
 } gs_doubt;
@@ -52,9 +39,9 @@ typedef enum gs_doubt {
 /* "", "too few measurements" and so on. */
 const char *gs_doubt_text(gs_doubt doubt);
 
-/* 95% of new measurements are expected between `low` and `high`. With a doubt the numbers are a guess. */
+/* With a doubt the value is a guess. */
 typedef struct gs_forecast {
-    double value, low, high;
+    double value;
     gs_doubt doubt;
 } gs_forecast;
 
@@ -70,10 +57,9 @@ typedef struct gs_fit_point {
 typedef struct gs_line_model {
     double base, slope;
     double least, most; /* the range of the measurements */
-    double residual, worst;
-    double wave;       /* blocks per wave, if a partial wave takes as long as a whole one; 0: a line */
-    size_t points;     /* 0: only the numbers above are known */
-    gs_regression fit; /* of the relative residuals */
+    double residual;    /* the mean of the relative ones */
+    double wave;        /* blocks per wave, if a partial wave takes as long as a whole one; 0: a line */
+    size_t points;      /* 0: only the numbers above are known */
 } gs_line_model;
 
 /* Fits a line so that the relative residuals are small. Values must be positive. False: not possible. */
@@ -95,10 +81,8 @@ typedef struct gs_pair_model {
     double base, slope;
     double knee, bend; /* from the knee on, `bend` is added to the slope. bend 0: one stage */
     double least, most;
-    double residual, worst;
+    double residual, deviation; /* the mean and the standard deviation of the relative residuals */
     size_t points;
-    double squares, deviation; /* of the relative residuals */
-    gs_regression fit;         /* near the solution, with the knee as a coefficient */
 } gs_pair_model;
 
 /* Fits the model with the smallest sum of squared relative residuals, over all knees. It has one stage if two are not
