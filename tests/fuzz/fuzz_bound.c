@@ -2,17 +2,11 @@
  * fuzz_bound.c: any bytes as a program, and as a measurement. What is accepted is written and read again; a small
  * program is searched, and its proven bound must hold.
  */
+#include "fuzz.h"
+
 #include "model/bound/bound.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static gs_program *read_program(const char *bytes, size_t count) {
     gs_error error;

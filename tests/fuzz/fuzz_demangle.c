@@ -4,9 +4,9 @@
  * There is always a name, with any flags, and it is not longer than the reader's memory allows. A kernel is found by
  * its symbol.
  */
-#include "kernels/ptx/ptx_input.h"
+#include "fuzz.h"
 
-#include <stdlib.h>
+#include "kernels/ptx/ptx_input.h"
 
 static void find_entries(const char *text) {
     gs_ptx_entries entries;
@@ -18,7 +18,6 @@ static void find_entries(const char *text) {
     gs_ptx_entries_free(&entries);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *symbol = malloc(size + 3);
     if (!symbol)

@@ -2,10 +2,11 @@
  * fuzz_dump.c: any bytes as a core dump of a GPU. Where the warps are is looked for in what is read.
  */
 #define _GNU_SOURCE
+#include "fuzz.h"
+
 #include "lab/dump/dump.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +20,6 @@ static void use_dump(const char *path) {
     gs_dump_free(&dump);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[40];
     int file = memfd_create("dump", 0);

@@ -4,38 +4,30 @@
  * The first bytes are the launch, and the rounds of one loop; the others are instructions. What is walked is a tree:
  * each part that is opened is closed.
  */
+#include "fuzz.h"
+
 #include "kernels/flow/flow.h"
 
-#include <stdlib.h>
-
 enum { HEAD = 8, MOST_CODE = 1 << 14, ARCHITECTURE = 90, MOST_OPEN = 200 };
-
-static void check(bool holds, const char *what) {
-    if (!holds) {
-        fprintf(stderr, "does not hold: %s\n", what);
-        abort();
-    }
-}
 
 static bool open_part(void *user, gs_flow_kind kind, uint32_t offset, uint32_t line, bool is_uniform, int64_t times,
                       gs_flow_source source) {
     (void)offset, (void)line, (void)is_uniform, (void)source;
-    check(times >= 0 && kind <= GS_FLOW_GROUPS, "a part has a kind and rounds");
+    check_holds(times >= 0 && kind <= GS_FLOW_GROUPS, "a part has a kind and rounds");
     return ++*(int *)user < MOST_OPEN;
 }
 
 static bool close_part(void *user) {
-    check(--*(int *)user >= 0, "what is closed was open");
+    check_holds(--*(int *)user >= 0, "what is closed was open");
     return true;
 }
 
 static bool take_step(void *user, const gs_flow_step *step) {
     (void)user;
-    check(step->class_name && step->waits < 64, "an instruction has a class");
+    check_holds(step->class_name && step->waits < 64, "an instruction has a class");
     return true;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < HEAD || size > MOST_CODE)
         return 0;
@@ -56,8 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_error error = {.code = GS_OK};
     char *file = NULL;
     gs_code code = gs_flow_walk(&image, "k", &launch, &rounds, 1, &visitor, &file, &error);
-    check(code != GS_OK || open == 0, "all parts are closed");
-    check(code == GS_OK || error.message[0], "a refusal has words");
+    check_holds(code != GS_OK || open == 0, "all parts are closed");
+    check_holds(code == GS_OK || error.message[0], "a refusal has words");
     free(file);
     return 0;
 }

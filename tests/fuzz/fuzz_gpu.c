@@ -2,17 +2,11 @@
  * fuzz_gpu.c: any bytes as a description of a GPU, or as latencies. What is accepted is written and read again, and
  * blocks are placed on it until it is full and freed until it is empty.
  */
+#include "fuzz.h"
+
 #include "model/engine/engine.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static gs_gpu *read_one(const char *bytes, size_t count) {
     gs_error error;

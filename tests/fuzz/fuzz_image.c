@@ -5,14 +5,13 @@
  * backslash joins to the next, has the same names as the whole. A file that is accepted by its hash can be mapped.
  */
 #define _GNU_SOURCE
+#include "fuzz.h"
+
 #include "sharing/image/image_file.h"
 #include "sharing/image/include_scan.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void must(bool holds) {
     if (!holds)

@@ -2,17 +2,11 @@
  * fuzz_import.c: any bytes as a trace of the PyTorch profiler or as the output of a compiler. What is accepted becomes
  * runs that can be written, read and written again to the same text.
  */
+#include "fuzz.h"
+
 #include "lab/import/import.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static void write_and_read(const gs_run *run) {
     gs_text once = {0}, twice = {0};

@@ -2,17 +2,11 @@
  * fuzz_json.c: any bytes as a file of JSON values. For every value that is accepted, the place in an error about it
  * must be the place of that value.
  */
+#include "fuzz.h"
+
 #include "base/base.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 /* The byte of the text at a line and column of the file. */
 static size_t offset_of(const gs_json *json, long line, long column) {

@@ -1,17 +1,11 @@
 /*
  * fuzz_launch_word.c: any bytes as a kernel on the command line. What is accepted is written as a run and read again.
  */
+#include "fuzz.h"
+
 #include "model/run/run.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 /* The ranges are those of files. */
 static void write_and_read(gs_launch *launch) {

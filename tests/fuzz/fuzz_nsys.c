@@ -6,19 +6,13 @@
  * The first bytes decide which columns there are; the others are values, table by table. The last are places in the
  * file and what is written there.
  */
+#include "fuzz.h"
+
 #include "lab/import/collect.h"
 #include "sql_values.h"
 
 #include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static const struct {
     const char *name, *columns;

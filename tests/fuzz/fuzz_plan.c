@@ -2,18 +2,12 @@
  * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks and networks. What is accepted is simulated
  * for a moment, in order and together.
  */
+#include "fuzz.h"
+
 #include "sharing/decide/decide.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static bool read_tasks(gs_task_list *tasks, const gs_plan_table *table, const char *bytes, size_t count) {
     gs_error error;

@@ -2,14 +2,13 @@
  * fuzz_profiles.c: files of profiles with any values, of the right schema or another one, and with damaged pages. A
  * store opens with or without its file, keeps what is measured, and can be opened again.
  */
+#include "fuzz.h"
+
 #include "sharing/measure/measure.h"
 #include "sql_values.h"
 
 #include <sqlite3.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 static const struct {
     const char *name, *columns;

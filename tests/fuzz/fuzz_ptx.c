@@ -2,16 +2,9 @@
  * fuzz_ptx.c: any bytes as PTX. What is accepted has control flow, and every token of it is found again. Its kernels
  * are reshaped, and what comes out is PTX again.
  */
+#include "fuzz.h"
+
 #include "kernels/forms/forms.h"
-
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static void look_at_function(const gs_ptx_module *module, uint32_t number) {
     gs_ptx_flow flow;

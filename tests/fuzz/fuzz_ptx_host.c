@@ -2,11 +2,10 @@
  * fuzz_ptx_host.c: any bytes as PTX that is translated for the CPU. Whatever the reader accepts is translated, or
  * refused with words.
  */
+#include "fuzz.h"
+
 #include "kernels/cpu/cpu.h"
 
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     gs_build build = {.name = "fuzz", .text = (const char *)bytes, .size = count};
     gs_text into = {0};

@@ -3,19 +3,13 @@
  * list of events and as lines; both readers of lines agree; small runs are predicted, checked and shown in every
  * format.
  */
+#include "fuzz.h"
+
 #include "model/check/check.h"
 #include "model/timeline/timeline.h"
 #include "model/view/view.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
 
 static gs_run *read_one(const char *bytes, size_t count) {
     gs_error error;

@@ -2,11 +2,9 @@
  * fuzz_what_if.c: any text as the changes of a what-if, as a range and as names of kernels: what is read is within its
  * limits, a part is inside the program, and names that differ have short names that differ.
  */
+#include "fuzz.h"
+
 #include "model/explain/explain.h"
-
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void shorten(char *text) {
     gs_short_names names = {0};
