@@ -96,8 +96,7 @@ void gs_hang_free(gs_hang *hang);
 
 /* The operation of a stream, or NULL: it is not kept any more. */
 const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number);
-gs_hang_kernel *gs_hang_kernel_of(gs_hang *hang, const gs_watch_operation *operation); /* NULL: not a kernel */
-const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place);          /* NULL: it has ended */
+const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
 /* Whether a wait for an event waits. */
 bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *operation);
 

@@ -20,13 +20,6 @@ const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place) {
     return NULL;
 }
 
-gs_hang_kernel *gs_hang_kernel_of(gs_hang *hang, const gs_watch_operation *operation) {
-    for (size_t i = 0; i < hang->kernels.count; i++)
-        if (hang->kernels.data[i].operation == operation)
-            return &hang->kernels.data[i];
-    return NULL;
-}
-
 bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *operation) {
     if (operation->kind != GS_WATCH_WAIT_EVENT || !operation->other || operation->other > GS_WATCH_STREAMS)
         return false;
