@@ -5,7 +5,7 @@
  *   graph        basic blocks, dominators, loops (flow_graph.c)
  *   divergence   which branches all threads of a warp take alike, and where threads that parted come together
  *                (flow_divergence.c)
- *   lanes        how registers differ between lanes, and transactions (flow_lanes.c)
+ *   lanes        how registers differ between lanes (flow_lanes.c), and so transactions (flow_transactions.c)
  *   values       what registers can hold, as ranges (flow_values.c)
  *   counters     how many rounds a loop has (flow_counters.c)
  *   walk         the parts of the kernel, in order (flow_walk.c)

@@ -132,7 +132,8 @@ static void mark_between(struct analysis *analysis, int32_t from, int32_t stop, 
                 continue;
             for (int side = 0; side < 2; side++) {
                 int32_t next = block->next[side];
-                if (next != GS_NO_BLOCK && next != stop && !analysis->is_marked[next])
+                if (next != GS_NO_BLOCK && next != stop && !analysis->is_marked[next] &&
+                    graph->blocks.data[next].is_reached)
                     changes = analysis->is_marked[next] = true;
             }
         }
@@ -244,7 +245,7 @@ static gs_code pass_block(struct analysis *analysis, int32_t number, bool *chang
     const gs_flow_instruction *last = last_of(graph, block);
     gs_flow_lanes now = analysis->at[number];
     gs_code result = GS_OK;
-    if (!now.is_reached)
+    if (!now.is_reached || !block->is_reached)
         return GS_OK;
     make_varying(&now, analysis->joined[number].registers, analysis->joined[number].predicates);
     for (size_t at = block->first; at < block->end && result == GS_OK; at++)
@@ -340,7 +341,8 @@ static int incoming_groups(const struct analysis *analysis, grouping *all, int32
     for (size_t i = 0; i < graph->blocks.count; i++)
         for (int side = 0; side < 2; side++) {
             const gs_flow_block *from = &graph->blocks.data[i];
-            if (from->next[side] != number || is_back != (from->rank >= graph->blocks.data[number].rank))
+            if (from->next[side] != number || is_back != (from->rank >= graph->blocks.data[number].rank) ||
+                !from->is_reached)
                 continue;
             sum = limit_groups(sum + groups_on(graph, all, (int32_t)i, number));
             for (int barrier = 0; barrier < BARRIERS; barrier++)

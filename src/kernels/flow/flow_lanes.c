@@ -422,11 +422,8 @@ static gs_lanes result_of(const gs_flow_lanes *now, const gs_flow_instruction *i
                           const gs_flow_launch *launch, int32_t at, gs_lanes *high, gs_carry *carry) {
     struct operands operands = operands_of(now, instruction);
     switch (gs_operation(instruction)) {
-    case GS_OP_MOV: {
-        gs_lanes moved = lanes_in_word(now, instruction);
-        bool is_half = moved.kind == GS_LANES_LOW || moved.kind == GS_LANES_HIGH; /* halves have one place */
-        return is_half ? varies : moved;
-    }
+    case GS_OP_MOV:
+        return lanes_in_word(now, instruction);
     case IADD3:
         return added(now, instruction, operands, at, carry);
     case VIADD:

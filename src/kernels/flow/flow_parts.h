@@ -236,7 +236,8 @@ int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *i
 
 /* ---- the analyses ---- */
 
-/* Finds is_uniform and groups of each block, and the transactions of its instructions. */
+/* Finds is_uniform and groups of each block, and the transactions of its instructions. Only blocks that threads come to
+   count, so rounds are counted before. */
 gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error);
 
 /* Finds the rounds of each loop: -1 where they are not known. What is there before is a bound of the user. */

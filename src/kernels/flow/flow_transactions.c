@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { LDG = 0x181, LDC = 0x182, LDL = 0x183, LDS = 0x184, STG = 0x186, STL = 0x187, STS = 0x188 };
+enum { LDG = 0x181, LDC = 0x182, LDL = 0x183, LDS = 0x184, STG = 0x186, STL = 0x187, STS = 0x188, RED = 0x18e };
 enum { WARP = 32 };
 
 static int common_divisor(int a, int b) {
@@ -77,6 +77,9 @@ int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *i
     case LDG:
     case STG:
         count = global_sectors(low, high, gs_flow_access_parts(instruction));
+        break;
+    case RED: /* only whether its lanes are beside each other counts */
+        count = global_sectors(low, high, 1);
         break;
     case LDL:
     case STL: /* the same place of all lanes is in one piece */

@@ -86,7 +86,7 @@ static const char *class_of(const gs_flow_instruction *instruction) {
     } classes[] = {{"global_load", "global_load_near", 7}, {"global_store", "global_store_near", 7},
                    {"local_load", "local_load_near", 7},   {"local_store", "local_store_near", 7},
                    {"shared_load", "shared_load_near", 1}, {"shared_store", "shared_store_near", 1},
-                   {"constant_scattered", "constant", 1}};
+                   {"constant_scattered", "constant", 1},  {"global_atomic", "global_atomic_near", 7}};
     const char *name = instruction->opcode->class_name;
     for (size_t i = 0; i < GS_COUNT(classes); i++)
         if (strcmp(classes[i].name, name) == 0 && instruction->transactions &&
@@ -109,12 +109,13 @@ static uint32_t constant_of(const gs_flow_instruction *instruction) {
 static gs_code walk_instruction(struct walker *walker, size_t at) {
     const gs_flow_instruction *instruction = &walker->code.data[at];
     bool is_barrier = gs_operation(instruction) == GS_OP_BAR;
+    bool is_atomic = strcmp(instruction->opcode->class_name, "global_atomic") == 0; /* each lane is a transaction */
     unsigned control = gs_bits(instruction->high, 41, 17);
     gs_flow_step step = {.offset = (uint32_t)(at * GS_FLOW_BYTES),
                          .line = line_at(walker, at),
                          .name = instruction->opcode->name,
                          .class_name = class_of(instruction),
-                         .transactions = instruction->transactions,
+                         .transactions = is_atomic ? 0 : instruction->transactions,
                          .constant = constant_of(instruction),
                          .stall = control & 15,
                          .result = control >> 5 & 7,

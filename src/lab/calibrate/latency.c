@@ -25,21 +25,19 @@ static const char load_store_unit[] = "load/store";
 
 static const struct alias {
     const char *name, *as;
-} aliases[] = {{"local_load_near", "global_load_near"},
-               {"local_store_near", "global_store_near"},
-               {"local_load", "global_load"},
-               {"local_store", "global_store"},
-               {"generic_load", "global_load"},
-               {"generic_load", "shared_load"},
-               {"generic_store", "global_store"},
-               {"generic_store", "shared_store"},
-               {"generic_atomic", "global_atomic"},
-               {"generic_atomic", "shared_atomic"},
-               {"nop", "alu"}};
+} aliases[] = {{"global_atomic_near", "global_atomic"},   {"local_load_near", "global_load_near"},
+               {"local_store_near", "global_store_near"}, {"local_load", "global_load"},
+               {"local_store", "global_store"},           {"generic_load", "global_load"},
+               {"generic_load", "shared_load"},           {"generic_store", "global_store"},
+               {"generic_store", "shared_store"},         {"generic_atomic", "global_atomic"},
+               {"generic_atomic", "shared_atomic"},       {"nop", "alu"}};
 
-/* A store has read its operands by the time at which a load in its place would have its result. */
+/* A store, or an atomic operation, has read its operands by the time at which a load in its place would have its
+ * result.
+ */
 static const struct alias reads[] = {
     {"global_store", "global_load"},          {"global_store_near", "global_load_near"},
+    {"global_atomic", "global_load"},         {"global_atomic_near", "global_load_near"},
     {"local_store", "global_load"},           {"local_store_near", "global_load_near"},
     {"generic_store", "generic_load"},        {"shared_store", "shared_load"},
     {"shared_store_near", "shared_load_near"}};

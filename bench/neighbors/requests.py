@@ -1,0 +1,103 @@
+"""requests.py: how long requests took beside best-effort work, against their bounds (docs/bounds.md).
+
+    python3 bench/neighbors/requests.py --record bert,vit --recordings FOLDER [--gridsmith PROGRAM] [--seconds 0.5]
+    python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE]
+
+The first records the programs of pairs, each alone on the GPU: FOLDER/KIND.jsonl. The second prints, for each pair and mode of a file that
+neighbors.py wrote (--json), the bound of a request, and p99.9 and the longest of those measured. The exit code is 1 if one took longer
+than its bound.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+from neighbors import HERE, PAIRS
+from percentiles import percentile
+from table import numbers_of, of_all
+
+
+def kinds_of(pair):
+    """The programs of a pair: the file, and for each program its role and kind."""
+    program, requests, work = PAIRS[pair]
+    return program, [("serve", kind) for kind in requests.split()] + [("work", kind) for kind in work.split()]
+
+
+def recording_of(options, kind):
+    return os.path.join(options.recordings, kind + ".jsonl")
+
+
+def record(options):
+    os.makedirs(options.recordings, exist_ok=True)
+    for pair in options.record.split(","):
+        program, kinds = kinds_of(pair)
+        for role, kind in kinds:
+            if os.path.exists(recording_of(options, kind)):
+                continue
+            words = [options.gridsmith, "trace", "--quiet", "-o", recording_of(options, kind), "--", sys.executable,
+                     os.path.join(HERE, program), role]
+            commands = f"build {kind}\nplay {kind} {options.seconds}\n"
+            try:
+                done = subprocess.run(words, input=commands, text=True, stdout=subprocess.DEVNULL, timeout=options.limit)
+                print(f"{kind}: exit code {done.returncode}", flush=True)
+            except subprocess.TimeoutExpired:
+                print(f"{kind}: not done after {options.limit} seconds", flush=True)
+    return 0
+
+
+def bound_of(options, request, work):
+    """The bound of a request beside the work, in ms; or why there is none."""
+    words = [options.gridsmith, "bound", "--run", recording_of(options, request), "--beside", recording_of(options, work), "--json"]
+    words += ["--latencies", options.latencies] if options.latencies else []
+    words += ["--gpu", options.gpu] if options.gpu else []
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        return None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
+    return json.loads(done.stdout)["response_us"] / 1e3, None
+
+
+def show_pair(options, pair, modes):
+    """Prints the modes of a pair. Returns how many requests took longer than their bound."""
+    _, kinds = kinds_of(pair)
+    works = [kind for role, kind in kinds if role == "work"]
+    late = 0
+    for mode, result in modes.items():
+        if mode == "alone" or not result["rounds"] or len(works) != 1:
+            continue
+        for number in numbers_of(result, "wall_ms"):
+            times = of_all(result, number, "wall_ms")
+            bound, why = bound_of(options, kinds[number][1], works[0])
+            if why:
+                print(f"{pair:18} {mode:14} {why}")
+                continue
+            after = sum(time > bound for time in times)
+            late += after
+            print(f"{pair:18} {mode:14} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
+                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}")
+    return late
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gridsmith", default="build/release/gridsmith")
+    parser.add_argument("--recordings", required=True)
+    parser.add_argument("--record", help="pairs whose programs are recorded")
+    parser.add_argument("--results", help="a file of neighbors.py")
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--limit", type=float, default=60, help="seconds for the recording of a program")
+    parser.add_argument("--gpu", help="default: the GPU of the recording")
+    parser.add_argument("--latencies")
+    options = parser.parse_args()
+    if options.record:
+        return record(options)
+    if not options.results:
+        parser.error("give --record PAIRS or --results FILE")
+    with open(options.results, encoding="utf-8") as file:
+        results = json.load(file)
+    late = sum(show_pair(options, pair, modes) for pair, modes in results.items() if pair in PAIRS)
+    return 1 if late else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
