@@ -129,17 +129,21 @@ static void *run_thread(void *argument) {
 
 /* ---- the test ---- */
 
+static bool is_serving(void) {
+    char *json = NULL;
+    gs_code code = gs_status_request(socket_path, &json, NULL);
+    free(json);
+    return code == GS_OK;
+}
+
 static pid_t start_daemon(void) {
-    char cache[80], *json = NULL;
+    char cache[80];
     snprintf(cache, sizeof cache, "%s/cache", folder);
     const char *const words[] = {GRIDSMITH_PROGRAM, "serve",     "--device",   "host", "--no-mps", "--sms", "4",
                                  "--socket",        socket_path, "--profiles", "",     "--cache",  cache,   NULL};
     pid_t process;
     assert_int_equal(gs_process_try(&(gs_process_options){.words = words, .end_signal = SIGKILL}, &process), 0);
-    for (int i = 0; i < 12000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
-        usleep(10000);
-    assert_non_null(json);
-    free(json);
+    TEST_WAIT(is_serving());
     return process;
 }
 

@@ -495,15 +495,30 @@ static gs_text make_bomb(void) {
     return bomb;
 }
 
+/* Whether a compiler that may not start another process could. They are counted now and then: on a busy machine it may
+   have ended by then. */
+static bool can_start_processes(int number) {
+    char text[100];
+    gs_error error;
+    snprintf(text, sizeof text, "__global__ void one(int *at) { at[0] = %d; }\n", number);
+    gs_image *image = make(text, NULL, &(gs_compiler_limits){.processes = 1}, &error);
+    bool is_made = image;
+    if (!is_made)
+        assert_non_null(strstr(error.message, "the compiler started more than 1 processes"));
+    gs_image_free(image);
+    return is_made;
+}
+
 static void compilers_are_limited(void **state) {
     gs_text bomb = make_bomb();
     (void)state;
     expect_refusal(bomb.data, &(gs_compiler_limits){.memory_mb = 150}, "the compiler needed more than 150 MB");
     expect_refusal(bomb.data, &(gs_compiler_limits){.seconds = 1}, "the compiler took longer than 1 s");
-    expect_refusal(bomb.data, &(gs_compiler_limits){.processes = 1}, "the compiler started more than 1 processes");
     gs_text_free(&bomb);
     expect_refusal("__device__ int x[1 << 20] = {1};\n__global__ void one(int *at) { at[0] = x[at[0]]++; }\n",
                    &(gs_compiler_limits){.output_mb = 1}, "the compiler wrote more than 1 MB");
+    for (int i = 0; can_start_processes(i); i++)
+        assert_true(i < 20);
 }
 
 /* The compiler says its own value, and fails. */

@@ -32,15 +32,14 @@ static pid_t start_client(void) {
     _exit(connect(fd, (const struct sockaddr *)&address, address_bytes) == 0 ? 0 : 1);
 }
 
-static void wait_asleep(pid_t process) {
+static bool is_asleep(pid_t process) {
     char path[40], state = '\0';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    for (; state != 'S'; usleep(1000)) {
-        FILE *file = fopen(path, "r");
-        assert_non_null(file);
-        assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
-        fclose(file);
-    }
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+    fclose(file);
+    return state == 'S';
 }
 
 static void nobody_sleeps_because_another_was_killed(void **state) {
@@ -63,8 +62,10 @@ static void nobody_sleeps_because_another_was_killed(void **state) {
             gs_close_fd(&fd);
     }
     assert_int_equal(queued, KILLED);
-    for (int i = 0; i < WAITING; i++)
-        wait_asleep(processes[i] = start_client());
+    for (int i = 0; i < WAITING; i++) {
+        processes[i] = start_client();
+        TEST_WAIT(is_asleep(processes[i]));
+    }
     for (int i = 0; i < KILLED; i++) {
         assert_true(accept(listening, NULL, NULL) >= 0); /* wakes the first */
         kill(processes[i], SIGKILL);

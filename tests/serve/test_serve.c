@@ -1587,20 +1587,24 @@ static void few_descriptors_are_enough_for_an_answer(void **state) {
     stop_daemon(daemon);
 }
 
-/* Connects as many clients as it may, until the file "opened" is there. */
-static int client_holds_descriptors(int unused) {
+/* Connects as many clients as it may, says so, and keeps them until the file "opened" is there. */
+static int client_holds_descriptors(int number) {
     enum { MOST = 100 };
     gs_client *clients[MOST];
     gs_client_options options = {.socket = socket_path, .name = "many"};
-    int count = 0;
-    (void)unused;
-    while (count < MOST && gs_client_open(&options, &clients[count]) == GS_CLIENT_OK)
-        count++;
+    const char *words = NULL;
+    char name[20];
+    for (int count = 0; count < MOST && !words;)
+        if (gs_client_open(&options, &clients[count]) == GS_CLIENT_OK)
+            count++;
+        else if (!(words = strstr(gs_client_message(), "may have at most ")))
+            sleep_ms(10); /* "try again" */
     unsigned long long limit, used;
-    const char *words = strstr(gs_client_message(), "may have at most ");
     if (!words || sscanf(words, "may have at most %llu descriptors of the daemon", &limit) != 1 ||
         sscanf(strchr(words, ':'), ": %llu are in use, 1 more", &used) != 1 || used > limit)
         return client_fails("opening");
+    snprintf(name, sizeof name, "held%d", number);
+    close(open(name, O_CREAT | O_WRONLY, 0600));
     while (access("opened", F_OK) != 0)
         sleep_ms(10);
     return 0;
@@ -1615,8 +1619,9 @@ static void status_needs_no_free_descriptor(void **state) {
     pid_t daemon = DAEMON("--sms", "4");
     must_have_few_descriptors = false;
     for (int i = 0; i < PROCESSES; i++)
-        holders[i] = spawn(client_holds_descriptors, 0);
-    TEST_WAIT(status_number("clients") >= 20);
+        holders[i] = spawn(client_holds_descriptors, i);
+    for (int i = 0; i < PROCESSES; i++)
+        wait_file("held", i);
     size_t count = connect_silently(silent, GS_COUNT(silent));
     int answered = 0;
     for (int i = 0; i < REQUESTS; i++)

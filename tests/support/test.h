@@ -16,6 +16,9 @@
 /* A number from the environment, or `otherwise`. */
 uint64_t test_number(const char *variable, uint64_t otherwise);
 
+/* Whether few random runs are wanted, as with sanitizers: they see what is run, not how often. */
+bool test_is_brief(void);
+
 /* Path of a file of the source tree, e.g. test_path("scenarios/case-1.1.json"). Valid until the next call. */
 const char *test_path(const char *file);
 

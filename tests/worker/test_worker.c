@@ -778,8 +778,7 @@ static void test_sms_give_way_to_what_serves_them(void **state) {
         skip();
     assert_int_equal(sched_getaffinity(facts->process, sizeof all, &all), 0);
     assert_int_equal(getpriority(PRIO_PROCESS, (id_t)facts->process), getpriority(PRIO_PROCESS, 0));
-    while (check_sms(facts, &all) < facts->sms)
-        usleep(1000);
+    TEST_WAIT(check_sms(facts, &all) == facts->sms);
 }
 
 static void test_no_such_device_is_an_error(void **state) {
@@ -937,6 +936,13 @@ static bool is_mapped(uint64_t address) {
     return mincore((void *)(uintptr_t)address, 1, &page) == 0;
 }
 
+static uint64_t unused_bytes(gs_host_memory *memory) {
+    pthread_mutex_lock(&memory->mutex);
+    uint64_t bytes = memory->unused_bytes;
+    pthread_mutex_unlock(&memory->mutex);
+    return bytes;
+}
+
 /* First without its thread: memory that is to be unmapped stays until an allocation needs the space. */
 static void test_freeing_a_large_piece_takes_no_time(void **state) {
     enum { MIB = 1 << 20, ALL = 64 * MIB, LARGE = 40 * MIB };
@@ -961,11 +967,7 @@ static void test_freeing_a_large_piece_takes_no_time(void **state) {
     gs_host_memory_free(&memory, other, LARGE);
     assert_int_equal(pthread_create(&thread, NULL, gs_host_memory_unmap_unused, &memory), 0);
     pthread_detach(thread);
-    for (bool is_left = true; is_left; usleep(1000)) {
-        pthread_mutex_lock(&memory.mutex);
-        is_left = memory.unused_bytes > 0;
-        pthread_mutex_unlock(&memory.mutex);
-    }
+    TEST_WAIT(unused_bytes(&memory) == 0);
 }
 
 /* Launches use the same local memory; the largest counts, until the last has ended. */
