@@ -120,11 +120,24 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "mul.wide.u32 %far, %x, 4; add.u64 %next, %flag, %far; again: ld.volatile.global.u32 %v, [%next+-4]; "             \
     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; tell: st.volatile.global.u32 [%mine], 1; }"
 
+/* A word is read and swapped, until nobody else was faster. The two addresses are computed one by one. */
+#define SWAP(one, other)                                                                                               \
+    "{ .reg .b32 %x, %y, %k, %l; .reg .b64 %far, %near, %ours; " one                                                   \
+    " mul.wide.u32 %far, %x, 4; add.u64 %next, %flag, %far; " other                                                    \
+    " mul.wide.u32 %near, %y, 4; add.u64 %ours, %flag, %near; again: ld.volatile.global.u32 %v, [%next]; "             \
+    "add.u32 %i, %v, 1; atom.global.cas.b32 %w, [%ours], %v, %i; setp.ne.u32 %p1, %w, %v; @%p1 bra again; }"
+
 static const struct {
     const char *what, *loop;
     enum writer writer;
     bool is_refused;
 } rows[] = {
+    {"a word that is swapped", SWAP("mov.u32 %k, %tid.x; xor.b32 %x, %k, 3;", "mov.u32 %l, %tid.x; xor.b32 %y, %l, 3;"),
+     NOBODY, false},
+    {"a word that is swapped, and another mask", SWAP("xor.b32 %x, %t, 3;", "xor.b32 %y, %t, 5;"), NOBODY, true},
+    {"a word that is swapped, and another number",
+     SWAP("mov.u32 %k, %tid.x; xor.b32 %x, %k, 3;", "mov.u32 %l, %tid.y; xor.b32 %y, %l, 3;"), NOBODY, true},
+    {"a word that is swapped, and another operation", SWAP("xor.b32 %x, %t, 3;", "or.b32 %y, %t, 3;"), NOBODY, true},
     {"a ticket in shared memory that is used again", ".maxntid 384\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
     {"a ticket, and words that are far apart by a number that is not known",
      ".maxntid 256\n" TICKET(
