@@ -1896,7 +1896,20 @@ static void rates_are_of_the_same_client(void **state) {
     stop_daemon(daemon);
 }
 
-/* A daemon that gets its socket from systemd uses it and does not remove it. */
+/* Whether the log of the daemons has a line with these words. Removes the log. */
+static bool log_has(const char *words) {
+    char line[1000];
+    bool found = false;
+    FILE *log = fopen("daemon.log", "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        found = found || strstr(line, words);
+    fclose(log);
+    assert_int_equal(unlink("daemon.log"), 0);
+    return found;
+}
+
+/* A daemon that gets its socket from systemd uses it, says so, and does not remove it. */
 static void socket_of_systemd_is_used(void **state) {
     (void)state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -1924,19 +1937,7 @@ static void socket_of_systemd_is_used(void **state) {
     the_daemon = 0;
     assert_int_equal(wait_process(daemon), 0);
     assert_int_equal(unlink(socket_path), 0);
-}
-
-/* Whether the log of the daemons has a line with these words. Removes the log. */
-static bool log_has(const char *words) {
-    char line[1000];
-    bool found = false;
-    FILE *log = fopen("daemon.log", "r");
-    assert_non_null(log);
-    while (fgets(line, sizeof line, log))
-        found = found || strstr(line, words);
-    fclose(log);
-    assert_int_equal(unlink("daemon.log"), 0);
-    return found;
+    assert_true(log_has(" at the socket of systemd"));
 }
 
 static void plan_of_a_gpu_is_used_and_named(void **state) {
