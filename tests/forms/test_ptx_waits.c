@@ -1166,6 +1166,30 @@ static void loops_that_only_another_block_can_end_are_refused(void **state) {
         expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
 }
 
+/* Also a loop that begins with the kernel, of one part or of two. Block 5 gives what the others wait for. */
+static void loops_from_the_first_statement_are_refused(void **state) {
+    static const char *const middles[] = {"", "\t@%p bra part;\npart:\n"};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(middles); i++) {
+        gs_text text = {0};
+        gs_ptx_module module;
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        gs_error error = {.message = ""};
+        gs_text_add(&text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n"
+                    "\t.reg .b64 %%a; .reg .b32 %%v, %%c; .reg .pred %%p;\nagain:\n\tld.param.u64 %%a, [a];\n"
+                    "\tmov.u32 %%c, %%ctaid.x;\n\tld.volatile.global.u32 %%v, [%%a];\n\tsetp.eq.u32 %%p, %%v, 0;\n"
+                    "%s\tsetp.ne.and.u32 %%p, %%c, 5, %%p;\n\t@%%p bra again;\n"
+                    "\tst.volatile.global.u32 [%%a], 1;\n\tret;\n}\n",
+                    middles[i]);
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", text.data, text.count, &error), GS_OK);
+        assert_int_equal(gs_ptx_reshape(&module, 0, &options, NULL, NULL, &error), GS_E_REFUSED);
+        assert_non_null(strstr(error.message, "waits in a loop for memory that another block may write"));
+        gs_ptx_free(&module);
+        gs_text_free(&text);
+    }
+}
+
 static void nearly_the_same_loops_are_decided_as_before(void **state) {
     (void)state;
     static const char *const inserted[] = {"st.volatile.global.u32 [%flag], %i; ",
@@ -1377,6 +1401,7 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
+                                       cmocka_unit_test(loops_from_the_first_statement_are_refused),
                                        cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
                                        cmocka_unit_test(only_whole_values_are_followed),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
