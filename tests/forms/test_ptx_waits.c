@@ -143,6 +143,8 @@ static const struct {
      ".maxntid 256\n" TICKET(
          "") "mov.u32 %x, %clock; mul.lo.u32 %y, %t, %x; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
      NOBODY, true},
+    {"a ticket, and words that are far apart by a number of the block",
+     ".maxntid 128\n" TICKET("") "mov.u32 %x, %ctaid.y; mad.lo.u32 %w, %mine, 256, %x; " LOOK_BACK_AT, NOBODY, true},
     {"the same, and the number comes first",
      ".maxntid 256\n" TICKET(
          "") "mov.u32 %x, %clock; mul.lo.u32 %y, %x, %t; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
@@ -1176,8 +1178,8 @@ static void loops_from_the_first_statement_are_refused(void **state) {
         gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
         gs_error error = {.message = ""};
         gs_text_add(&text,
-                    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n"
-                    "\t.reg .b64 %%a; .reg .b32 %%v, %%c; .reg .pred %%p;\nagain:\n\tld.param.u64 %%a, [a];\n"
+                    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\nagain:\n"
+                    "\t.reg .b64 %%a; .reg .b32 %%v, %%c; .reg .pred %%p;\n\tld.param.u64 %%a, [a];\n"
                     "\tmov.u32 %%c, %%ctaid.x;\n\tld.volatile.global.u32 %%v, [%%a];\n\tsetp.eq.u32 %%p, %%v, 0;\n"
                     "%s\tsetp.ne.and.u32 %%p, %%c, 5, %%p;\n\t@%%p bra again;\n"
                     "\tst.volatile.global.u32 [%%a], 1;\n\tret;\n}\n",

@@ -1113,6 +1113,11 @@ static void wrong_files_are_named(void **state) {
     share.region = 1;
     share.bytes = 4095;
     expect_file_end(sealed, &share, sizeof share, "a file is not sealed memory of 4095 bytes");
+    int empty = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_int_equal(fcntl(empty, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    share.bytes = 0;
+    expect_file_end(empty, &share, sizeof share, "a file is not sealed memory of 0 bytes");
+    close(empty);
     struct raw raw = raw_open();
     const char byte = GS_WIRE_FILE;
     for (int i = 0; i <= GS_WIRE_FILES; i++)
