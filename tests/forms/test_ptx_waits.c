@@ -120,16 +120,31 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "mul.wide.u32 %far, %x, 4; add.u64 %next, %flag, %far; again: ld.volatile.global.u32 %v, [%next+-4]; "             \
     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; tell: st.volatile.global.u32 [%mine], 1; }"
 
+/* A word is read and swapped, until nobody else was faster. The two addresses are computed one by one. */
+#define SWAP(one, other)                                                                                               \
+    "{ .reg .b32 %x, %y, %k, %l; .reg .b64 %far, %near, %ours; " one                                                   \
+    " mul.wide.u32 %far, %x, 4; add.u64 %next, %flag, %far; " other                                                    \
+    " mul.wide.u32 %near, %y, 4; add.u64 %ours, %flag, %near; again: ld.volatile.global.u32 %v, [%next]; "             \
+    "add.u32 %i, %v, 1; atom.global.cas.b32 %w, [%ours], %v, %i; setp.ne.u32 %p1, %w, %v; @%p1 bra again; }"
+
 static const struct {
     const char *what, *loop;
     enum writer writer;
     bool is_refused;
 } rows[] = {
+    {"a word that is swapped", SWAP("mov.u32 %k, %tid.x; xor.b32 %x, %k, 3;", "mov.u32 %l, %tid.x; xor.b32 %y, %l, 3;"),
+     NOBODY, false},
+    {"a word that is swapped, and another mask", SWAP("xor.b32 %x, %t, 3;", "xor.b32 %y, %t, 5;"), NOBODY, true},
+    {"a word that is swapped, and another number",
+     SWAP("mov.u32 %k, %tid.x; xor.b32 %x, %k, 3;", "mov.u32 %l, %tid.y; xor.b32 %y, %l, 3;"), NOBODY, true},
+    {"a word that is swapped, and another operation", SWAP("xor.b32 %x, %t, 3;", "or.b32 %y, %t, 3;"), NOBODY, true},
     {"a ticket in shared memory that is used again", ".maxntid 384\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
     {"a ticket, and words that are far apart by a number that is not known",
      ".maxntid 256\n" TICKET(
          "") "mov.u32 %x, %clock; mul.lo.u32 %y, %t, %x; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
      NOBODY, true},
+    {"a ticket, and words that are far apart by a number of the block",
+     ".maxntid 128\n" TICKET("") "mov.u32 %x, %ctaid.y; mad.lo.u32 %w, %mine, 256, %x; " LOOK_BACK_AT, NOBODY, true},
     {"the same, and the number comes first",
      ".maxntid 256\n" TICKET(
          "") "mov.u32 %x, %clock; mul.lo.u32 %y, %x, %t; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
@@ -1153,6 +1168,30 @@ static void loops_that_only_another_block_can_end_are_refused(void **state) {
         expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
 }
 
+/* Also a loop that begins with the kernel, of one part or of two. Block 5 gives what the others wait for. */
+static void loops_from_the_first_statement_are_refused(void **state) {
+    static const char *const middles[] = {"", "\t@%p bra part;\npart:\n"};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(middles); i++) {
+        gs_text text = {0};
+        gs_ptx_module module;
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        gs_error error = {.message = ""};
+        gs_text_add(&text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\nagain:\n"
+                    "\t.reg .b64 %%a; .reg .b32 %%v, %%c; .reg .pred %%p;\n\tld.param.u64 %%a, [a];\n"
+                    "\tmov.u32 %%c, %%ctaid.x;\n\tld.volatile.global.u32 %%v, [%%a];\n\tsetp.eq.u32 %%p, %%v, 0;\n"
+                    "%s\tsetp.ne.and.u32 %%p, %%c, 5, %%p;\n\t@%%p bra again;\n"
+                    "\tst.volatile.global.u32 [%%a], 1;\n\tret;\n}\n",
+                    middles[i]);
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", text.data, text.count, &error), GS_OK);
+        assert_int_equal(gs_ptx_reshape(&module, 0, &options, NULL, NULL, &error), GS_E_REFUSED);
+        assert_non_null(strstr(error.message, "waits in a loop for memory that another block may write"));
+        gs_ptx_free(&module);
+        gs_text_free(&text);
+    }
+}
+
 static void nearly_the_same_loops_are_decided_as_before(void **state) {
     (void)state;
     static const char *const inserted[] = {"st.volatile.global.u32 [%flag], %i; ",
@@ -1364,6 +1403,7 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
+                                       cmocka_unit_test(loops_from_the_first_statement_are_refused),
                                        cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
                                        cmocka_unit_test(only_whole_values_are_followed),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),

@@ -783,8 +783,40 @@ static void durations_are_spread_evenly(void **state) {
     }
 }
 
+/* Of launches that are picked, those are marked that are like the one before in everything that can be changed. */
+static void picked_launches_that_are_alike_are_marked(void **state) {
+    gs_launch launches[8];
+    size_t order[2 * GS_COUNT(launches)];
+    gs_run *run = gs_run_new(NULL);
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(launches); i++) {
+        launches[i] = gs_launch_default();
+        launches[i].kernel = (char *)"a";
+        launches[i].blocks = 8;
+        launches[i].shape = gs_shape_of(64, 32, 1024);
+        order[2 * i] = 0; /* each beside the first */
+        order[2 * i + 1] = i;
+    }
+    launches[1].kernel = (char *)"b";
+    launches[2].blocks = 4;
+    launches[3].cluster = 2;
+    launches[4].shape.threads = 96;
+    launches[5].shape.registers = 40;
+    launches[6].shape.shared_bytes = 0;
+    launches[7].shape.local_bytes = 16;
+    for (size_t i = 0; i < GS_COUNT(launches); i++)
+        assert_int_equal(gs_run_copy_launch(run, &launches[i], NULL), GS_OK);
+    gs_run *picked = gs_run_pick(run, order, GS_COUNT(order), NULL);
+    assert_non_null(picked);
+    for (size_t i = 0; i < GS_COUNT(order); i++)
+        assert_int_equal(picked->launches.data[i].is_again, i == 1 || i == 2);
+    gs_run_free(picked);
+    gs_run_free(run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(picked_launches_that_are_alike_are_marked),
         cmocka_unit_test(a_run_is_written_as_it_was_read),
         cmocka_unit_test(defaults_and_white_space_do_not_matter),
         cmocka_unit_test(kernels_are_selected_by_name),

@@ -974,6 +974,27 @@ static void modules_of_a_client_that_comes_later_do_not_go_first(void **state) {
     assert_true(least > 20 && most <= least + 2);
 }
 
+/* A daemon without work sleeps until somebody wakes it, also beside a client that has launched. */
+static void daemon_without_work_is_not_woken(void **state) {
+    struct client client = launcher;
+    uint64_t most_ns = 0;
+    (void)state;
+    client.pause_ns = INT64_MAX / 2;
+    gs_server *server = open_server();
+    assert_true(gs_server_sleep(server, &most_ns));
+    assert_true(most_ns == UINT64_MAX);
+    come(&client, server);
+    play_until(server, &client, 1, clock_ns + 100000);
+    assert_true(client.began_ns && gs_server_sleep(server, &most_ns));
+    assert_true(most_ns < UINT64_MAX); /* launches are looked at */
+    play_until(server, &client, 1, clock_ns + 3000000000);
+    assert_int_equal(client.waits, 1);
+    assert_true(gs_server_sleep(server, &most_ns));
+    assert_true(most_ns == UINT64_MAX);
+    leave(&client);
+    gs_server_close(server);
+}
+
 /* Clients that run two at a time must not keep the device to themselves, nor must new clients go before old ones. */
 static void short_launches_do_not_wait_for_many_others(void **state) {
     (void)state;
@@ -1533,6 +1554,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(launches_do_not_wait_for_loads_that_never_end),
         cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(sources_are_set_aside_up_to_the_limits),
+        cmocka_unit_test(daemon_without_work_is_not_woken),
         cmocka_unit_test(modules_of_a_client_that_comes_later_do_not_go_first),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),

@@ -1105,6 +1105,11 @@ static void wrong_files_are_named(void **state) {
     share.region = 1;
     share.bytes = 4095;
     expect_file_end(sealed, &share, sizeof share, "a file is not sealed memory of 4095 bytes");
+    int empty = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_int_equal(fcntl(empty, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    share.bytes = 0;
+    expect_file_end(empty, &share, sizeof share, "a file is not sealed memory of 0 bytes");
+    close(empty);
     struct raw raw = raw_open();
     const char byte = GS_WIRE_FILE;
     for (int i = 0; i <= GS_WIRE_FILES; i++)
@@ -1905,7 +1910,20 @@ static void rates_are_of_the_same_client(void **state) {
     stop_daemon(daemon);
 }
 
-/* A daemon that gets its socket from systemd uses it and does not remove it. */
+/* Whether the log of the daemons has a line with these words. Removes the log. */
+static bool log_has(const char *words) {
+    char line[1000];
+    bool found = false;
+    FILE *log = fopen("daemon.log", "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        found = found || strstr(line, words);
+    fclose(log);
+    assert_int_equal(unlink("daemon.log"), 0);
+    return found;
+}
+
+/* A daemon that gets its socket from systemd uses it, says so, and does not remove it. */
 static void socket_of_systemd_is_used(void **state) {
     (void)state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -1933,19 +1951,7 @@ static void socket_of_systemd_is_used(void **state) {
     the_daemon = 0;
     assert_int_equal(wait_process(daemon), 0);
     assert_int_equal(unlink(socket_path), 0);
-}
-
-/* Whether the log of the daemons has a line with these words. Removes the log. */
-static bool log_has(const char *words) {
-    char line[1000];
-    bool found = false;
-    FILE *log = fopen("daemon.log", "r");
-    assert_non_null(log);
-    while (fgets(line, sizeof line, log))
-        found = found || strstr(line, words);
-    fclose(log);
-    assert_int_equal(unlink("daemon.log"), 0);
-    return found;
+    assert_true(log_has(" at the socket of systemd"));
 }
 
 static void plan_of_a_gpu_is_used_and_named(void **state) {

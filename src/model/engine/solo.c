@@ -224,6 +224,15 @@ static void set_moves(gs_memo *memo, const gs_solos *solos, const gs_state *stat
     }
 }
 
+static void add_memo(gs_memo *memo, gs_solos *solos, const gs_state *state) {
+    gs_memo **bucket = bucket_of(solos->memos, solos->memo_buckets, &memo->key);
+    set_moves(memo, solos, state);
+    memo->next = *bucket;
+    *bucket = memo;
+    solos->memo_count++;
+    solos->bytes += sizeof *memo + (size_t)state->gpu->sms * sizeof(gs_mark);
+}
+
 bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns) {
     gs_solos *solos = engine->solos;
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
@@ -238,16 +247,10 @@ bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns) {
     if (!solos->key.spread_ns)
         memo->took /= gs_engine_duration(engine, launch);
     memo->turns = turns_now(engine);
-    if (!gs_dispatcher_remembers(engine->dispatcher, &memo->remembered)) {
+    if (gs_dispatcher_remembers(engine->dispatcher, &memo->remembered))
+        add_memo(memo, solos, state);
+    else
         free(memo);
-        return true;
-    }
-    set_moves(memo, solos, state);
-    gs_memo **bucket = bucket_of(solos->memos, solos->memo_buckets, &memo->key);
-    memo->next = *bucket;
-    *bucket = memo;
-    solos->memo_count++;
-    solos->bytes += sizeof *memo + (size_t)state->gpu->sms * sizeof(gs_mark);
     return true;
 }
 

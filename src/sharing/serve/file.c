@@ -121,7 +121,7 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
                       *fd == NOT_RECEIVED ? "the daemon is out of descriptors: try again" : gs_no_worker);
         return FILE_ANSWERED;
     }
-    if (*fd == NOT_MEMORY || !bytes || !is_sealed(*fd, bytes, seals)) {
+    if (!bytes || !is_sealed(*fd, bytes, seals)) {
         gs_session_end(session, GS_CLIENT_INVALID, "a file is not sealed memory of %llu bytes",
                        (unsigned long long)bytes);
         return FILE_WRONG;
