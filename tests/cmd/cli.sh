@@ -455,6 +455,10 @@ says "3 blocks per SM"
 check "occupancy of one block" 0 "$program" occupancy --gpu h200 --threads 1024 --registers 64
 says "1 block per SM: 32 of 64 warps"
 says "more blocks fit with at most 32 registers a thread, or 512 threads"
+check "bound of one warp" 0 "$program" bound --warps 1
+says "C (L L C)x1 S, 1 warp: cycles"
+check "predict on one SM" 0 "$program" predict --gpu h200 --sms 1 a=1x32,r32
+check "one SM is no SMs" 0 [ "$(head -n 1 "$work/out")" = "h200, 1 SM" ]
 check "check on one SM" 1 "$program" check --gpu h200 --sms 1 a=2x1024,r64
 says "h200, 1 SM: 1 kernel, 2 blocks"
 says "an empty GPU takes 1 block of a:"
