@@ -762,6 +762,7 @@ mistake "nothing but a byte order mark" "mark.json" "$program" predict "$work/ma
 mistake "unknown option" 'unknown option --jsn (did you mean "--json"?)' "$program" predict --jsn scenarios/case-3.json
 mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
 mistake "the number of a GPU" 'no GPU is called "4090" (did you mean "rtx4090"?)' "$program" gpus 4090
+mistake "a GPU without its option" 'h200 is a GPU: give it as --gpu h200' "$program" predict h200 a=8x256
 mistake "unknown zoo kernel" 'unknown kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
 mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
     "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
