@@ -36,6 +36,7 @@ check_tools() {
     case " $missing" in *" dpkg-buildpackage"*) missing="$missing (package dpkg-dev)" ;; esac
     case " $missing" in *" dh"*) missing="$missing (packages debhelper, dh-python)" ;; esac
     [ -z "$missing" ] || { echo "release: not found:$missing; nothing was built" >&2 && exit 4; }
+    case " $parts " in *" debian "*) dpkg-checkbuilddeps debian/control || { echo "release: nothing was built" >&2 && exit 4; } ;; esac
 }
 check_tools
 

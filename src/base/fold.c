@@ -3,9 +3,8 @@
  *
  * A line that is too wide is broken at a space. What follows is indented like the last column of the line, which begins
  * after two spaces: the words that explain an option. If that column begins far to the right, as the list of SMs at the
- * end of a row of numbers, the line is broken between columns, and the rest is indented a little more than its
- * beginning. A word that is wider than the terminal stays whole. Pipes and files get lines as they are, so that
- * programs can read them.
+ * end of a row of numbers, the line is broken between columns, and the rest is indented alike in all rows. A word that
+ * is wider than the terminal stays whole. Pipes and files get lines as they are, so that programs can read them.
  */
 #include "base.h"
 
@@ -13,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 1000 };
+enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 1000, ROW_INDENT = 8 };
 
 int gs_columns(FILE *stream) {
     const char *wanted = getenv("COLUMNS");
@@ -81,7 +80,7 @@ void gs_text_fold_line(gs_text *text, const char *line, size_t count, int column
         fits = bytes_that_fit(line, count, columns, 1, &rest);
     gs_text_put(text, line, fits);
     if (indent < 0)
-        indent = is_row ? margin + 4 : last ? last : margin + 2;
+        indent = is_row ? ROW_INDENT : last ? last : margin + 2;
     indent = (int)gs_min(indent, columns - LEAST_COLUMNS / 2);
     for (line += rest, count -= rest; count; line += rest, count -= rest) {
         gs_text_add(text, "\n%*s", indent, "");

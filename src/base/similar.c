@@ -3,7 +3,8 @@
  *
  * The distance of two words is the number of letters that must be added, removed, replaced or swapped with the next one
  * to turn one into the other (optimal string alignment). Case does not matter. A name is suggested if its distance is
- * at most a third of the word's length. A name that begins with the word is nearer than any other.
+ * at most a third of the word's length. A name that begins or ends with the word is nearer than any
+ * other.
  */
 #include "base.h"
 
@@ -41,13 +42,16 @@ size_t gs_word_distance(const char *a, const char *b) {
 }
 
 /* Words of two letters are too short for a suggestion. */
-static bool begins_with(const char *name, const char *word) {
-    return strlen(word) > 2 && strncasecmp(name, word, strlen(word)) == 0;
+static bool has_at_an_end(const char *name, const char *word) {
+    size_t length = strlen(word), all = strlen(name);
+    if (length < 3 || length > all)
+        return false;
+    return strncasecmp(name, word, length) == 0 || strcasecmp(name + all - length, word) == 0;
 }
 
 void gs_similar_try(gs_similar *similar, const char *name) {
     size_t most = (strlen(similar->word) + 2) / 3;
-    size_t distance = begins_with(name, similar->word) ? 0 : gs_word_distance(similar->word, name);
+    size_t distance = has_at_an_end(name, similar->word) ? 0 : gs_word_distance(similar->word, name);
     if (distance > most || (similar->name && distance >= similar->distance))
         return;
     similar->name = name;

@@ -150,10 +150,12 @@ static void put_stopped(gs_text *text, const gs_worst *worst) {
 
 static void put_words(struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst, gs_text *text) {
     if (bound->file)
-        gs_text_add(text, "%s, %lld warps: cycles until all have ended\n", bound->file, (long long)warps);
+        gs_text_add(text, "%s, %lld warp%s: cycles until all have ended\n", bound->file, (long long)warps,
+                    warps == 1 ? "" : "s");
     else
-        gs_text_add(text, "C (L L C)x%lld S, %lld warps: cycles until all have ended\n",
-                    (long long)(bound->options->repeat ? bound->options->repeat : 1), (long long)warps);
+        gs_text_add(text, "C (L L C)x%lld S, %lld warp%s: cycles until all have ended\n",
+                    (long long)(bound->options->repeat ? bound->options->repeat : 1), (long long)warps,
+                    warps == 1 ? "" : "s");
     gs_put_bound(text, found);
     put_stopped(text, worst);
 }
@@ -258,9 +260,9 @@ static gs_code put_example(struct bound *bound, const gs_bound *cells, int64_t w
     if (code == GS_OK)
         code = gs_search(&flat, example / repeat + 1, &search, &worst, error);
     if (code == GS_OK) {
-        gs_text_add(text, "for %lld warp%s and %lld repetitions the formula says %lld; this takes %lld:\n",
+        gs_text_add(text, "for %lld warp%s and %lld repetition%s the formula says %lld; this takes %lld:\n",
                     (long long)(example / repeat + 1), example / repeat ? "s" : "", (long long)(example % repeat + 1),
-                    (long long)cells[example].formula_cycles, (long long)worst.cycles);
+                    example % repeat ? "s" : "", (long long)cells[example].formula_cycles, (long long)worst.cycles);
         gs_schedule_text(&worst.schedule, &flat, columns_of(bound->options), text);
     }
     gs_worst_clear(&worst);

@@ -137,8 +137,9 @@ static void put_decider(gs_text *text, const gs_run *run) {
 }
 
 static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const struct recordings *recordings) {
-    gs_text_add(text, "%s, %d SMs: %lld recording%s, %lld settings of the mechanisms tried\n", gpu->name, gpu->sms,
-                (long long)fit->recordings, fit->recordings == 1 ? "" : "s", (long long)fit->tried);
+    gs_text_add(text, "%s, %d SM%s: %lld recording%s, %lld settings of the mechanisms tried\n", gpu->name, gpu->sms,
+                gpu->sms == 1 ? "" : "s", (long long)fit->recordings, fit->recordings == 1 ? "" : "s",
+                (long long)fit->tried);
     gs_text_add(text, "%zu setting%s with %lld of %lld recordings%s\n\n", fit->setting_count,
                 fit->setting_count == 1 ? " agrees" : "s agree", (long long)fit->best, (long long)fit->recordings,
                 fit->best == fit->recordings ? "" : ", the most of any");

@@ -98,8 +98,10 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *op
                       const gs_occupancy *occupancy, int64_t clusters) {
     struct resource resources[RESOURCES];
     list_resources(occupancy, resources);
-    gs_text_add(text, "%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
-                (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
+    gs_text_add(text, "%s: %lld thread%s, %lld register%s a thread, %lld byte%s of shared memory\n", gpu->name,
+                (long long)options->threads, options->threads == 1 ? "" : "s", (long long)options->registers,
+                options->registers == 1 ? "" : "s", (long long)options->shared_bytes,
+                options->shared_bytes == 1 ? "" : "s");
     if (gpu->assumed)
         gs_text_add(text, "%s: %s\n", gpu->name, gpu->assumed);
     gs_text_add(text, "%d block%s per SM: %d of %d warps, %.1f%%\n", occupancy->blocks,

@@ -375,8 +375,22 @@ static int run_verb(const struct line *line) {
     return status ? status : verb->run(command, line->options, &rest);
 }
 
+/* A word that is the name of a GPU, and of no file, was meant for --gpu. */
+static int check_gpu_words(const struct line *line) {
+    const gs_words *words = &line->words;
+    if (!find_option(line->command, "gpu", 3))
+        return 0;
+    for (size_t i = 0; i < words->count && i < words->before_dashes; i++)
+        for (size_t k = 0; gs_gpu_builtin(k); k++)
+            if (strcmp(gs_gpu_builtin(k), words->data[i]) == 0 && access(words->data[i], F_OK) != 0)
+                return gs_usage(line->command, "%s is a GPU: give it as --gpu %s", words->data[i], words->data[i]);
+    return 0;
+}
+
 static int run_command(const struct line *line) {
-    int status = check_words(line->command, &line->command->words, &line->words);
+    int status = check_gpu_words(line);
+    if (!status)
+        status = check_words(line->command, &line->command->words, &line->words);
     return status ? status : line->command->run(line->command, line->options, &line->words);
 }
 

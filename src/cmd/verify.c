@@ -71,7 +71,8 @@ static void print_words(const struct options *options, const gs_verify_result *r
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
     if (options->repeat && result->original_ns)
-        printf("medians of %lld runs: the reshaped kernel takes %+.2f%%\n", (long long)options->repeat,
+        printf("medians of %lld run%s: the reshaped kernel takes %+.2f%%\n", (long long)options->repeat,
+               options->repeat == 1 ? "" : "s",
                100.0 * ((double)result->reshaped_ns / (double)result->original_ns - 1));
 }
 

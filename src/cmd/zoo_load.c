@@ -166,9 +166,9 @@ static void print_round(struct application *app, int64_t number) {
     if (app->group->options->json)
         put_round(&app->group->text, app, number);
     else
-        printf("%-14s round %lld: %10.3f ms, %u launches, %.0f a second, from %.6f to %.6f s\n", app->kernel->name,
-               (long long)number, ms, round->launches, round->launches / ms * 1e3, (double)round->began_ns / 1e9,
-               (double)round->ended_ns / 1e9);
+        printf("%-14s round %lld: %10.3f ms, %u launch%s, %.0f a second, from %.6f to %.6f s\n", app->kernel->name,
+               (long long)number, ms, round->launches, round->launches == 1 ? "" : "es", round->launches / ms * 1e3,
+               (double)round->began_ns / 1e9, (double)round->ended_ns / 1e9);
 }
 
 static void print_end(struct application *app) {

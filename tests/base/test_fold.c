@@ -31,9 +31,11 @@ static void the_last_column_stays_a_column(void **state) {
     (void)state;
     check_fold("  --top N  show the N longest waits of all\n", 30,
                "  --top N  show the N longest\n           waits of all\n");
-    /* A row of numbers is broken between its columns. */
+    /* A row of numbers is broken between its columns, and the next lines of all rows begin alike. */
     check_fold("  1  launch  k1      82      64  0, 2, .. 80, 1, 3\n", 36,
-               "  1  launch  k1      82      64\n      0, 2, .. 80, 1, 3\n");
+               "  1  launch  k1      82      64\n        0, 2, .. 80, 1, 3\n");
+    check_fold(" 10  launch  k1      82      64  0, 2, .. 80, 1, 3\n", 36,
+               " 10  launch  k1      82      64\n        0, 2, .. 80, 1, 3\n");
 }
 
 static void colors_and_letters_take_the_columns_that_are_seen(void **state) {

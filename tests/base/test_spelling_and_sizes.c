@@ -54,6 +54,7 @@ static void mistakes_are_recognized(void **state) {
                 {"H200", " (did you mean \"h200\"?)"},
                 {"rpelay", " (did you mean \"replay\"?)"},
                 {"H100", " (did you mean \"h100-sxm\"?)"},
+                {"sxm", " (did you mean \"h100-sxm\"?)"},
                 {"h1", ""},
                 {"xyz", ""},
                 {"", ""},

@@ -474,6 +474,10 @@ says "3 blocks per SM"
 check "occupancy of one block" 0 "$program" occupancy --gpu h200 --threads 1024 --registers 64
 says "1 block per SM: 32 of 64 warps"
 says "more blocks fit with at most 32 registers a thread, or 512 threads"
+check "bound of one warp" 0 "$program" bound --warps 1
+says "C (L L C)x1 S, 1 warp: cycles"
+check "predict on one SM" 0 "$program" predict --gpu h200 --sms 1 a=1x32,r32
+check "one SM is no SMs" 0 [ "$(head -n 1 "$work/out")" = "h200, 1 SM" ]
 check "check on one SM" 1 "$program" check --gpu h200 --sms 1 a=2x1024,r64
 says "h200, 1 SM: 1 kernel, 2 blocks"
 says "an empty GPU takes 1 block of a:"
@@ -776,6 +780,8 @@ printf '\357\273\277' >"$work/mark.json"
 mistake "nothing but a byte order mark" "mark.json" "$program" predict "$work/mark.json"
 mistake "unknown option" 'unknown option --jsn (did you mean "--json"?)' "$program" predict --jsn scenarios/case-3.json
 mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
+mistake "the number of a GPU" 'no GPU is called "4090" (did you mean "rtx4090"?)' "$program" gpus 4090
+mistake "a GPU without its option" 'h200 is a GPU: give it as --gpu h200' "$program" predict h200 a=8x256
 mistake "unknown zoo kernel" 'unknown kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
 mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
     "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K

@@ -178,7 +178,7 @@ void gs_put_compared(gs_text *text, const gs_compared *compared) {
 /* ---- runs ---- */
 
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound) {
-    gs_text_add(text, "%s, %d SMs: %s\n", gpu->name, gpu->sms,
+    gs_text_add(text, "%s, %d SM%s: %s\n", gpu->name, gpu->sms, gpu->sms == 1 ? "" : "s",
                 bound->one_stream ? "kernels run serially"
                 : bound->at_once  ? "all blocks start at once"
                                   : "blocks wait: the bound holds for any placement");

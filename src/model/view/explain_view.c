@@ -258,12 +258,13 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
 void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
                       const gs_explain_options *options, int64_t top, bool advice_first) {
     const gs_gpu *recorded_on = explained->recorded_on;
-    gs_text_add(text, "%s, %d SMs", recorded_on->name, recorded_on->sms);
+    gs_text_add(text, "%s, %d SM%s", recorded_on->name, recorded_on->sms, recorded_on->sms == 1 ? "" : "s");
     if (run->origin.program)
         gs_text_add(text, ": %.100s", run->origin.program);
     gs_text_add(text, "\n");
     if (gpu != recorded_on)
-        gs_text_add(text, "played on %s, %d SMs; all else is as recorded\n", gpu->name, gpu->sms);
+        gs_text_add(text, "played on %s, %d SM%s; all else is as recorded\n", gpu->name, gpu->sms,
+                    gpu->sms == 1 ? "" : "s");
     gs_gpu_put_assumed(gpu, text);
     for (size_t i = 0; i < options->what_if_count; i++)
         if (options->what_ifs[i].gpu)

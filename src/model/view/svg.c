@@ -83,7 +83,7 @@ static void put_title(struct picture *picture) {
     gs_text *text = picture->text;
     gs_text_add(text, "<text x=\"8\" y=\"18\" font-size=\"14\">");
     gs_text_put_xml(text, scene->gpu->title ? scene->gpu->title : scene->gpu->name);
-    gs_text_add(text, ", %d SMs", scene->gpu->sms);
+    gs_text_add(text, ", %d SM%s", scene->gpu->sms, scene->gpu->sms == 1 ? "" : "s");
     if (scene->run->has_id)
         gs_text_add(text, ", run %lld", (long long)scene->run->id);
     if (scene->run->class_name) {

@@ -21,7 +21,7 @@ static void put_title(gs_view *view, const gs_gpu *gpu, const gs_run *run) {
         gs_text_add(text, "run %lld, ", (long long)run->id);
     if (run->class_name)
         gs_text_add(text, "%s, ", run->class_name);
-    gs_text_add(text, "%s, %d SMs\n", gpu->name, gpu->sms);
+    gs_text_add(text, "%s, %d SM%s\n", gpu->name, gpu->sms, gpu->sms == 1 ? "" : "s");
     gs_gpu_put_assumed(gpu, text);
 }
 

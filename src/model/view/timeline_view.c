@@ -92,8 +92,8 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
         borrowed += timeline->operations[i].is_borrowed;
         unknown += timeline->operations[i].is_unknown;
     }
-    gs_text_add(text, "%s, %d SMs: %zu launch%s, %zu %s, predicted to end at ", gpu->name, gpu->sms,
-                run->launches.count, run->launches.count == 1 ? "" : "es", run->copies.count,
+    gs_text_add(text, "%s, %d SM%s: %zu launch%s, %zu %s, predicted to end at ", gpu->name, gpu->sms,
+                gpu->sms == 1 ? "" : "s", run->launches.count, run->launches.count == 1 ? "" : "es", run->copies.count,
                 run->copies.count == 1 ? "copy or memset" : "copies and memsets");
     gs_put_duration(text, timeline->end_ns);
     gs_text_add(
