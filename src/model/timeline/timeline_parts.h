@@ -33,7 +33,7 @@ void gs_unsaid_free(gs_unsaid *unsaid);
 /* The first node of a graph that this one can change places with; SIZE_MAX: none. */
 size_t gs_unsaid_neighbor(const gs_run *run, size_t launch);
 
-/* How many ways (gs_way) a launch or copy has; 1: the usual one. */
+/* How many ways (gs_way) a launch or copy has, but for GS_WAY_SOME; 1: the usual one. */
 int gs_unsaid_ways(const gs_run *run, size_t operation);
 
 /* A timeline with an operation for each launch and copy, of which nothing is known yet. */
