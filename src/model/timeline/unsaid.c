@@ -163,29 +163,14 @@ static gs_code try_ways(struct search *search, size_t operation, gs_error *error
 
 /* ---- blocks of a memory node that stay ---- */
 
-/* What was seen of a launch when its first blocks had started; NULL: nothing. */
-static const gs_seen *first_seen(const gs_run *run, size_t launch) {
-    for (size_t i = 0; i < run->events.count; i++) {
-        const gs_event *event = &run->events.data[i];
-        if (event->launch == launch && event->op != GS_EXIT && gs_seen_started(event->seen))
-            return event->seen;
-    }
-    return NULL;
-}
-
 /* Marks the SMs on which more blocks of a launch are predicted than recorded. `*differs`: whether there are any.
    Returns whether one of them was not marked. */
 static bool mark_surplus(const gs_run *recorded, const gs_run *predicted, size_t launch, bool *stays, bool *differs) {
-    const gs_seen *one = first_seen(recorded, launch), *two = first_seen(predicted, launch);
-    int64_t surplus[GS_MAX_SMS + 1] = {0};
+    int64_t surplus[GS_MAX_SMS + 1];
     bool is_new = false;
-    for (int64_t i = 0; one && two && i < recorded->launches.data[launch].blocks; i++) {
-        surplus[gs_seen_sm(two, i) + 1]++;
-        surplus[gs_seen_sm(one, i) + 1]--;
-    }
-    for (size_t sm = 0; sm < GS_MAX_SMS; sm++)
+    *differs = gs_count_surplus(recorded, predicted, launch, surplus);
+    for (size_t sm = 0; *differs && sm < GS_MAX_SMS; sm++)
         if (surplus[sm + 1] > 0) {
-            *differs = true;
             is_new = is_new || !stays[sm];
             stays[sm] = true;
         }
@@ -257,23 +242,24 @@ static gs_code search_all(struct search *search, gs_error *error) {
     return code;
 }
 
+/* ---- predictions ---- */
+
 /* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
    and the recording need not be followed. */
-gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error) {
-    gs_predict_options options = {.follow = true};
-    struct search search = {.gpu = gpu, .recorded = recorded};
+static gs_run *predict_timed(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+    const gs_predict_options options = {.follow = true};
     gs_score score = {0};
-    gs_error own;
-    error = error ? error : &own;
-    *changes = 0;
-    if (gs_run_is_timed(recorded)) {
-        gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
-        if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
-            (score.runs_exact && score.blocks_exact == score.blocks))
-            return predicted;
-        gs_run_free(predicted);
-        return gs_predict_on(gpu, gpu, recorded, &options, error);
-    }
+    gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
+    if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
+        (score.runs_exact && score.blocks_exact == score.blocks))
+        return predicted;
+    gs_run_free(predicted);
+    return gs_predict_on(gpu, gpu, recorded, &options, error);
+}
+
+static gs_run *predict_untimed(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error) {
+    const gs_predict_options options = {.follow = true};
+    struct search search = {.gpu = gpu, .recorded = recorded};
     search.best = gs_predict_on(gpu, gpu, recorded, &options, error);
     gs_code code = search.best ? gs_score_add(&search.score, recorded, search.best, error) : error->code;
     if (code == GS_OK && !search.score.runs_exact)
@@ -285,7 +271,20 @@ gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *c
     return NULL;
 }
 
+gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error) {
+    gs_error own;
+    error = error ? error : &own;
+    *changes = 0;
+    if (!gs_run_is_timed(recorded))
+        return predict_untimed(gpu, recorded, changes, error);
+    gs_run *predicted = predict_timed(gpu, recorded, error);
+    return predicted ? gs_predict_other_ends(gpu, recorded, predicted, changes, error) : NULL;
+}
+
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
     int changes;
-    return gs_predict_recorded_as(gpu, recorded, &changes, error);
+    gs_error own;
+    error = error ? error : &own;
+    return gs_run_is_timed(recorded) ? predict_timed(gpu, recorded, error)
+                                     : predict_untimed(gpu, recorded, &changes, error);
 }
