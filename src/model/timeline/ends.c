@@ -117,9 +117,10 @@ static gs_code move_ends(struct ends *ends, size_t launch, size_t differing, con
         int64_t move_ns = move_of(late, end_ns, gs_seen_sm(recorded, (int64_t)i), surplus);
         if (!move_ns || seen->end_ns.data[i] != end_ns || ends->tries >= MOST_TRIES)
             continue;
-        seen->end_ns.data[i] = end_ns + move_ns;
+        int64_t moved_ns = gs_max(gs_min(end_ns, INT64_MAX - MOVED_NS) + move_ns, 0);
+        seen->end_ns.data[i] = moved_ns;
         code = try_ends(ends, is_better, error);
-        seen->end_ns.data[i] = *is_better ? end_ns + move_ns : end_ns;
+        seen->end_ns.data[i] = *is_better ? moved_ns : end_ns;
     }
     return code;
 }
