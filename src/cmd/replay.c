@@ -152,7 +152,8 @@ static gs_code print_result(const struct options *options, const struct result *
         fprintf(
             stderr,
             "gridsmith replay: %lld run%s exact only in a way that recordings do not say: nodes of a graph in another "
-            "order, memory nodes that end at another time, or launches that are not programmatic\n",
+            "order, memory nodes that end at another time, launches that are not programmatic, or blocks that end 0.3 "
+            "us earlier or later\n",
             (long long)result->changed, result->changed == 1 ? " is" : "s are");
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: %s\n", (long long)result->uncovered,

@@ -119,7 +119,8 @@ static void play(const gs_run *run) {
         gs_check_clear(&check);
     }
     show(gpu, run); /* with any observations */
-    gs_run_free(gs_predict_recorded(gpu, run, &error));
+    int changes;
+    gs_run_free(gs_predict_recorded_as(gpu, run, &changes, &error));
     gs_run_free(prediction);
     gs_gpu_free(gpu);
 }

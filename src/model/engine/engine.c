@@ -344,7 +344,8 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     engine->launched = gs_max_u64(engine->launched, launch + 1);
     if (!gs_ready_issue(engine, launch) || !gs_enter_all(engine))
         return gs_fail_memory(error);
-    bool done = (engine->clock.resumes_ns || gs_serve_queue(engine)) && end_hidden(engine) &&
+    bool is_waiting = engine->run->launches.data[launch].issue.after_count; /* then it is not the next that comes */
+    bool done = (engine->clock.resumes_ns || gs_serve_queue(engine)) && (is_waiting || end_hidden(engine)) &&
                 issue_nodes(engine, launch) &&
                 (gs_run_graph_goes_on(engine->run, launch) || (end_hidden(engine) && end_copies(engine)));
     return done ? GS_OK : gs_fail_memory(error);
@@ -378,6 +379,8 @@ static bool enter_node(gs_engine *engine, size_t operation, struct leaving *leav
     end_leaving(engine, leaving);
     if (way == GS_WAY_OTHER)
         gs_hidden_end_some(engine, before, hidden->count);
+    if (way == GS_WAY_SOME)
+        gs_hidden_end_others(engine, operation, before);
     if (way == GS_WAY_RARE)
         *leaving = (struct leaving){before, hidden->count};
     return done;

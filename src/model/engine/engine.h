@@ -217,12 +217,15 @@ bool gs_is_in_graph(const gs_run *run, size_t launch);
      for nothing: its blocks      are gone when the next comes    stay until that is placed   only the first one stays
    another: its blocks            stay until all children are     are gone when the next      are gone when the next but
                                   placed                          comes                       one comes
+   one without blocks: what       in the order of the graph       as behind a kernel: joins
+     waits for it comes                                           last
    a kernel with joins: a signal  before the last child           before the last two
    with children elsewhere        in the order of the graph       in the opposite order
 
-   What waits for a memory node can come later, or sooner, by one node that waits for nothing. A memory node is a memset
-   or copy of a graph; if it takes no SMs, it has no blocks. Elsewhere: in another green context. */
-typedef enum gs_way { GS_WAY_USUAL, GS_WAY_OTHER, GS_WAY_RARE, GS_WAY_LATER, GS_WAY_SOONER, GS_WAYS } gs_way;
+   What waits for a memory node can come later, or sooner, by one node that waits for nothing. Some: of the blocks of a
+   memory node those on some SMs stay (`stays` below), and the others are gone when the next node comes. A memory node
+   is a memset or copy of a graph; if it takes no SMs, it has no blocks. Elsewhere: in another green context. */
+typedef enum gs_way { GS_WAY_USUAL, GS_WAY_OTHER, GS_WAY_RARE, GS_WAY_LATER, GS_WAY_SOONER, GS_WAY_SOME } gs_way;
 
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
@@ -247,6 +250,7 @@ typedef struct gs_engine_hooks {
     const bool *is_normal; /* by launch: it waits for all launches before it in its stream, whatever its entries; NULL:
                               none does */
     const uint8_t *ways; /* by launch, then by copy: gs_way, of what a GPU does not always repeat; NULL: all as usual */
+    const bool *stays; /* by copy, GS_MAX_SMS each: whether its blocks on an SM stay, if it goes the way GS_WAY_SOME */
     gs_gaps gaps;
     int64_t latency_ns;        /* from when the host issues a launch or a copy to when it reaches the GPU */
     bool endless;              /* ignore durations: blocks stay until their exit */

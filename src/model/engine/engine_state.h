@@ -562,6 +562,9 @@ bool gs_hidden_end(gs_engine *engine);
 /* The same of some of them, from number `first` to before `past`, as far as they have not ended. */
 bool gs_hidden_end_some(gs_engine *engine, size_t first, size_t past);
 
+/* The same from number `first` on, but for those on the SMs on which the blocks of this memory node stay. */
+void gs_hidden_end_others(gs_engine *engine, size_t operation, size_t first);
+
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 
 /* Before the block that signals the end, beside it, after it. */

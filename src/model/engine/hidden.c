@@ -52,6 +52,14 @@ bool gs_hidden_end_some(gs_engine *engine, size_t first, size_t past) {
     return true;
 }
 
+void gs_hidden_end_others(gs_engine *engine, size_t operation, size_t first) {
+    const struct handles *hidden = &engine->graph.hidden;
+    const bool *stays = engine->hooks.stays + (operation - engine->run->launches.count) * GS_MAX_SMS;
+    for (size_t i = hidden->count; i-- > first;)
+        if (!stays[gs_dispatcher_sm(engine->dispatcher, hidden->data[i])])
+            gs_hidden_end_some(engine, i, i + 1);
+}
+
 bool gs_hidden_end(gs_engine *engine) {
     return gs_hidden_end_some(engine, 0, engine->graph.hidden.count);
 }

@@ -138,7 +138,8 @@ bool gs_join_init(gs_engine *engine) {
 }
 
 bool gs_join_orders(const gs_engine *engine, size_t operation) {
-    return engine->graph.has_joins && are_near(engine, operation, operation) && takes_sms(engine, operation) &&
+    return engine->graph.has_joins && are_near(engine, operation, operation) &&
+           (takes_sms(engine, operation) || gs_engine_way(engine, operation) == GS_WAY_OTHER) &&
            (operation >= engine->run->launches.count || !gs_engine_duration(engine, operation));
 }
 
@@ -199,7 +200,7 @@ static bool find_children(const gs_engine *engine, size_t ended, struct children
     for (size_t i = 0; i < children->count; i++)
         nodes[engine->graph.by_place[children->data[i]]].rank = i;
     int32_t most = gs_dispatcher_state(engine->dispatcher)->gpu->join.most_children;
-    children->are_many = most && children->count + children->is_signaled > (size_t)most;
+    children->are_many = most && takes_sms(engine, ended) && children->count + children->is_signaled > (size_t)most;
     children->is_signaled = children->is_signaled || children->are_many;
     return true;
 }

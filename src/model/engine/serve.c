@@ -494,7 +494,9 @@ static bool enter_ready(gs_engine *engine, bool *must_serve) {
         if (!enter_memory(engine, operation))
             return false;
         gs_way way = gs_engine_way(engine, operation);
-        if (way != GS_WAY_OTHER)
+        if (way == GS_WAY_SOME)
+            gs_hidden_end_others(engine, operation, 0);
+        else if (way != GS_WAY_OTHER)
             gs_hidden_end_some(engine, way == GS_WAY_RARE, engine->graph.hidden.count);
     }
     for (size_t launch; (launch = gs_ready_next(engine)) != NO_LAUNCH;)

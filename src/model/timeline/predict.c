@@ -330,6 +330,7 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, const
     if (recorder->unsaid) {
         hooks.is_normal = recorder->unsaid->is_normal;
         hooks.ways = recorder->unsaid->ways;
+        hooks.stays = recorder->unsaid->stays;
     }
     if (recorder->options) {
         hooks.follow = recorder->options->follow;

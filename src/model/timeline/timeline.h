@@ -44,6 +44,7 @@ typedef struct gs_unsaid {
     size_t *came;    /* the launch that comes when this one is launched: itself, or another node of its graph */
     bool *is_normal; /* it waits for all launches before it in its stream, also if it has an entry for the last one */
     uint8_t *ways;   /* by launch, then by copy: gs_way */
+    bool *stays;     /* by copy, GS_MAX_SMS each: whether its blocks on an SM stay, if it goes the way GS_WAY_SOME */
 } gs_unsaid;
 
 gs_run *gs_predict_unsaid(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options,

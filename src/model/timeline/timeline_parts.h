@@ -33,8 +33,17 @@ void gs_unsaid_free(gs_unsaid *unsaid);
 /* The first node of a graph that this one can change places with; SIZE_MAX: none. */
 size_t gs_unsaid_neighbor(const gs_run *run, size_t launch);
 
-/* How many ways (gs_way) a launch or copy has; 1: the usual one. */
+/* How many ways (gs_way) a launch or copy has, but for GS_WAY_SOME; 1: the usual one. */
 int gs_unsaid_ways(const gs_run *run, size_t operation);
+
+/* By SM, from [1] on: how many more blocks of a launch are predicted than recorded, when they were first seen. [0]: of
+   those that wait. Returns whether there are more on an SM. */
+bool gs_count_surplus(const gs_run *recorded, const gs_run *predicted, size_t launch, int64_t *surplus);
+
+/* The prediction of a recording with times, or one that agrees better because some blocks end a little earlier or later
+   (ends.c): `*moved` of them. Takes `predicted`. */
+gs_run *gs_predict_other_ends(const gs_gpu *gpu, const gs_run *recorded, gs_run *predicted, int *moved,
+                              gs_error *error);
 
 /* A timeline with an operation for each launch and copy, of which nothing is known yet. */
 gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error);
