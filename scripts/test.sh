@@ -3,7 +3,7 @@
 # AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer. Needs no GPU and no network once set up.
 #
 #   sh scripts/test.sh quick    # a minute: no sanitizers, few random runs, without the tests that are labeled slow
-#   sh scripts/test.sh          # the suite: at most 8 minutes on two cores, once the compiler cache (ccache) is filled
+#   sh scripts/test.sh          # the suite: the goal is 8 minutes on two cores, once the compiler cache (ccache) is filled
 #   sh scripts/test.sh full     # everything, for what is called done: it first says what it adds
 #
 # tests/CMakeLists.txt explains the labels. GRIDSMITH_RUNS is how many random runs are played: 4,000 in quick, 20,000 in the
