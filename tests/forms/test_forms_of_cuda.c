@@ -346,6 +346,31 @@ static void what_differs_is_named_with_its_block(void **state) {
                         "(4,0,0) writes it");
 }
 
+/* The same, with results that are only in variables of the module. One with an address is not compared. */
+static void variables_are_compared(void **state) {
+    static const char kernel[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 8 .u64 where = results;\n"
+        ".global .align 4 .u32 results[448];\n.global .align 1 .b8 odd[3] = {1, 2, 3};\n"
+        ".visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n) {\n"
+        ".reg .pred %%p<4>;\n.reg .b32 %%r<6>;\n.reg .b64 %%d<3>;\n.shared .u32 left;\n"
+        "ld.shared.u32 %%r1, [left];\nbar.sync 0;\nmov.u32 %%r2, %%tid.x;\nsetp.eq.u32 %%p1, %%r2, 0;\n"
+        "@%%p1 st.shared.u32 [left], 7;\nsetp.eq.u32 %%p2, %%r1, 7;\nselp.u32 %%r3, 4000000000, 1, %%p2;\n"
+        "mov.u32 %%r4, %%ctaid.x;\nsetp.eq.u32 %%p3, %%r4, 4;\nsetp.eq.and.u32 %%p3, %%r2, 5, %%p3;\n"
+        "%sselp.u32 %%r3, %%r3, 3, %%p3;\nmad.lo.u32 %%r5, %%r4, 64, %%r2;\nld.global.u64 %%d1, [where];\n"
+        "mov.u64 %%d1, results;\nmul.wide.u32 %%d2, %%r5, 4;\nadd.u64 %%d1, %%d1, %%d2;\n"
+        "st.global.u32 [%%d1], %%r3;\nst.global.u8 [odd+1], 9;\nret;\n}\n";
+    gs_verify_options options = {.form = GS_FORM_PERSISTENT, .workers = 1, .seconds = 60};
+    char text[sizeof kernel + 40];
+    (void)state;
+    snprintf(text, sizeof text, kernel, "");
+    gs_verify_result result = verify_ptx(text, &options);
+    assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
+    assert_string_equal(result.reason.message,
+                        "variable results, element 261: the original has 1, the reshaped kernel 4000000000");
+    snprintf(text, sizeof text, kernel, "mov.u32 %r3, 1; ");
+    assert_int_equal(verify_ptx(text, &options).verdict, GS_VERDICT_SAME);
+}
+
 /* The same text, compiled with fewer registers. */
 static void limits_of_registers_are_verified(void **state) {
     gs_verify_options options = {.form = GS_FORM_REGISTERS, .registers = 32, .seconds = 60};
@@ -405,6 +430,7 @@ int main(void) {
         cmocka_unit_test(threads_that_share_nothing_need_no_barrier),
         cmocka_unit_test(every_block_runs_exactly_once),
         cmocka_unit_test(what_differs_is_named_with_its_block),
+        cmocka_unit_test(variables_are_compared),
         cmocka_unit_test(limits_of_registers_are_verified),
         cmocka_unit_test(elastic_blocks_are_found_by_trying),
         cmocka_unit_test(elastic_blocks_that_differ_are_refused),

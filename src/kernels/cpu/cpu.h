@@ -69,8 +69,9 @@ typedef struct gs_variant {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     uint32_t max_registers;
-    bool needs_queue; /* see gs_ptx_form */
-    char words[300];  /* a description of the differences */
+    bool needs_queue;                            /* see gs_ptx_form */
+    char words[300];                             /* a description of the differences */
+    const struct gs_verify_variables *variables; /* those that are compared, too, or NULL: see verify_variables.c */
 } gs_variant;
 
 /* Makes guess `number`, from 0 on, of a variant with 1/`factor` (2 or 4) of the threads. `variant` is the original; it

@@ -325,6 +325,6 @@ void gs_ptx_translate_elect(gs_ptx_host *host, const gs_ptx_instruction *instruc
 
 void gs_ptx_translate_activemask(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
     if (gs_ptx_wants(host, instruction, 1, 1))
-        gs_ptx_put(host, "%sptx_activemask(t, %u);", gs_ptx_target(host, &instruction->operands[0]).text,
-                   instruction->line);
+        gs_ptx_put(host, "%sptx_activemask(t, %u, %u);", gs_ptx_target(host, &instruction->operands[0]).text,
+                   instruction->line, instruction->number);
 }

@@ -78,12 +78,36 @@ static void search_tokens(gs_ptx_host *host, struct names *names, uint32_t first
     }
 }
 
+/* Registers, labels and variables of a function may be named as something of the module, which is not meant. */
+static void search_operand(gs_ptx_host *host, struct names *names, const gs_ptx_operand *operand) {
+    const gs_ptx_module *module = host->module;
+    bool is_variable = operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE;
+    for (uint32_t i = 0; i < operand->count; i++)
+        search_operand(host, names, &module->operands.data[operand->children + i]);
+    if (is_variable && module->variables.data[operand->value].function == GS_PTX_NONE)
+        need_name(names, module->functions.count + operand->value);
+    if (!is_variable && !operand->count && operand->kind != GS_PTX_REGISTER)
+        search_tokens(host, names, operand->first, operand->last);
+}
+
+static void search_statement(gs_ptx_host *host, struct names *names, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = host->module;
+    bool is_branch = statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_BRANCH;
+    if (statement->kind == GS_PTX_NOTE ||
+        (statement->kind == GS_PTX_DECLARATION && !gs_ptx_token_is(module, statement->first, ".reg")))
+        search_tokens(host, names, statement->first, statement->last);
+    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && !is_branch && i < statement->count; i++)
+        search_operand(host, names, &module->operands.data[statement->operands + i]);
+}
+
 static void search_work(gs_ptx_host *host, struct names *names) {
     const gs_ptx_module *module = host->module;
     while (names->work_count && host->code == GS_OK) {
         uint32_t number = names->work[--names->work_count];
         if (number < module->functions.count) {
-            search_tokens(host, names, module->functions.data[number].open, module->functions.data[number].close);
+            const gs_ptx_function *function = &module->functions.data[number];
+            for (uint32_t i = 0; i < function->statement_count; i++)
+                search_statement(host, names, &module->statements.data[function->statements + i]);
             continue;
         }
         const gs_ptx_variable *variable = &module->variables.data[number - module->functions.count];

@@ -8,10 +8,50 @@
 /* The original as a variant. */
 gs_variant gs_variant_original(const gs_launch_file *launch, const char *kernel);
 
-/* The inputs and outputs of a launch: an allocation for each argument that is a buffer. */
+/* With how many digits a number is printed: integers whole. */
+static inline int gs_verify_digits(gs_scalar type) {
+    return type == GS_INT32 || type == GS_UINT32 || type == GS_INT64 || type == GS_UINT8 ? 17 : 9;
+}
+
+/* ---- verify_variables.c ---- */
+
+/* A variable that is compared. */
+typedef struct gs_verify_variable {
+    uint32_t name; /* token */
+    gs_scalar type;
+    uint64_t at; /* in the buffer of all variables */
+    size_t count;
+} gs_verify_variable;
+
+typedef struct gs_verify_variables {
+    const gs_ptx_module *module;
+    gs_verify_variable *data;
+    size_t count, capacity;
+    uint64_t bytes; /* of all */
+} gs_verify_variables;
+
+/* The entry that copies them. */
+#define GS_VERIFY_VARIABLES "gridsmith_copies_variables"
+
+/* Finds the variables that a kernel may write. The caller frees them, also after a failure. */
+gs_code gs_verify_variables_find(gs_verify_variables *variables, const gs_ptx_module *module, uint32_t function,
+                                 gs_error *error);
+void gs_verify_variables_free(gs_verify_variables *variables);
+/* Appends the entry that copies them to the text of the module. */
+void gs_verify_variables_put(const gs_verify_variables *variables, gs_text *into);
+/* Adds a call of that entry; `data` has the bytes of all variables after the work. */
+void gs_verify_variables_call(const gs_verify_variables *variables, void *data, gs_work *work);
+/* Whether two such buffers are the same. Otherwise `*reason` has the first difference. */
+bool gs_verify_variables_agree(const gs_verify_variables *variables, const void *first, const void *second,
+                               double tolerance, gs_error *reason);
+
+/* ---- verify_run.c ---- */
+
+/* The inputs and outputs of a launch: an allocation for each argument that is a buffer, and one for variables. */
 typedef struct gs_buffers {
     void **data;
     size_t count;
+    void *variables;
 } gs_buffers;
 
 void gs_buffers_free(gs_buffers *buffers);
@@ -40,7 +80,7 @@ gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error);
 void gs_verify_run_free(gs_verify_run *run);
 
 /* Compares the results of two runs. True: they are the same. Otherwise `*reason` has the first difference, `*argument`
-   and `*element` its place. */
+   and `*element` its place; `*argument` is SIZE_MAX for a variable. */
 bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *second, double tolerance, gs_error *reason,
                           size_t *argument, size_t *element);
 

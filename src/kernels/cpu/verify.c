@@ -1,9 +1,10 @@
 /*
  * verify.c: whether a reshaped kernel computes the same results as the original, on the inputs of one launch.
  *
- * Both run on the same inputs, and every buffer is compared. If something differs, the block that writes the first
- * different element is found by running fewer and fewer blocks of the original. The original also runs once more with
- * its threads in another order, because a kernel whose results depend on that order cannot be compared byte by byte.
+ * Both run on the same inputs, and every buffer is compared, and the variables of the module that the kernel may write.
+ * If something differs, the block that writes the first different element is found by running fewer and fewer blocks of
+ * the original. The original also runs once more with its threads in another order, because a kernel whose results
+ * depend on that order cannot be compared byte by byte.
  */
 #include "variant.h"
 
@@ -74,7 +75,7 @@ static void explain_difference(gs_verify_run *original, double tolerance, size_t
         gs_verify_add_words(reason,
                             "; but the original itself gives different results with its threads in another order "
                             "(--tolerance allows for sums in another order)");
-    else if (is_host)
+    else if (is_host && argument != SIZE_MAX)
         find_block(original, argument, element, reason);
 }
 
@@ -182,6 +183,7 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
     gs_variant plain = gs_variant_original(launch, options->kernel);
     gs_verify_run original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
     gs_verify_run reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
+    plain.variables = variant->variables;
     gs_code code = gs_verify_run_compile(&original, source, error);
     if (code == GS_OK)
         code = gs_verify_run_compile(&reshaped, source, error);
@@ -198,9 +200,10 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
 
 /* ---- PTX ---- */
 
-/* The module, followed by the form. */
+/* The module, followed by the form, and by what copies its variables. */
 static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool counts_blocks,
-                         uint32_t max_registers, gs_text *text, gs_ptx_form *form, gs_error *error) {
+                         uint32_t max_registers, const gs_verify_variables *variables, gs_text *text, gs_ptx_form *form,
+                         gs_error *error) {
     gs_ptx_options request = {.form = options->form,
                               .task_blocks = options->task_blocks,
                               .max_registers = max_registers,
@@ -208,7 +211,9 @@ static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *opt
                               .looks_back = options->looks_back};
     text->count = 0;
     gs_text_put(text, place->module->text, place->module->size);
-    return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
+    gs_code code = gs_ptx_reshape(place->module, place->function, &request, text, form, error);
+    gs_verify_variables_put(variables, text);
+    return code;
 }
 
 /* The form of the options: its text, with and without counting blocks, and its name. GS_E_REFUSED: there is none, or it
@@ -222,13 +227,14 @@ static gs_code make_variant(const gs_ptx_place *place, const gs_launch_file *lau
     }
     gs_ptx_form form = {.needs_queue = false};
     gs_ptx_form_symbol(place->module, place->function, options->form, variant->kernel, sizeof variant->kernel);
-    gs_code code = make_form(place, options, true, 0, &variant->text, &form, error);
+    gs_code code = make_form(place, options, true, 0, variant->variables, &variant->text, &form, error);
     variant->needs_queue = form.needs_queue;
     const char *misfit = code == GS_OK ? gs_ptx_form_misfit(&form, launch->grid, launch->block) : NULL;
     if (misfit)
         return gs_ptx_fail(place->module, place->module->functions.data[place->function].name, error, GS_E_REFUSED,
                            "%s", misfit);
-    return code == GS_OK ? make_form(place, options, false, 0, &variant->unmarked, NULL, error) : code;
+    return code == GS_OK ? make_form(place, options, false, 0, variant->variables, &variant->unmarked, NULL, error)
+                         : code;
 }
 
 /* On a GPU, a form must not have more registers than the original: a large block might not launch. */
@@ -249,12 +255,32 @@ static gs_code limit_registers(gs_executor *executor, const gs_ptx_place *place,
     if (code == GS_OK)
         code = executor->ops->cost(reshaped.module, variant->kernel, plain.block, plain.shared_bytes, &after, error);
     uint32_t limit = code == GS_OK ? gs_register_limit(before.registers, after.registers) : 0;
-    return limit ? make_form(place, options, true, limit, &variant->text, NULL, error) : code;
+    return limit ? make_form(place, options, true, limit, variant->variables, &variant->text, NULL, error) : code;
+}
+
+/* Makes the form, and compares it with the original, whose text may also copy its variables. */
+static gs_code verify_form(gs_executor *executor, const gs_ptx_place *place, const gs_source *source,
+                           const gs_launch_file *launch, const gs_verify_options *options,
+                           const gs_verify_variables *variables, gs_verify_result *result, gs_error *error) {
+    gs_variant variant = gs_variant_original(launch, options->kernel);
+    variant.variables = variables;
+    gs_code code = make_variant(place, launch, options, &variant, &result->reason);
+    if (code == GS_OK)
+        code = limit_registers(executor, place, source, launch, options, &variant, &result->reason);
+    if (code == GS_OK)
+        return gs_verify_variant(executor, source, launch, options, &variant, result, error);
+    gs_text_free(&variant.text);
+    gs_text_free(&variant.unmarked);
+    if (code != GS_E_REFUSED) {
+        *error = result->reason;
+        return code;
+    }
+    result->verdict = GS_VERDICT_REFUSED;
+    return GS_OK;
 }
 
 gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
                       const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
-    const gs_source source = {.name = place->module->name, .text = place->module->text, .size = place->module->size};
     const gs_ptx_token *name = &place->module->tokens.data[place->module->functions.data[place->function].name];
     gs_verify_options request = *options;
     char symbol[GS_JOB_NAME];
@@ -267,18 +293,17 @@ gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs
     if (options->form != GS_FORM_REGISTERS && blocks > GS_JOB_BLOCKS)
         return gs_fail(error, GS_E_USAGE, "a reshaped kernel may have at most %d blocks; this grid has %llu",
                        GS_JOB_BLOCKS, (unsigned long long)blocks);
-    gs_variant variant = gs_variant_original(launch, symbol);
-    gs_code code = make_variant(place, launch, options, &variant, &result->reason);
+    gs_verify_variables variables;
+    gs_text text = {0};
+    gs_code code = gs_verify_variables_find(&variables, place->module, place->function, error);
+    gs_text_put(&text, place->module->text, place->module->size);
+    gs_verify_variables_put(&variables, &text);
+    if (code == GS_OK && text.failed)
+        code = gs_fail_memory(error);
+    const gs_source source = {.name = place->module->name, .text = text.data, .size = text.count};
     if (code == GS_OK)
-        code = limit_registers(executor, place, &source, launch, &request, &variant, &result->reason);
-    if (code == GS_OK)
-        return gs_verify_variant(executor, &source, launch, &request, &variant, result, error);
-    gs_text_free(&variant.text);
-    gs_text_free(&variant.unmarked);
-    if (code != GS_E_REFUSED) {
-        *error = result->reason;
-        return code;
-    }
-    result->verdict = GS_VERDICT_REFUSED;
-    return GS_OK;
+        code = verify_form(executor, place, &source, launch, &request, &variables, result, error);
+    gs_verify_variables_free(&variables);
+    gs_text_free(&text);
+    return code;
 }

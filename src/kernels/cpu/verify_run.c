@@ -43,6 +43,7 @@ void gs_buffers_free(gs_buffers *buffers) {
     for (size_t i = 0; i < buffers->count && buffers->data; i++)
         free(buffers->data[i]);
     free(buffers->data);
+    free(buffers->variables);
     *buffers = (gs_buffers){0};
 }
 
@@ -52,15 +53,20 @@ static bool has_block_loop(const gs_verify_run *run) {
     return run->variant->form == GS_FORM_PERSISTENT || run->variant->form == GS_FORM_CONFINED;
 }
 
+/* Whether the variables of the module are results, too. */
+static bool has_variables(const gs_verify_run *run) {
+    return run->variant->variables && run->variant->variables->count && !run->is_timed && !run->times_ns;
+}
+
 gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_error *error) {
-    const char *kernels[] = {run->variant->kernel};
+    const char *kernels[] = {run->variant->kernel, GS_VERIFY_VARIABLES};
     const gs_variant *variant = run->variant;
     const gs_text *text = run->is_timed && variant->unmarked.data ? &variant->unmarked : &variant->text;
     gs_build build = {.name = source->name,
                       .text = text->data ? text->data : source->text,
                       .size = text->data ? text->count : source->size,
                       .kernels = kernels,
-                      .kernel_count = 1,
+                      .kernel_count = has_variables(run) ? 2 : 1,
                       .address_sanitizer = run->options->address_sanitizer,
                       .max_registers = variant->max_registers};
     run->module = run->executor->ops->compile(run->executor, &build, error);
@@ -121,6 +127,10 @@ gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error) {
     gs_code code = fill_buffers(&run->buffers, run->launch, error);
     if (code == GS_OK)
         code = make_marks(run, error);
+    if (code == GS_OK && has_variables(run) && !run->buffers.variables)
+        run->buffers.variables = calloc(1, run->variant->variables->bytes);
+    if (code == GS_OK && has_variables(run) && !run->buffers.variables)
+        code = gs_fail_memory(error);
     if (code != GS_OK)
         return code;
     gs_work work = {.seconds = run->options->seconds, .seed = run->options->seed, .backwards = run->backwards};
@@ -128,6 +138,8 @@ gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error) {
     int32_t counts = run->counts ? gs_work_buffer(&work, run->counts, run->blocks * sizeof *run->counts) : -1;
     for (uint32_t i = 0; i < (run->calls ? run->calls : 1); i++)
         add_call(run, &work)->counts = counts;
+    if (has_variables(run))
+        gs_verify_variables_call(run->variant->variables, run->buffers.variables, &work);
     code = run->executor->ops->run(run->module, &work, error);
     if (code == GS_OK)
         take_times(run, &work);
@@ -152,15 +164,19 @@ bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *secon
     for (size_t i = 0; i < first->launch->arguments.count; i++) {
         const gs_launch_argument *shape = &first->launch->arguments.data[i];
         const void *a = first->buffers.data[i], *b = second->buffers.data[i];
+        int digits = gs_verify_digits(shape->type);
         if (!shape->is_buffer)
             continue;
         *argument = i;
         *element = gs_scalars_differ(shape->type, a, b, (size_t)shape->count, tolerance);
         if (*element == (size_t)shape->count)
             continue;
-        gs_fail(reason, GS_OK, "argument %zu, element %zu: the original has %.9g, the reshaped kernel %.9g", i + 1,
-                *element, gs_scalar_value(shape->type, a, *element), gs_scalar_value(shape->type, b, *element));
+        gs_fail(reason, GS_OK, "argument %zu, element %zu: the original has %.*g, the reshaped kernel %.*g", i + 1,
+                *element, digits, gs_scalar_value(shape->type, a, *element), digits,
+                gs_scalar_value(shape->type, b, *element));
         return false;
     }
-    return true;
+    *argument = SIZE_MAX;
+    return !has_variables(first) || gs_verify_variables_agree(first->variant->variables, first->buffers.variables,
+                                                              second->buffers.variables, tolerance, reason);
 }

@@ -279,6 +279,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
                               .needs_one_row = kernel.loop.needs_one_row,
                               .needs_one_layer = kernel.loop.needs_one_layer,
                               .needs_queue = kernel.loop.is_ordered,
+                              .takes_single = kernel.loop.takes_single,
                               .needs_shared = kernel.loop.is_behind ? GS_JOB_SHARED : 0,
                               .exited_threads_wait = kernel.loop.exited_threads_wait,
                               .reduces_masks = kernel.has_warp_steps,

@@ -913,7 +913,7 @@ gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *wr
     if (!awaited->is_known || !written->is_known)
         return GS_LINEAR_NO_ORDER;
     if (follows_tickets(awaited, written, sizes, zeros, zero_count))
-        return GS_LINEAR_ANY_GRID;
+        return GS_LINEAR_BY_TICKETS;
     for (size_t i = 0; i < GS_COUNT(numberings); i++) {
         gs_linear here = in_smaller_grid(awaited, numberings[i].needs),
                   there = in_smaller_grid(written, numberings[i].needs), numbering = linear_number(0);

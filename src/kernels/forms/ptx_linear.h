@@ -55,6 +55,7 @@ bool gs_linear_is_same_in_thread(const gs_linear *value);
 
 /* The order in which blocks begin, and what must hold of the grid for it. */
 typedef enum gs_linear_order {
+    GS_LINEAR_BY_TICKETS, /* the order of tickets, not that of their numbers; in any grid */
     GS_LINEAR_ANY_GRID,
     GS_LINEAR_ONE_LAYER, /* the grid has one layer: its z is 1 */
     GS_LINEAR_ONE_ROW,   /* its y is 1, too */

@@ -735,6 +735,7 @@ static void put_number(gs_text *into, const gs_block_loop *loop) {
 /* Asks the queue for %gs_r16 blocks. */
 static void put_asking(gs_text *into, const gs_block_loop *loop) {
     bool counts_done = loop->form == GS_FORM_PERSISTENT && !loop->is_ordered;
+    put_part(into, loop->takes_single ? "\tmov.u32 %gs_r16, 1;\n" : "");
     put_part(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
     put_part(into, ask_queue);
 }
@@ -920,10 +921,14 @@ static void put_taking_confined(gs_text *into, const gs_block_loop *loop) {
     put_answer_confined(into, loop, false);
 }
 
-/* The first thread takes a task; then all threads continue with it. */
+/* The first thread takes a task; then all threads continue with it. If blocks wait both for lower ones and for holders
+   of a lock or of a lower ticket, which may have any number, each block that was taken must have begun: otherwise a
+   holder may wait for a lower block, whose worker block waits for the holder. So tasks have one block then, and it is
+   taken when the last thread has ended the block before. */
 static void put_taking(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put_part(into, "$gs_take:\n");
+    put_filled(into, loop->takes_single && !loop->exited_threads_wait ? "\tbar.sync %BARRIER%;\n" : "", loop);
     put_part(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put_part(into, find_first);
     (is_confined ? put_taking_confined : put_taking_persistent)(into, loop);

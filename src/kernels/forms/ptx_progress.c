@@ -312,6 +312,8 @@ static bool is_of_lower_block(const struct release *release) {
     if (order == GS_LINEAR_NO_ORDER || !tickets_grow(loop, &awaited))
         return false;
     release->poll->order = order > release->poll->order ? order : release->poll->order;
+    release->poll->awaits_lower = release->poll->awaits_lower || order != GS_LINEAR_BY_TICKETS;
+    release->poll->awaits_begun = release->poll->awaits_begun || order == GS_LINEAR_BY_TICKETS;
     return true;
 }
 
@@ -667,23 +669,25 @@ static const struct {
     const char *name;
     bool (*holds)(const gs_ptx_poll *poll);
     bool is_of_whole_words; /* what is written must be of the size of what is read */
+    bool awaits_begun;      /* see gs_ptx_poll */
 } ends_alone[] = {
-    {"a word that the kernel does not write", is_not_written, false},
-    {"a loop that counts", is_counted, false},
-    {"a counter", is_counter, true},
-    {"an update", is_update, true},
-    {"a claim", is_claim, true},
-    {"a mark", is_mark, true},
-    {"a lock with tickets", is_ticket_lock, true},
+    {"a word that the kernel does not write", is_not_written, false, false},
+    {"a loop that counts", is_counted, false, false},
+    {"a counter", is_counter, true, false},
+    {"an update", is_update, true, false},
+    {"a claim", is_claim, true, false},
+    {"a mark", is_mark, true, false},
+    {"a lock with tickets", is_ticket_lock, true, true},
 };
 
 static const struct {
     const char *name;
     bool (*holds)(const struct release *release);
+    bool awaits_begun;
 } excused[] = {
-    {"a block that has begun", is_of_lower_block},
-    {"a value that does not end the wait", is_harmless},
-    {"the holder of a lock", is_behind_lock},
+    {"a block that has begun", is_of_lower_block, false},
+    {"a value that does not end the wait", is_harmless, false},
+    {"the holder of a lock", is_behind_lock, true},
 };
 
 /* ---- what a loop waits for ---- */
@@ -772,8 +776,10 @@ static bool all_are_excused(gs_ptx_poll *poll) {
             return false;
         if (!is_excused && release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
-        for (size_t i = 1; i < GS_COUNT(excused) && !is_excused; i++)
+        for (size_t i = 1; i < GS_COUNT(excused) && !is_excused; i++) {
             is_excused = excused[i].holds(&release);
+            poll->awaits_begun = poll->awaits_begun || (is_excused && excused[i].awaits_begun);
+        }
         if (!is_excused || count == MOST_WRITERS)
             return false;
     }
@@ -784,7 +790,9 @@ bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     poll->order = GS_LINEAR_ANY_GRID;
     bool is_whole = is_written_whole(poll->loop, poll->read);
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
-        if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll))
+        if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll)) {
+            poll->awaits_begun = ends_alone[i].awaits_begun;
             return true;
+        }
     return all_are_excused(poll);
 }

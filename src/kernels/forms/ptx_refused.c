@@ -13,7 +13,7 @@ static const struct {
     gs_ptx_special special;
     const char *reason;
 } refused_specials[] = {
-    {GS_PTX_GRIDID, "it reads the number of the launch, which changes when a confined kernel is resumed"},
+    {GS_PTX_GRIDID, "it reads the number of the launch, which is another one for each launch of a form"},
     {GS_PTX_ENVREG, "it reads data of a cooperative launch, to wait for the whole grid"},
     {GS_PTX_TOTAL_SMEM_SIZE, "it reads how much shared memory it has, which a form changes"},
     {GS_PTX_AGGR_SMEM_SIZE, "it reads how much shared memory it has, which a form changes"},

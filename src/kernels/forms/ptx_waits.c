@@ -30,7 +30,8 @@ struct search {
     bool in_function; /* in a function that the kernel calls, not in the kernel itself */
     bool has_strong;  /* has loads that are never moved out of a loop */
     bool has_changed;
-    bool is_ordered; /* blocks wait for lower ones; */
+    bool is_ordered;                 /* blocks wait for lower ones; */
+    bool awaits_lower, awaits_begun; /* see gs_ptx_poll */
     gs_linear_order order;
     uint32_t proofs;  /* how many polls were examined */
     bool may_forward; /* a loop reads global memory anew, and writes memory or comes to a barrier */
@@ -421,6 +422,8 @@ static gs_code check_poll(struct search *search, const gs_ptx_statement *stateme
     if (search->in_function || ++search->proofs > MOST_PROOFS || !gs_ptx_poll_is_safe(&poll))
         return refuse_wait(search, statement, error);
     search->is_ordered = true;
+    search->awaits_lower = search->awaits_lower || poll.awaits_lower;
+    search->awaits_begun = search->awaits_begun || poll.awaits_begun;
     search->order = poll.order > search->order ? poll.order : search->order;
     return GS_OK;
 }
@@ -609,6 +612,7 @@ gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *er
     if (code == GS_OK)
         code = check_loops(&search, error);
     kernel->loop.is_ordered = search.is_ordered || search.has_strong;
+    kernel->loop.takes_single = search.awaits_lower && search.awaits_begun;
     kernel->loop.needs_one_row = search.order == GS_LINEAR_ONE_ROW;
     kernel->loop.needs_one_layer = search.order == GS_LINEAR_ONE_LAYER;
     gs_ptx_loop_free(&search.loop);

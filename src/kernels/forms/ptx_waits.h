@@ -147,6 +147,8 @@ typedef struct gs_ptx_poll {
     const gs_ptx_loop *loop;
     const gs_ptx_statement *read;
     gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks */
+    bool awaits_lower;     /* it may be for a block with a lower number, */
+    bool awaits_begun;     /* or for one that has begun, whatever its number: with a lower ticket, or a lock */
 } gs_ptx_poll;
 
 /* Whether the loop counts, and ends because of that. */

@@ -59,8 +59,9 @@ typedef struct gs_ptx_token {
     X(S64, "s64", 8)                                                                                                   \
     X(F16, "f16", 2)                                                                                                   \
     X(F16X2, "f16x2", 4)                                                                                               \
-    X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8)                 \
-        X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
+    X(BF16, "bf16", 2)                                                                                                 \
+    X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8)     \
+        X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -151,7 +152,7 @@ typedef struct gs_ptx_statement {
 typedef struct gs_ptx_limits {
     uint32_t max_threads[3], required_threads[3], cluster[3]; /* .maxntid, .reqntid, .reqnctapercluster */
     uint32_t min_blocks, max_registers;                       /* .minnctapersm, .maxnreg */
-    bool has_cluster_words;                                   /* any directive about clusters */
+    bool has_cluster_words;                                   /* directives that put it into a cluster */
 } gs_ptx_limits;
 
 typedef struct gs_ptx_function {
@@ -403,16 +404,15 @@ gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_state
     X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK)                                                                         \
     X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                                                                       \
     X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                                                                     \
-    X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK) X(LANEMASK_EQ, "lanemask_eq", THREAD)                         \
-        X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD)                                    \
-            X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)      \
-                X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)    \
-                    X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)            \
-                        X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)    \
-                            X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)                                                 \
-                                X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                                       \
-                                    X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                    \
-                                        X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
+    X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)                                                               \
+    X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD)  \
+        X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)          \
+            X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)        \
+                X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)                \
+                    X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)        \
+                        X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)    \
+                            X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                            \
+                                X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
 
 typedef enum gs_ptx_special {
 #define X(name, word, scope) GS_PTX_##name,

@@ -171,6 +171,8 @@ static gs_code parse_operand(gs_ptx_parser *parser, gs_ptx_operand *operand, int
             parse_offset(parser, operand);
         if (gs_ptx_punct_at(parser) == '|')
             code = parse_pair(parser, operand);
+        else if (gs_ptx_punct_at(parser) == '[') /* an element of an array: tab[3] */
+            code = skip_operand(parser, operand);
     } else if (gs_ptx_is_kind(parser, GS_PTX_NUMBER) || mark == '-') {
         code = parse_number(parser, operand);
         if (code == GS_OK && is_one_of(gs_ptx_punct_at(parser), "+-*/%<>=&|^?")) /* an expression of real numbers */

@@ -63,8 +63,9 @@ static void parse_limits(gs_ptx_parser *parser, gs_ptx_limits *limits) {
         } else if (gs_ptx_take(parser, ".maxnreg")) {
             limits->max_registers = (uint32_t)gs_ptx_take_number(parser);
         } else {
+            /* .maxclusterrank only limits clusters that a launch may ask for */
             limits->has_cluster_words = limits->has_cluster_words || gs_ptx_is(parser, ".explicitcluster") ||
-                                        gs_ptx_is(parser, ".maxclusterrank") || gs_ptx_is(parser, ".blocksareclusters");
+                                        gs_ptx_is(parser, ".blocksareclusters");
             bool is_pragma = gs_ptx_is(parser, ".pragma");
             parser->at++;
             if (is_pragma && gs_ptx_is_kind(parser, GS_PTX_STRING))

@@ -474,8 +474,8 @@ void ptx_bar_warp(const gs_ptx_thread *t, uint32_t mask, int line) {
     gs_host_warp(GS_WAIT_BAR_WARP, mask, &nothing, finish_nothing, place_of(t, line));
 }
 
-uint32_t ptx_activemask(const gs_ptx_thread *t, int line) {
-    return gs_host_active_at(place_of(t, line));
+uint32_t ptx_activemask(const gs_ptx_thread *t, int line, uint32_t instruction) {
+    return gs_host_active_at(place_of(t, line), instruction);
 }
 
 /* The input and the result of a lane of a warp instruction. */

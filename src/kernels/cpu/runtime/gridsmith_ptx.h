@@ -814,7 +814,7 @@ uint32_t ptx_mbarrier_pending_count(uint64_t state);
 /* `line` is the line in the PTX. */
 uint32_t ptx_bar(const gs_ptx_thread *t, int kind, int scope, uint32_t number, uint32_t count, int vote, int line);
 void ptx_bar_warp(const gs_ptx_thread *t, uint32_t mask, int line);
-uint32_t ptx_activemask(const gs_ptx_thread *t, int line);
+uint32_t ptx_activemask(const gs_ptx_thread *t, int line, uint32_t instruction);
 
 enum { PTX_SHFL_UP, PTX_SHFL_DOWN, PTX_SHFL_BFLY, PTX_SHFL_IDX };
 uint32_t ptx_shfl(const gs_ptx_thread *t, int mode, uint32_t a, uint32_t b, uint32_t c, uint32_t mask, uint8_t *in,

@@ -136,9 +136,10 @@ struct fiber {
     char *stack, *usable; /* the lowest byte, and the lowest one that can be accessed */
     gs_uint3 index;
     enum state state;
-    gs_place place; /* where it waits */
-    int kind;       /* of the barrier or of the collective */
-    int scope;      /* of the barrier */
+    gs_place place;       /* where it waits */
+    unsigned instruction; /* AT_ACTIVE: at which one */
+    int kind;             /* of the barrier or of the collective */
+    int scope;            /* of the barrier */
     int vote;
     unsigned barrier;
     unsigned result; /* of the barrier, or the active lanes */
@@ -617,10 +618,11 @@ unsigned gs_host_active(void) {
     return mask;
 }
 
-unsigned gs_host_active_at(gs_place place) {
+unsigned gs_host_active_at(gs_place place, unsigned instruction) {
     struct fiber *fiber = self->current;
     fiber->state = AT_ACTIVE;
     fiber->place = place;
+    fiber->instruction = instruction;
     to_scheduler(self);
     return fiber->result;
 }
@@ -635,7 +637,7 @@ static bool release_active(struct runner *runner, unsigned first) {
         if (fiber->state != AT_ACTIVE)
             continue;
         chosen = chosen ? chosen : fiber;
-        mask |= fiber->place.line == chosen->place.line ? 1u << (i - first) : 0;
+        mask |= fiber->instruction == chosen->instruction ? 1u << (i - first) : 0;
     }
     for (unsigned lane = 0; lane < WARP; lane++)
         if (mask >> lane & 1) {

@@ -70,8 +70,9 @@ void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_plac
 
 unsigned gs_host_lane(void);   /* of this thread in its warp */
 unsigned gs_host_active(void); /* lanes of this warp that have not returned */
-/* The lanes of this warp that are at this place when no lane can continue, including this one. */
-unsigned gs_host_active_at(gs_place place);
+/* The lanes of this warp that are at this instruction when no lane can continue, including this one. A line may have
+   several instructions. */
+unsigned gs_host_active_at(gs_place place, unsigned instruction);
 unsigned gs_host_sm(void);  /* the simulated SM of this block */
 unsigned gs_host_sms(void); /* the number of simulated SMs */
 
