@@ -109,11 +109,11 @@ struct program {
     const char *path;
 };
 
-/* Adds the steps as they are played, with the changes of the first what-if, to a page. */
-static gs_code draw_part(const struct options *options, const struct program *program,
-                         const gs_explain_options *request, gs_view *view, gs_error *error) {
-    static const gs_what_if nothing = {0};
-    const gs_what_if *what_if = request->what_if_count ? &request->what_ifs[0] : &nothing;
+static const gs_what_if nothing = {0};
+
+/* Adds the steps as they are played, with the changes of a what-if, to a page. */
+static gs_code draw_part(const struct options *options, const struct program *program, const gs_what_if *what_if,
+                         gs_view *view, gs_error *error) {
     const gs_gpu *gpu = what_if->gpu ? what_if->gpu : program->gpu;
     gs_predict_options predicting = {0};
     gs_short_names names = {0};
@@ -152,7 +152,9 @@ static gs_code put_answer(const struct options *options, const struct program *p
         view->report = &report;
         view->report_title = "what limits this program";
         gs_format_html.begin(view);
-        code = report.failed ? gs_fail_memory(error) : draw_part(options, program, request, view, error);
+        bool is_changed = explained->outcome_count && !explained->outcomes[0].stuck.kernel;
+        code = report.failed ? gs_fail_memory(error)
+                             : draw_part(options, program, is_changed ? request->what_ifs : &nothing, view, error);
         gs_format_html.end(view);
     }
     if (code != GS_OK)
@@ -234,9 +236,8 @@ static void clear_version(struct version *version) {
 /* Adds the steps of a version to a page. */
 static gs_code draw_version(const struct options *options, const char *path, struct version *version, gs_view *view,
                             gs_error *error) {
-    static const gs_explain_options request = {0};
     struct program program = {version->gpu, gs_recorded_gpu_for(&version->kept, version->run), version->run, path};
-    return draw_part(options, &program, &request, view, error);
+    return draw_part(options, &program, &nothing, view, error);
 }
 
 /* A page with what changed, and both versions: before, then after. */

@@ -1194,6 +1194,14 @@ says '"gpu":"h100-sxm","assumed":"limits from the specification, mechanisms assu
 says '"change":"gpu=a100","assumed":"limits from'
 check "versions say what is assumed" 0 "$program" explain --gpu h100-sxm --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says "h100-sxm: limits from the specification, mechanisms assumed"
+check "clusters that never start have no time" 0 "$program" explain --what-if sms=1 --what-if graph corpus/h200-program-eager.jsonl.gz
+says "no end                        sms=1: 2 launches of a step never start: nvjet_sm90_tst_64x32_64x16_2x4_h_bz_TNT (clusters of 8 blocks)"
+check "clusters that never start in JSON" 0 "$program" explain --json --what-if sms=1 corpus/h200-program-eager.jsonl.gz
+says '"change":"sms=1","never_starts":{"name":"nvjet_sm90_tst_64x32_64x16_2x4_h_bz_TNT","launches":2,"cluster":8,'
+check "no time in JSON" 1 grep -q '"change":"sms=1".*least_us' "$work/out"
+check "a page of a change without an end" 0 "$program" explain --html --what-if sms=1 corpus/h200-program-eager.jsonl.gz
+says "2 launches of a step never start"
+mistake "predict what never ends" "sms=1: 2 launches of a step never start" "$program" predict --what-if sms=1 corpus/h200-program-eager.jsonl.gz
 complaint 7 "explain keeps the exit status" "the program made no CUDA calls" "$program" explain -- sh -c 'exit 7'
 for option in "--what-if zzz" "--what-if gpu=zzz" "--range foo" "--range steps=2-1" "--range ms=2" "--pairs $work/none" "--gpu zzz" "--set zzz=1"; do
     check "explain a program with $option" 2 "$program" explain $option -- touch "$work/was-run"

@@ -33,7 +33,7 @@ static gs_code advise(struct gs_adviser *adviser, const char *words, const char 
     gs_code code = gs_what_if_read(words, &what_if, error);
     if (code == GS_OK)
         code = gs_try(adviser->program, &what_if, adviser->base, &outcome, error);
-    if (code != GS_OK)
+    if (code != GS_OK || outcome.stuck.kernel)
         return code;
     gs_advice advice = {.least_ns = outcome.least_ns, .most_ns = outcome.most_ns};
     snprintf(advice.words, sizeof advice.words, "%s", words);

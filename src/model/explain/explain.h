@@ -226,6 +226,18 @@ typedef struct gs_recorded_program {
     int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
 } gs_recorded_program;
 
+/* Launches that never start, so that what was played has no end: clusters, mostly, that fit nowhere in the SMs they may
+   use. */
+typedef struct gs_stuck {
+    const char *kernel; /* its short name, of the program; NULL: all launches end */
+    int64_t launches;   /* of it, in a step */
+    int64_t behind;     /* other operations of the step that never end either */
+    int32_t cluster;    /* blocks of a cluster; 1: it has none */
+} gs_stuck;
+
+/* "4 launches of a step never start: NAME (clusters of 8 blocks); ..." */
+void gs_put_stuck(gs_text *text, const gs_stuck *stuck);
+
 /* How long a step takes, or the part if nothing repeats. The true time is between the two, if kernels that would run
    side by side do not slow each other down (`least`), or so much that nothing is gained (`most`). */
 typedef struct gs_outcome {
@@ -234,6 +246,7 @@ typedef struct gs_outcome {
     int64_t saved_ns; /* by kernels side by side, in a step */
     int64_t unscheduled_ns, unscheduled_saved_ns; /* the same by the null model: no scheduler, and SMs without end */
     int64_t foreign; /* launches of a step that another GPU cannot run: their kernels are made for other GPUs */
+    gs_stuck stuck;  /* then there are no times */
 } gs_outcome;
 
 /* `what_if` NULL: as recorded; then `base` is NULL. Otherwise that one: where kernels ran side by side in it, it shows
@@ -244,7 +257,8 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
 /* Learns from how long a step really takes how kernels that run side by side slow each other down: `loss` of `base`. */
 void gs_outcome_learn(gs_outcome *base, int64_t step_ns);
 
-/* The first steps of a part with the changes made, as a run that can be played. The caller frees it. */
+/* The first steps of a part with the changes made, as a run that can be played. The caller frees it. GS_E_USAGE: it
+   would never end. */
 gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *what_if, gs_error *error);
 
 /* The same for a recording, of which the steps are found. */
@@ -303,7 +317,8 @@ typedef struct gs_explain_options {
     bool has_advice;
 } gs_explain_options;
 
-/* GS_E_USAGE: the run has no launches with start_us and end_us. The caller clears the result. */
+/* GS_E_USAGE: the run has no launches with start_us and end_us, or never ends on `gpu`. The caller clears the result.
+ */
 gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
                    gs_explained *explained, gs_error *error);
 void gs_explained_clear(gs_explained *explained);

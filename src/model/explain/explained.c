@@ -60,6 +60,17 @@ static gs_code try_base(gs_recorded_program *program, gs_outcome *base, gs_error
     return gs_try(program, NULL, NULL, base, error);
 }
 
+/* Launches that never start do not when the host is never late either. */
+static gs_code refuse_stuck(const gs_gpu *gpu, const gs_stuck *stuck, gs_error *error) {
+    gs_text text = {0};
+    gs_put_stuck(&text, stuck);
+    gs_code code = text.failed ? gs_fail_memory(error)
+                               : gs_fail(error, GS_E_USAGE, "the program cannot be played on %s, %d SMs: %s", gpu->name,
+                                         gpu->sms, text.data);
+    gs_text_free(&text);
+    return code;
+}
+
 static gs_code try_all(gs_recorded_program *program, const gs_explain_options *options, gs_explained *explained,
                        gs_error *error) {
     gs_what_if never_late;
@@ -69,6 +80,8 @@ static gs_code try_all(gs_recorded_program *program, const gs_explain_options *o
         code = gs_what_if_read("host=never-late", &never_late, error);
     if (code == GS_OK)
         code = gs_try(program, &never_late, &base, &ahead, error);
+    if (code == GS_OK && ahead.stuck.kernel)
+        code = refuse_stuck(program->gpu, &ahead.stuck, error);
     if (code != GS_OK)
         return code;
     const gs_time_account *account = &explained->account;

@@ -38,6 +38,7 @@ struct player {
     size_t *numbers; /* by number in the plan: its operation in the run */
     int64_t *ends_ns;
     struct played played, unscheduled;
+    gs_stuck stuck;
 };
 
 /* The time of a step: between the ends of two steps. Where kernels of a step run beside those of others, work of later
@@ -82,6 +83,80 @@ static gs_code note_played(struct player *player, const gs_run *run, const gs_ti
     return code;
 }
 
+static bool is_same_kernel(const gs_launch *launch, const gs_launch *other) {
+    return strcmp(launch->kernel, other->kernel) == 0 && launch->cluster == other->cluster;
+}
+
+/* Whether a launch of a run ends that has the GPU, or its green context, to itself. */
+static gs_code play_alone(const struct player *player, const gs_run *run, size_t number, bool *ends, gs_error *error) {
+    gs_launch launch = run->launches.data[number];
+    gs_timeline timeline = {0};
+    gs_run *alone = gs_run_new(error);
+    launch.issue.after_count = 0;
+    gs_code code = alone ? gs_run_copy_launch(alone, &launch, error) : GS_E_MEMORY;
+    if (code == GS_OK && !gs_green_copy(&alone->green_contexts, &run->green_contexts))
+        code = gs_fail_memory(error);
+    if (code == GS_OK)
+        code =
+            gs_timeline_play(player->gpu, player->program->recorded_on, alone, player->program->pace, &timeline, error);
+    if (code == GS_OK)
+        *ends = timeline.operations[0].course.end_ns != GS_NO_TIME;
+    gs_timeline_clear(&timeline);
+    gs_run_free(alone);
+    return code;
+}
+
+/* The number in the plan of a launch that had its turn, and never ends, even alone: others that have not ended wait for
+   it or are behind it. If there is none, the first launch that never ends; SIZE_MAX: all end. */
+static gs_code find_stuck(const struct player *player, const gs_run *run, const gs_timeline *timeline, size_t *found,
+                          gs_error *error) {
+    gs_code code = GS_OK;
+    *found = SIZE_MAX;
+    for (size_t i = 0; i < player->plan->count && code == GS_OK; i++) {
+        size_t number = player->numbers[i];
+        const gs_course *course = &timeline->operations[number].course;
+        bool ends = true;
+        if (number >= run->launches.count || course->end_ns != GS_NO_TIME)
+            continue;
+        if (course->served_ns != GS_NO_TIME)
+            code = play_alone(player, run, number, &ends, error);
+        if (*found == SIZE_MAX || !ends)
+            *found = i;
+        if (!ends)
+            break;
+    }
+    return code;
+}
+
+/* Notes which launches of a step never start. */
+static gs_code note_stuck(struct player *player, const gs_run *run, const gs_timeline *timeline, gs_error *error) {
+    const gs_plan *plan = player->plan;
+    size_t first;
+    gs_code code = find_stuck(player, run, timeline, &first, error);
+    if (code != GS_OK || first == SIZE_MAX)
+        return code;
+    const gs_launch *launch = &run->launches.data[player->numbers[first]];
+    const char *recorded = player->program->run->launches.data[plan->data[first].operation].kernel;
+    player->stuck = (gs_stuck){.kernel = gs_short_name(player->program->names, recorded), .cluster = launch->cluster};
+    for (size_t i = 0; i < plan->count; i++) {
+        size_t number = player->numbers[i];
+        if (plan->data[i].step != plan->data[first].step || timeline->operations[number].course.end_ns != GS_NO_TIME)
+            continue;
+        bool is_same = number < run->launches.count && is_same_kernel(&run->launches.data[number], launch);
+        *(is_same ? &player->stuck.launches : &player->stuck.behind) += 1;
+    }
+    return GS_OK;
+}
+
+void gs_put_stuck(gs_text *text, const gs_stuck *stuck) {
+    gs_text_add(text, "%lld launch%s of a step never start%s: %.120s", (long long)stuck->launches,
+                stuck->launches == 1 ? "" : "es", stuck->launches == 1 ? "s" : "", stuck->kernel);
+    if (stuck->cluster > 1)
+        gs_text_add(text, " (clusters of %d blocks)", stuck->cluster);
+    if (stuck->behind)
+        gs_text_add(text, "; what waits for that never ends");
+}
+
 /* Plays the plan once, by the null model and by the engine, whose ends are kept. */
 static gs_code play_once(struct player *player, gs_error *error) {
     const gs_recorded_program *program = player->program;
@@ -91,10 +166,13 @@ static gs_code play_once(struct player *player, gs_error *error) {
     if (code == GS_OK)
         code = gs_timeline_play(player->gpu, program->recorded_on, run, program->pace, &timeline, error);
     if (code == GS_OK)
+        code = note_stuck(player, run, &timeline, error);
+    bool has_times = code == GS_OK && !player->stuck.kernel;
+    if (has_times)
         code = gs_timeline_unscheduled(run, &timeline, false, &unscheduled, error);
-    if (code == GS_OK)
+    if (has_times && code == GS_OK)
         code = note_played(player, run, &timeline, &unscheduled, &player->unscheduled, error);
-    if (code == GS_OK)
+    if (has_times && code == GS_OK)
         code = note_played(player, run, &timeline, &timeline, &player->played, error);
     gs_timeline_clear(&timeline);
     gs_timeline_clear(&unscheduled);
@@ -115,6 +193,8 @@ static gs_code play_plan(struct player *player, gs_error *error) {
         gs_plan_issue(plan, NULL, &has_moved);
     for (int round = 0; code == GS_OK && (has_moved || !round) && round < MOST_ROUNDS; round++) {
         code = play_once(player, error);
+        if (player->stuck.kernel)
+            break;
         if (code == GS_OK)
             gs_plan_issue(plan, player->ends_ns, &has_moved);
         same = llabs(player->played.step_ns - before_ns) > before_ns / 1000 ? 0 : same + 1;
@@ -217,7 +297,7 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
                             .loss = -1,
                             .unscheduled_ns = player.unscheduled.step_ns,
                             .unscheduled_saved_ns = player.unscheduled.beside.saved_ns};
-    if (code == GS_OK && (plan.sms || plan.has_blocks)) {
+    if (code == GS_OK && !player.stuck.kernel && (plan.sms || plan.has_blocks)) {
         bool has_fewer = plan.sms && !plan.is_parted && !plan.has_blocks;
         plan.sms = 0;
         plan.keeps_times = true;
@@ -230,7 +310,20 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
     outcome->foreign = gs_plan_foreign(program, &plan);
     if (code == GS_OK && base)
         widen_outcome(base, &plan, &player.played.beside, outcome);
+    if (player.stuck.kernel || wide.stuck.kernel)
+        *outcome = (gs_outcome){
+            .loss = -1, .foreign = outcome->foreign, .stuck = player.stuck.kernel ? player.stuck : wide.stuck};
     gs_plan_clear(&plan);
+    return code;
+}
+
+static gs_code refuse_stuck(const gs_what_if *what_if, const gs_stuck *stuck, gs_error *error) {
+    gs_text text = {0};
+    for (size_t i = 0; i < what_if->count; i++)
+        gs_text_add(&text, "%s%.40s%s", i ? "," : "", what_if->changes[i].words, i + 1 < what_if->count ? "" : ": ");
+    gs_put_stuck(&text, stuck);
+    gs_code code = text.failed ? gs_fail_memory(error) : gs_fail(error, GS_E_USAGE, "%s", text.data);
+    gs_text_free(&text);
     return code;
 }
 
@@ -241,6 +334,8 @@ gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *wha
         return NULL;
     struct player player = {.program = program, .gpu = what_if->gpu ? what_if->gpu : program->gpu, .plan = &plan};
     gs_code code = play_plan(&player, error);
+    if (code == GS_OK && player.stuck.kernel)
+        code = refuse_stuck(what_if, &player.stuck, error);
     for (size_t last = plan.steps - 1; plan.has_next && plan.count && plan.data[plan.count - 1].step == last;)
         plan.count--;
     if (code == GS_OK)

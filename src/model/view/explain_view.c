@@ -207,17 +207,28 @@ static void put_times(gs_text *text, int64_t least_ns, int64_t most_ns, int64_t 
     gs_text_free(&times);
 }
 
+static void put_outcome(gs_text *text, const gs_outcome *outcome, int64_t now_ns) {
+    if (outcome->stuck.kernel)
+        gs_text_add(text, "  %-22s        ", "no end");
+    else
+        put_times(text, outcome->least_ns, outcome->most_ns, now_ns);
+}
+
 static void put_what_ifs(gs_text *text, const gs_explained *explained, const gs_explain_options *options) {
     for (size_t i = 0; i < explained->outcome_count; i++) {
         const gs_outcome *outcome = &explained->outcomes[i];
         const gs_what_if *what_if = &options->what_ifs[i];
-        put_times(text, outcome->least_ns, outcome->most_ns, explained->played_ns);
+        put_outcome(text, outcome, explained->played_ns);
         for (size_t j = 0; j < what_if->count; j++)
             gs_text_add(text, "%s%s", j ? "," : "", what_if->changes[j].words);
         if (outcome->foreign)
             gs_text_add(text, "; %lld launch%s of a step %s of kernels that this GPU cannot run",
                         (long long)outcome->foreign, outcome->foreign == 1 ? "" : "es",
                         outcome->foreign == 1 ? "is" : "are");
+        if (outcome->stuck.kernel) {
+            gs_text_add(text, ": ");
+            gs_put_stuck(text, &outcome->stuck);
+        }
         gs_text_add(text, "\n");
     }
 }
@@ -355,6 +366,22 @@ static void write_interval(gs_writer *writer, int64_t least_ns, int64_t most_ns)
     gs_write_us(writer, "most_us", most_ns);
 }
 
+static void write_outcome(gs_writer *writer, const gs_outcome *outcome) {
+    const gs_stuck *stuck = &outcome->stuck;
+    if (stuck->kernel) {
+        gs_write_object(writer, "never_starts");
+        gs_write_string(writer, "name", stuck->kernel);
+        gs_write_int(writer, "launches", stuck->launches);
+        gs_write_int(writer, "cluster", stuck->cluster);
+        gs_write_int(writer, "behind", stuck->behind);
+        gs_write_end(writer);
+    } else {
+        write_interval(writer, outcome->least_ns, outcome->most_ns);
+        gs_write_us(writer, "unscheduled_us", outcome->unscheduled_ns);
+    }
+    gs_write_int(writer, "foreign_launches", outcome->foreign);
+}
+
 static void write_what_ifs(gs_writer *writer, const gs_explained *explained, const gs_explain_options *options) {
     gs_write_array(writer, "what_if");
     for (size_t i = 0; i < explained->outcome_count; i++) {
@@ -364,9 +391,7 @@ static void write_what_ifs(gs_writer *writer, const gs_explained *explained, con
         gs_write_object(writer, NULL);
         gs_write_string(writer, "change", words.data);
         gs_write_optional(writer, "assumed", options->what_ifs[i].gpu ? options->what_ifs[i].gpu->assumed : NULL);
-        write_interval(writer, explained->outcomes[i].least_ns, explained->outcomes[i].most_ns);
-        gs_write_us(writer, "unscheduled_us", explained->outcomes[i].unscheduled_ns);
-        gs_write_int(writer, "foreign_launches", explained->outcomes[i].foreign);
+        write_outcome(writer, &explained->outcomes[i]);
         gs_write_end(writer);
         gs_text_free(&words);
     }
