@@ -163,6 +163,26 @@ static gs_code put_answer(const struct options *options, const struct program *p
     return code;
 }
 
+/* --gpu or --sms, with which the clusters of the program cannot be played: a what-if can. */
+static gs_code check_clusters(const gs_gpu_choice *choice, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
+    size_t i = 0;
+    while (i < run->launches.count && run->launches.data[i].cluster == 1)
+        i++;
+    if (i == run->launches.count || gs_gpu_has_clusters(gpu) || choice->like || !choice->name == !choice->sms)
+        return GS_OK;
+    const gs_launch *launch = &run->launches.data[i];
+    if (choice->name)
+        return gs_fail(
+            error, GS_E_UNSUPPORTED,
+            "kernel \"%.60s\" launches clusters of %d blocks, and %.60s has none, or its description does not "
+            "say where they go; --what-if gpu=%.60s plays them as single blocks",
+            launch->kernel, launch->cluster, gpu->name, choice->name);
+    return gs_fail(error, GS_E_UNSUPPORTED,
+                   "kernel \"%.60s\" launches clusters of %d blocks, and where they go is not known with --sms; "
+                   "--what-if sms=%lld plays a green context of so many SMs",
+                   launch->kernel, launch->cluster, (long long)choice->sms);
+}
+
 static gs_code explain_run(const struct options *options, const char *path, const gs_run *run, gs_error *error) {
     gs_gpu_of_runs kept = {0};
     struct what_ifs what_ifs = {0};
@@ -172,6 +192,8 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     gs_measured_pairs pairs = {0};
     const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
     gs_code code = gpu ? read_what_ifs(&options->what_ifs, &what_ifs, error) : error->code;
+    if (code == GS_OK)
+        code = check_clusters(&options->gpu, gpu, run, error);
     if (code == GS_OK && options->pairs)
         code = read_pairs(options->pairs, &table, &pairs, error);
     gs_explain_options request = {.range = options->range,

@@ -1194,13 +1194,16 @@ says '"gpu":"h100-sxm","assumed":"limits from the specification, mechanisms assu
 says '"change":"gpu=a100","assumed":"limits from'
 check "versions say what is assumed" 0 "$program" explain --gpu h100-sxm --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says "h100-sxm: limits from the specification, mechanisms assumed"
+mistake "clusters on a GPU without" "; --what-if gpu=a100 plays them as single blocks" "$program" explain --gpu a100 corpus/h200-program-eager.jsonl.gz
+mistake "clusters with --sms" "; --what-if sms=60 plays a green context of so many SMs" "$program" explain --sms 60 corpus/h200-program-eager.jsonl.gz
+check "what a trace lacks is supplied by import" 0 "$program" explain corpus/pytorch-two-streams.json.gz
+says "priority; 'gridsmith import' supplies them with --set or --with"
 check "clusters that never start have no time" 0 "$program" explain --what-if sms=1 --what-if graph corpus/h200-program-eager.jsonl.gz
 says "no end                        sms=1: 2 launches of a step never start: nvjet_sm90_tst_64x32_64x16_2x4_h_bz_TNT (clusters of 8 blocks)"
 check "clusters that never start in JSON" 0 "$program" explain --json --what-if sms=1 corpus/h200-program-eager.jsonl.gz
 says '"change":"sms=1","never_starts":{"name":"nvjet_sm90_tst_64x32_64x16_2x4_h_bz_TNT","launches":2,"cluster":8,'
 check "no time in JSON" 1 grep -q '"change":"sms=1".*least_us' "$work/out"
 check "a page of a change without an end" 0 "$program" explain --html --what-if sms=1 corpus/h200-program-eager.jsonl.gz
-says "2 launches of a step never start"
 mistake "predict what never ends" "sms=1: 2 launches of a step never start" "$program" predict --what-if sms=1 corpus/h200-program-eager.jsonl.gz
 complaint 7 "explain keeps the exit status" "the program made no CUDA calls" "$program" explain -- sh -c 'exit 7'
 for option in "--what-if zzz" "--what-if gpu=zzz" "--range foo" "--range steps=2-1" "--range ms=2" "--pairs $work/none" "--gpu zzz" "--set zzz=1"; do
@@ -1230,7 +1233,7 @@ mistake "several runs" "has several runs: choose one with --run N" "$program" ex
 
 # ---- import: runs that predict and check read, and mistakes in traces ----
 check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
-says "lacks cluster, carveout_percent, local_bytes, priority; supply them"
+says "lacks cluster, carveout_percent, local_bytes, priority; 'gridsmith import' supplies them"
 mistake "kernels of a trace" "--json is for the kernels of cuobjdump and ptxas" "$program" import --json \
     corpus/pytorch-two-streams.json.gz
 check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz

@@ -1144,9 +1144,9 @@ static void what_a_trace_lacks_is_said_until_it_is_supplied(void **state) {
     static const struct {
         const char *setting, *words;
     } rows[] = {
-        {"a:blocks=7", "lacks cluster, carveout_percent, local_bytes, priority; supply"},
-        {"a:cluster=2", "lacks cluster, carveout_percent, local_bytes, priority; supply"},
-        {"*:cluster=2,priority=0", "lacks carveout_percent, local_bytes; supply"},
+        {"a:blocks=7", "lacks cluster, carveout_percent, local_bytes, priority; 'gridsmith import' supplies"},
+        {"a:cluster=2", "lacks cluster, carveout_percent, local_bytes, priority; 'gridsmith import' supplies"},
+        {"*:cluster=2,priority=0", "lacks carveout_percent, local_bytes; 'gridsmith import' supplies"},
         {"*:cluster=2,priority=0,carveout_percent=5,local_bytes=0", NULL},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {

@@ -113,7 +113,7 @@ void gs_put_lacking(const gs_collection *collection, gs_run *const *runs, size_t
         gs_text_add(notes, "%s%s", lacking > 1 ? ", " : "", key);
     }
     if (lacking)
-        gs_text_add(notes, "; supply them with --set or --with\n");
+        gs_text_add(notes, "; 'gridsmith import' supplies them with --set or --with\n");
 }
 
 static const char *work_words(field_user user, size_t count) {
