@@ -251,6 +251,9 @@ gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, 
 /* Whether a file is a recording of Gridsmith: its first bytes name the schema. Standard input is taken for one. */
 bool gs_is_recording(const char *path);
 
+/* Whether a file is a trace of PyTorch's profiler or a database of Nsight Systems. */
+bool gs_is_trace(const char *path);
+
 /* The program of a recording, or of a trace of another tool; run number `only`, from 1, 0: it must have one. Notes of
    an import are printed. The caller frees it. */
 gs_run *gs_read_program(const char *path, int64_t only, gs_error *error);

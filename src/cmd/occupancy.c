@@ -403,7 +403,7 @@ static int run_occupancy(const gs_command *command, void *given, const gs_words 
         return status;
     if (is_program)
         return gs_with_program(NULL, words, show_recording, options);
-    if (words->count && gs_is_recording(words->data[0]))
+    if (words->count && (gs_is_recording(words->data[0]) || gs_is_trace(words->data[0])))
         return show_recording(options, words->data[0], &error) == GS_OK ? 0 : gs_report(&error);
     if (!options->gpu.name)
         return gs_usage(command, "--gpu NAME|FILE is needed");

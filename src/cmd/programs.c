@@ -8,18 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gs_is_recording(const char *path) {
-    static const char schema[] = "\"gridsmith.";
+/* Whether a word is in the first 1000 bytes of a file. One that cannot be opened is refused by whoever reads it. */
+static bool begins_with(const char *path, const char *word) {
     gs_error error;
-    gs_input *input = strcmp(path, "-") == 0 ? NULL : gs_input_open(path, &error);
+    gs_input *input = gs_input_open(path, &error);
     const char *bytes;
-    size_t count = 0;
+    size_t count = 0, length = strlen(word);
     bool found = !input;
     if (input && gs_input_more(input, &bytes, &count, &error) == GS_OK)
-        for (size_t i = 0; i + sizeof schema < count && i < 1000 && !found; i++)
-            found = memcmp(bytes + i, schema, sizeof schema - 1) == 0;
+        for (size_t i = 0; i + length < count && i < 1000 && !found; i++)
+            found = memcmp(bytes + i, word, length) == 0;
     gs_input_close(input);
     return found;
+}
+
+bool gs_is_recording(const char *path) {
+    return strcmp(path, "-") == 0 || begins_with(path, "\"gridsmith.");
+}
+
+bool gs_is_trace(const char *path) {
+    return strcmp(path, "-") != 0 && (begins_with(path, "\"schemaVersion\"") || begins_with(path, "\"traceEvents\"") ||
+                                      begins_with(path, "SQLite format 3"));
 }
 
 static gs_run *read_recording(const char *path, int64_t only, gs_error *error) {

@@ -1219,6 +1219,15 @@ mistake "two files" "give one recording, or -- and a program" "$program" explain
 mistake "a recording of a file" "--record goes with a program" "$program" explain --record x corpus/h200-program-eager.jsonl.gz
 check "explain two versions" 0 "$program" explain --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says "and 28 more kernels, which changed less"
+check "versions of one program" 1 grep -q "two programs?\|two GPUs" "$work/out"
+check "two programs are no versions" 0 "$program" explain --compare corpus/h200-program-jax.jsonl.gz corpus/h200-program-cupy.jsonl.gz
+says "two programs? Kernels that are in both have 0% of the time of all kernels"
+zcat corpus/h200-program-cupy.jsonl.gz | sed '1s/"gpu": *"h200"/"gpu":"h100-sxm"/' >"$work/elsewhere.jsonl"
+check "versions on two GPUs" 0 "$program" explain --compare corpus/h200-program-cupy.jsonl.gz "$work/elsewhere.jsonl"
+says "two GPUs: h200, 132 SMs, before, and h100-sxm, 132 SMs, after"
+mistake "predict a trace" "a trace, not runs: make runs of it with 'gridsmith import'" "$program" predict --compare corpus/pytorch-two-streams.json.gz
+check "occupancy of a trace" 0 "$program" occupancy --kernel '*softmax*' corpus/pytorch-two-streams.json.gz
+mistake "check a trace" "a trace, not runs: make runs of it with 'gridsmith import'" "$program" check corpus/pytorch-two-streams.json.gz
 check "a page of two versions" 0 "$program" explain --html --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says 'data-title="h200-program-nccl.jsonl.gz: NVIDIA H200'
 printf '%s' '{"schema":"gridsmith.plan/1","gpu":"h200","kernels":[{"name":"*reduce*","blocks":1,"alone_us":5},{"name":"*elementwise*",

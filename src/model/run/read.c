@@ -579,6 +579,8 @@ static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *er
     gs_step root = gs_step_root(json);
     gs_step events = gs_step_key(&root, "events");
     gs_run *run = reader->run;
+    if (json_is_object(root.value) && !gs_step_key(&root, "schema").value && gs_step_key(&root, "traceEvents").value)
+        return gs_json_fail(json, &root, false, error, "a trace, not runs: make runs of it with 'gridsmith import'");
     gs_code code = gs_json_schema(json, &root, "gridsmith.run/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, run_fields, GS_COUNT(run_fields), run, error);

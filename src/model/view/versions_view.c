@@ -74,6 +74,25 @@ static void put_kernel(gs_text *text, const struct pair *pair, const gs_explaine
                 pair->after_us - pair->before_us, launches, later, (pair->after ? pair->after : pair->before)->name);
 }
 
+/* What makes two recordings no versions of one program: other GPUs, or hardly a kernel in common. */
+static void put_unlike(gs_text *text, const struct pairs *pairs, const gs_explained *before,
+                       const gs_explained *after) {
+    enum { LEAST_PERCENT = 10 };
+    const gs_gpu *first = before->recorded_on, *second = after->recorded_on;
+    double common_us = 0, all_us = 0;
+    for (size_t i = 0; i < pairs->count; i++) {
+        const struct pair *pair = &pairs->data[i];
+        all_us += pair->before_us + pair->after_us;
+        common_us += pair->before && pair->after ? pair->before_us + pair->after_us : 0;
+    }
+    if (strcmp(first->name, second->name) != 0 || first->sms != second->sms)
+        gs_text_add(text, "two GPUs: %s, %d SMs, before, and %s, %d SMs, after\n", first->name, first->sms,
+                    second->name, second->sms);
+    if (common_us * 100 < all_us * LEAST_PERCENT)
+        gs_text_add(text, "two programs? Kernels that are in both have %.0f%% of the time of all kernels\n",
+                    common_us / all_us * 100);
+}
+
 gs_code gs_put_versions(gs_text *text, const gs_explained *before, const gs_explained *after, int64_t top,
                         gs_error *error) {
     struct pairs pairs = {0};
@@ -81,6 +100,7 @@ gs_code gs_put_versions(gs_text *text, const gs_explained *before, const gs_expl
         free(pairs.data);
         return gs_fail_memory(error);
     }
+    put_unlike(text, &pairs, before, after);
     gs_text_add(text, "us per step         before        after       change\n");
     put_times(text, "step", (double)before->step_ns / 1000, (double)after->step_ns / 1000);
     put_times(text, "busy", (double)before->account.busy_ns / 1000 / steps_of(before),
