@@ -33,6 +33,11 @@ occupancy "a cubin" 0 '"kernel":"count","threads":256,"registers":24,"shared_byt
     --gpu h200 --json tests/fuzz/corpus/cubin/count90.cubin
 occupancy "other threads, dynamic memory" 0 '"threads":64,"registers":24,"shared_bytes":40960,"gpu":"h200","blocks_per_sm":5,' \
     --gpu h200 --json --threads 64 --shared 40KB tests/fuzz/corpus/cubin/count90.cubin
+# The share of the runtime, 1,024 bytes, is in the sections of code that is linked, also where no section of its own says so.
+for file in debug90 linked90 object90; do
+    occupancy "shared memory of $file" 0 '"shared_bytes":2000,"gpu":"h200"' --gpu h200 --json tests/fuzz/corpus/cubin/$file.cubin
+    grep -q '"shared_block_bytes":3072' "$work/out" || fail "$file: the runtime has 1,024 bytes, and they are rounded up to 128"
+done
 occupancy "a cubin for an older GPU of the same kind" 0 '"gpu":"rtx3090"' --gpu rtx3090 --json tests/fuzz/corpus/cubin/count80.cubin
 occupancy "a cubin of another GPU" 2 "has machine code for sm_80, which sm_90 does not run, and no PTX for it" \
     --gpu h200 tests/fuzz/corpus/cubin/count80.cubin
@@ -86,6 +91,32 @@ if [ -n "$ptxas" ]; then
         done
     done
     occupancy "a source" 0 "sgemm" --gpu h200 --json kernels/sgemm.cu
+    # With -g, as an object (-c) and linked, the shared memory is the 2,000 bytes that ptxas reports.
+    for row in rtx4090:89 h200:90 b200:100 rtx5090:120; do
+        arch=sm_${row#*:}
+        sed "s/@ARCH@/$arch/" >"$work/keeps.ptx" <<'END'
+.version 8.7
+.target @ARCH@
+.address_size 64
+.visible .entry keeps(.param .u64 to) {
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<3>;
+    .shared .align 4 .b8 bytes[2000];
+    ld.param.u64 %rd1, [to];
+    cvta.to.global.u64 %rd2, %rd1;
+    ld.shared.u32 %r1, [bytes+1996];
+    st.global.u32 [%rd2], %r1;
+    ret;
+}
+END
+        for option in -g -c; do
+            "$ptxas" -v $option -arch="$arch" -o "$work/keeps.cubin" "$work/keeps.ptx" 2>"$work/log" || continue
+            grep -q "2000 bytes smem" "$work/log" || fail "ptxas $option for $arch reports other bytes"
+            occupancy "ptxas $option for $arch" 0 '"shared_bytes":2000,' --gpu "${row%:*}" --json "$work/keeps.cubin"
+        done
+        [ -x "${ptxas%ptxas}nvlink" ] && "${ptxas%ptxas}nvlink" -arch="$arch" -o "$work/linked.cubin" "$work/keeps.cubin" 2>"$work/log" || continue
+        occupancy "nvlink for $arch" 0 '"shared_bytes":2000,' --gpu "${row%:*}" --json "$work/linked.cubin"
+    done
 else
     echo "no ptxas: PTX is not compared with it"
 fi
