@@ -49,6 +49,45 @@ grep -q '^ *128 *21 *0 *16 *100.0%  warps *cupy_sqrt__float32_float32$' "$work/o
 occupancy "one kernel of a recording" 0 "16 blocks per SM: 64 of 64 warps" --kernel 'cupy_sqrt*' corpus/h200-program-cupy.jsonl.gz
 occupancy "a recording on another GPU" 0 "a100, 108 SMs" --gpu a100 corpus/h200-program-cupy.jsonl.gz
 
+# ---- advice: each number gives the occupancy that is promised, which is higher, and the next larger number does not ----
+# percent GPU THREADS REGISTERS SHARED: the occupancy, with one decimal.
+percent() {
+    "$program" occupancy --gpu "$1" --threads "$2" --registers "$3" --shared "$4" 2>/dev/null | sed -n 's/.* warps, \(.*\)%$/\1/p'
+}
+# exceeds A B: A is more than B.
+exceeds() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a > b + 0.04) }'
+}
+occupancy "fewer threads, fewer warps" 0 "more warps fit with 80 registers a thread (37.5%)" --gpu h100 --threads 128 --registers 96
+! grep -q "[0-9] threads (" "$work/out" || fail "with fewer threads no more warps fit"
+occupancy "fewer threads, more warps" 0 "more warps fit with 640 threads (83.3%)" --gpu rtx3090 --threads 1024 --registers 42
+awk 'BEGIN { srand(20); split("h200 rtx3090 a100 t4 b200", gpus)
+    for (i = 0; i < 60; i++) print gpus[i % 5 + 1], 1 + int(rand() * 1024), 16 + int(rand() * 100), int(rand() * rand() * 65536) }' >"$work/kernels"
+while read -r gpu threads registers shared; do
+    now=$(percent "$gpu" "$threads" "$registers" "$shared")
+    [ -n "$now" ] || continue
+    "$program" occupancy --gpu "$gpu" --threads "$threads" --registers "$registers" --shared "$shared" | sed -n 's/^more warps fit with //p' |
+        sed 's/, or /\n/g' | sed 's/^\([0-9]*\) \([a-z]*\).*(\(.*\)%)$/\1 \2 \3/' >"$work/advice"
+    while read -r value what promised; do
+        t=$threads r=$registers s=$shared
+        case $what in
+        registers) r=$value step=1 ;;
+        threads) t=$value step=32 ;;
+        *) s=$value step=128 ;;
+        esac
+        found=$(percent "$gpu" "$t" "$r" "$s")
+        [ "$found" = "$promised" ] && exceeds "$found" "$now" || fail "$gpu $threads $registers $shared: $value $what give $found%, not $promised%, from $now%"
+        case $what in
+        registers) r=$((value + step)) ;;
+        threads) t=$((value + step < threads ? value + step : threads)) ;;
+        *) s=$((value + step < shared ? value + step : shared)) ;;
+        esac
+        ! exceeds "$(percent "$gpu" "$t" "$r" "$s")" "$now" || fail "$gpu $threads $registers $shared: more than $value $what would do"
+        echo "$what" >>"$work/kinds"
+    done <"$work/advice"
+done <"$work/kernels"
+[ "$(sort -u "$work/kinds" | wc -l)" = 3 ] || fail "advice of the three kinds was not tried"
+
 # ---- mistakes ----
 occupancy "no kernel of this name" 2 "no kernel matches zz; the first of 14 is" --kernel zz corpus/h200-program-cupy.jsonl.gz
 occupancy "a page of many" 2 "there are 14 kernels, but --html is for one: choose it with --kernel" --html corpus/h200-program-cupy.jsonl.gz
