@@ -99,6 +99,11 @@ occupancy "no GPU" 2 "--gpu NAME|FILE is needed" kernels/sgemm.cu
 occupancy "a damaged cubin" 2 "" --gpu a100 tests/cmd/occupancy.sh
 head -c 900 tests/fuzz/corpus/cubin/count80.cubin >"$work/cut.cubin"
 occupancy "a cut cubin" 2 "cut.cubin" --gpu a100 "$work/cut.cubin"
+occupancy "options for a cubin" 2 "compiler options need a CUDA source, but tests/fuzz/corpus/cubin/count90.cubin is not one" --gpu h200 tests/fuzz/corpus/cubin/count90.cubin -- -maxrregcount=32
+occupancy "code to be linked" 2 "-rdc=true: registers are known only when the code is linked" --gpu h200 kernels/sgemm.cu -- -rdc true
+occupancy "an object" 2 "-dc: registers are known only when the code is linked" --gpu h200 kernels/sgemm.cu -- -dc
+occupancy "an option without its value" 2 "-Xptxas needs a value" --gpu h200 kernels/sgemm.cu -- -Xptxas
+occupancy "debugging, optimized" 2 "-dopt: give -G or -lineinfo alone" --gpu h200 kernels/sgemm.cu -- -G -dopt on
 gzip -dc kernels/ptx/sgemm.ptx.gz >"$work/sgemm.ptx"
 occupancy "PTX without ptxas" 3 "give a cubin or a program, or --threads and --registers" --gpu h200 "$work/sgemm.ptx"
 
@@ -130,6 +135,36 @@ if [ -n "$ptxas" ]; then
         done
     done
     occupancy "a source" 0 "sgemm" --gpu h200 --json kernels/sgemm.cu
+    # Options for ptxas reach it, whichever compiler makes the PTX; nvcc, where it is, says what they give.
+    cat >"$work/many.cu" <<'END'
+extern "C" __global__ void many(float *x) {
+    float r[40];
+    for (int i = 0; i < 40; i++)
+        r[i] = x[threadIdx.x * 40 + i];
+    for (int k = 0; k < 100; k++)
+        for (int i = 0; i < 40; i++)
+            r[i] = r[i] * r[(i + 7) % 40] + r[(i + 11) % 40];
+    for (int i = 0; i < 40; i++)
+        x[threadIdx.x * 40 + i] = r[i];
+}
+END
+    nvcc=${ptxas%ptxas}nvcc
+    for compiler in nvcc nvrtc clang; do
+        "$program" occupancy --gpu h200 --compiler $compiler "$work/many.cu" >"$work/out" 2>&1 || continue
+        for options in -maxrregcount=24 "--maxrregcount 24" "-Xptxas -maxrregcount=24,-v" "--ptxas-options=--maxrregcount=24"; do
+            # shellcheck disable=SC2086
+            occupancy "$compiler with $options" 0 '"registers":24,' --gpu h200 --json --compiler $compiler "$work/many.cu" -- $options
+        done
+        occupancy "$compiler with an option that ptxas does not know" 2 "ptxas" --gpu h200 --compiler $compiler "$work/many.cu" -- -Xptxas --none
+        [ $compiler != clang ] || { occupancy "clang with -G" 2 "-G is for nvcc and NVRTC" --gpu h200 --compiler clang "$work/many.cu" -- -G && continue; }
+        for options in "" -G "-Xptxas -O0" "-Xptxas -O1 -lineinfo" -rdc=false; do
+            # shellcheck disable=SC2086
+            "$nvcc" -cubin -arch=sm_90 -Xptxas -v $options -o "$work/many.cubin" "$work/many.cu" 2>"$work/log" || continue
+            registers=$(sed -n 's/.*Used \([0-9]*\) registers.*/\1/p' "$work/log")
+            # shellcheck disable=SC2086
+            occupancy "$compiler with '$options'" 0 "\"registers\":$registers," --gpu h200 --json --compiler $compiler "$work/many.cu" -- $options
+        done
+    done
     # With -g, as an object (-c) and linked, the shared memory is the 2,000 bytes that ptxas reports.
     for row in rtx4090:89 h200:90 b200:100 rtx5090:120; do
         arch=sm_${row#*:}
