@@ -3,7 +3,8 @@
  *
  * Machine code says it: a cubin tells the driver the registers, the shared memory and the threads of each kernel. A
  * file may have cubins for several GPUs; the one that the driver would take counts. PTX is assembled by ptxas, and a
- * CUDA source is compiled to PTX first. Without ptxas nobody knows the registers, and the file is refused.
+ * CUDA source is compiled to PTX first. Without ptxas nobody knows the registers, and the file is refused. Options of
+ * nvcc for ptxas are given to it, whichever compiler made the PTX.
  */
 #include "kernel_files.h"
 #include "kernels/cuda/cuda.h"
@@ -57,6 +58,7 @@ struct taking {
     gs_file_kernels *kernels;
     int architecture;
     int others; /* architecture of a cubin that does not run there, or 0 */
+    gs_ptxas_words options;
 };
 
 static bool runs_on(int code, int architecture) {
@@ -114,7 +116,11 @@ static gs_code take_cubin(void *context, const char *bytes, size_t size, gs_erro
 /* ---- PTX, and sources ---- */
 
 static gs_code take_ptx(struct taking *taking, const gs_ptx_module *module, gs_error *error) {
-    gs_build build = {.name = module->name, .text = module->text, .size = module->size};
+    gs_build build = {.name = module->name,
+                      .text = module->text,
+                      .size = module->size,
+                      .ptxas_options = (const char *const *)taking->options.data,
+                      .ptxas_option_count = taking->options.count};
     gs_cubin cubin = {0};
     gs_code code = gs_assemble(&build, taking->architecture, &cubin, error);
     if (code == GS_OK)
@@ -136,10 +142,13 @@ static gs_code take_modules(struct taking *taking, const gs_kernel_file_request 
                                         .compiler = request->compiler,
                                         .architecture = request->architecture};
     gs_ptx_file file = {0};
-    gs_code code = gs_ptx_file_open(&file, &wanted, error);
+    gs_code code = gs_ptxas_words_of(&taking->options, request->options, request->option_count, error);
+    if (code == GS_OK)
+        code = gs_ptx_file_open(&file, &wanted, error);
     for (size_t i = 0; i < file.count && code == GS_OK; i++)
         code = take_ptx(taking, &file.data[i].module, error);
     gs_ptx_file_free(&file);
+    gs_ptxas_words_free(&taking->options);
     return code;
 }
 
@@ -153,6 +162,9 @@ gs_code gs_file_kernels_read(gs_file_kernels *kernels, const gs_kernel_file_requ
     }
     if (!kernels->count)
         code = take_modules(&taking, request, error);
+    else if (request->option_count)
+        code = gs_fail(error, GS_E_USAGE, "compiler options need a CUDA source, but %s is not one",
+                       gs_input_name(request->path));
     else
         code = GS_OK;
     if (!kernels->count && taking.others)

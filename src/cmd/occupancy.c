@@ -59,37 +59,42 @@ static void list_resources(const gs_occupancy *occupancy, struct resource *resou
     resources[3] = (struct resource){"shared memory", "shared_memory", GS_LIMIT_SHARED, occupancy->by_shared};
 }
 
-static double occupancy_percent(const gs_occupancy *occupancy) {
-    return 100.0 * occupancy->blocks * occupancy->warps_per_block / occupancy->warps_per_sm;
+static int32_t warps_of(const gs_occupancy *occupancy) {
+    return occupancy->blocks * occupancy->warps_per_block;
 }
 
-/* The largest smaller value of one number of a shape with which more than `blocks` blocks fit; 0: none. */
-static int64_t find_more(const gs_gpu *gpu, const gs_shape *shape, int number, int32_t blocks) {
+static double occupancy_percent(const gs_occupancy *occupancy) {
+    return 100.0 * warps_of(occupancy) / occupancy->warps_per_sm;
+}
+
+/* The largest smaller value of one number of a shape with which more than `warps` warps fit, and what fits then; 0:
+   none. Fewer threads may let more blocks fit, but fewer warps. */
+static int64_t find_more(const gs_gpu *gpu, const gs_shape *shape, int number, int32_t warps, gs_occupancy *found) {
     static const int64_t steps[] = {1, 32, 128};
     const int64_t values[] = {shape->registers, shape->threads, shape->shared_bytes};
     gs_error error;
     for (int64_t value = (values[number] - 1) / steps[number] * steps[number]; value > 0; value -= steps[number]) {
         gs_shape other = *shape;
-        gs_occupancy found;
         other.registers = number == 0 ? (int32_t)value : other.registers;
         other.threads = number == 1 ? (int32_t)value : other.threads;
         other.shared_bytes = number == 2 ? value : other.shared_bytes;
-        gs_occupancy_of(gpu, &other, &found, &error);
-        if (found.blocks > blocks)
+        gs_occupancy_of(gpu, &other, found, &error);
+        if (warps_of(found) > warps)
             return value;
     }
     return 0;
 }
 
-/* What would have to be smaller for one more block. */
-static void put_more(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, int32_t blocks) {
+/* What would have to be smaller for more warps, and the occupancy then. */
+static void put_more(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, int32_t warps) {
     static const char *const words[] = {"registers a thread", "threads", "bytes of shared memory"};
     int count = 0;
     for (int number = 0; number < (int)GS_COUNT(words); number++) {
-        int64_t value = find_more(gpu, shape, number, blocks);
+        gs_occupancy found;
+        int64_t value = find_more(gpu, shape, number, warps, &found);
         if (value)
-            gs_text_add(text, "%s%lld %s", count++ ? ", or " : "more blocks fit with at most ", (long long)value,
-                        words[number]);
+            gs_text_add(text, "%s%lld %s (%.1f%%)", count++ ? ", or " : "more warps fit with ", (long long)value,
+                        words[number], occupancy_percent(&found));
     }
     gs_text_add(text, "%s", count ? "\n" : "");
 }
@@ -105,8 +110,8 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *op
     if (gpu->assumed)
         gs_text_add(text, "%s: %s\n", gpu->name, gpu->assumed);
     gs_text_add(text, "%d block%s per SM: %d of %d warps, %.1f%%\n", occupancy->blocks,
-                occupancy->blocks == 1 ? "" : "s", occupancy->blocks * occupancy->warps_per_block,
-                occupancy->warps_per_sm, occupancy_percent(occupancy));
+                occupancy->blocks == 1 ? "" : "s", warps_of(occupancy), occupancy->warps_per_sm,
+                occupancy_percent(occupancy));
     for (int i = 0; i < RESOURCES; i++) {
         if (resources[i].blocks == GS_NO_LIMIT)
             gs_text_add(text, "  %-14s    -", resources[i].words);
@@ -116,7 +121,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const struct options *op
     }
     gs_text_add(text, "shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
                 (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
-    put_more(text, gpu, shape, occupancy->blocks);
+    put_more(text, gpu, shape, warps_of(occupancy));
     if (options->cluster)
         gs_text_add(text, "%lld cluster%s of %lld blocks on an empty GPU\n", (long long)clusters,
                     clusters == 1 ? "" : "s", (long long)options->cluster);

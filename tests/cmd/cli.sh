@@ -473,7 +473,7 @@ check "occupancy" 0 "$program" occupancy --gpu rtx3090 --threads 512 --registers
 says "3 blocks per SM"
 check "occupancy of one block" 0 "$program" occupancy --gpu h200 --threads 1024 --registers 64
 says "1 block per SM: 32 of 64 warps"
-says "more blocks fit with at most 32 registers a thread, or 512 threads"
+says "more warps fit with 32 registers a thread (100.0%)"
 check "bound of one warp" 0 "$program" bound --warps 1
 says "C (L L C)x1 S, 1 warp: cycles"
 check "predict on one SM" 0 "$program" predict --gpu h200 --sms 1 a=1x32,r32

@@ -856,9 +856,12 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         {"graph,,sms=3",
          "unknown change \"\"; there are graph, host, streams, order, priority, sms, blocks, registers, carveout "
          "and gpu"},
-        {"sms=a:0", "sms=a:0: give PATTERN:NUMBER, such as sms=*nccl*:16"},
+        {"sms=a:", "sms=a:: give PATTERN:NUMBER, such as sms=*nccl*:16"},
+        {"priority=a:-101", "priority=a:-101: the number must be -100 to 100"},
         {"blocks=a:b", "blocks=a:b: give PATTERN:NUMBER, such as blocks=*gemm*:116 or blocks=*gemm*:full"},
-        {"registers=a:256", "registers=a:256: give PATTERN:NUMBER, such as registers=*gemm*:64"},
+        {"registers=a:256", "registers=a:256: the number must be 1 to 255"},
+        {"registers=a:99999999999999999999", "registers=a:99999999999999999999: the number must be 1 to 255"},
+        {"registers=256", "registers=256: give PATTERN:NUMBER, such as registers=*gemm*:64"},
         {"carveout=:50", "\"carveout=:50\": give patterns of kernels of 1 to 199 letters, such as *nccl*+copy"},
         {"streams=", "\"streams=\": give patterns of kernels of 1 to 199 letters, such as *nccl*+copy"}};
     gs_what_if what_if;

@@ -57,6 +57,7 @@ gs_cost gs_ptxas_cost(const char *log, const char *symbol) {
 /* ptxas reports "ptxas FILE, line 12; error   : message". */
 static gs_code fail(const char *log, const gs_build *build, gs_error *error) {
     const char *words = strstr(log, "error"), *line = strstr(log, ", line ");
+    words = words ? words : strstr(log, "fatal");
     words = words ? words : log[0] ? log : "no reason given";
     gs_fail(error, GS_E_KERNEL, "ptxas says: %.*s", (int)strcspn(words, "\n"), words);
     if (error && line) {
@@ -98,6 +99,19 @@ static const char *suffix_of(const gs_build *build, int architecture) {
     return "";
 }
 
+static gs_code run_ptxas(const char *const *words, const char *folder, const gs_build *build, gs_cubin *cubin,
+                         gs_error *error) {
+    gs_tool tool = {.words = words, .folder = folder, .seconds = SECONDS, .stays_in_group = build->is_watched};
+    gs_tool_end end = gs_tool_run(&tool);
+    char *log = gs_folder_read(folder, "log", LOG_MOST);
+    gs_code code = end == GS_TOOL_DONE   ? keep(folder, log ? log : "", build, cubin, error)
+                   : end == GS_TOOL_LATE ? gs_fail(error, GS_E_KERNEL, "ptxas was not done after %d seconds", SECONDS)
+                   : tool.signal         ? gs_fail(error, GS_E_KERNEL, "ptxas crashed: %s", strsignal(tool.signal))
+                                         : fail(log ? log : "", build, error);
+    free(log);
+    return code;
+}
+
 static gs_code assemble_in(const char *folder, const char *program, const gs_build *build, int architecture,
                            gs_cubin *cubin, gs_error *error) {
     char target[40], limit[40];
@@ -106,24 +120,29 @@ static gs_code assemble_in(const char *folder, const char *program, const gs_bui
     gs_text_add(&output, "%s/out.cubin", folder);
     snprintf(target, sizeof target, "-arch=sm_%d%s", architecture, suffix_of(build, architecture));
     snprintf(limit, sizeof limit, "-maxrregcount=%u", build->max_registers);
-    const char *words[9] = {program, target, "-v", "-o", output.data, input.data};
-    size_t count = 6;
-    if (build->max_registers)
-        words[count++] = limit;
-    if (build->with_lines)
-        words[count++] = "-lineinfo";
-    gs_tool tool = {.words = words, .folder = folder, .seconds = SECONDS, .stays_in_group = build->is_watched};
-    gs_code code = input.failed || output.failed ? gs_fail_memory(error)
-                                                 : gs_folder_write(folder, "in.ptx", build->text, build->size, error);
+    /* Those of the caller come first: of an option that is there twice, ptxas takes the last. */
+    const char *fixed[] = {target,
+                           "-v",
+                           "-o",
+                           output.data,
+                           input.data,
+                           build->max_registers ? limit : NULL,
+                           build->with_lines ? "-lineinfo" : NULL};
+    const char **words = calloc(build->ptxas_option_count + GS_COUNT(fixed) + 2, sizeof *words);
+    gs_code code = input.failed || output.failed || !words
+                       ? gs_fail_memory(error)
+                       : gs_folder_write(folder, "in.ptx", build->text, build->size, error);
     if (code == GS_OK) {
-        gs_tool_end end = gs_tool_run(&tool);
-        char *log = gs_folder_read(folder, "log", LOG_MOST);
-        code = end == GS_TOOL_DONE   ? keep(folder, log ? log : "", build, cubin, error)
-               : end == GS_TOOL_LATE ? gs_fail(error, GS_E_KERNEL, "ptxas was not done after %d seconds", SECONDS)
-               : tool.signal         ? gs_fail(error, GS_E_KERNEL, "ptxas crashed: %s", strsignal(tool.signal))
-                                     : fail(log ? log : "", build, error);
-        free(log);
+        size_t count = 0;
+        words[count++] = program;
+        for (size_t i = 0; i < build->ptxas_option_count; i++)
+            words[count++] = build->ptxas_options[i];
+        for (size_t i = 0; i < GS_COUNT(fixed); i++)
+            if (fixed[i])
+                words[count++] = fixed[i];
+        code = run_ptxas(words, folder, build, cubin, error);
     }
+    free(words);
     gs_text_free(&input);
     gs_text_free(&output);
     return code;

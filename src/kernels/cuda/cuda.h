@@ -63,8 +63,10 @@ typedef struct gs_build {
     size_t kernel_count;
     const char *const *options; /* for the compiler: "-DTILE=16" */
     size_t option_count;
-    bool address_sanitizer; /* on the CPU: detect accesses out of bounds */
-    bool as_library;        /* on the CPU: make a shared library with gs_host_launch, not a program */
+    bool address_sanitizer;           /* on the CPU: detect accesses out of bounds */
+    bool as_library;                  /* on the CPU: make a shared library with gs_host_launch, not a program */
+    const char *const *ptxas_options; /* of PTX: more words for ptxas */
+    size_t ptxas_option_count;
     uint32_t max_registers; /* on a GPU: the most registers of a thread; 0: the compiler decides */
     bool with_lines;        /* on a GPU, of PTX: keep which line an instruction is of */
     bool is_watched;        /* the caller watches this process group: compilers stay in it */
@@ -127,6 +129,17 @@ void gs_nvrtc_library(char *path, size_t size);
 
 /* Inside: the parts of gs_cubin_make. Assembles PTX; and what ptxas says of a kernel in its output, `log`, or NULL. */
 gs_code gs_assemble(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error);
+
+/* Words for ptxas. */
+typedef struct gs_ptxas_words {
+    char **data;
+    size_t count, capacity;
+} gs_ptxas_words;
+
+/* Adds what ptxas is told by options of nvcc: "-maxrregcount=32", "-Xptxas", "-O1,-v", "-G". Others are not for it. The
+   caller frees the words, also if it fails. GS_E_USAGE: an option lacks its value, or is for code that is linked. */
+gs_code gs_ptxas_words_of(gs_ptxas_words *words, const char *const *options, size_t count, gs_error *error);
+void gs_ptxas_words_free(gs_ptxas_words *words);
 gs_cost gs_ptxas_cost(const char *log, const char *symbol);
 
 /* The folders in which NVRTC looks for headers, in order. Returns how many there are. */

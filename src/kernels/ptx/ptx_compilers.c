@@ -65,6 +65,9 @@ static const struct rule {
              {"-Xcompiler", NVRTC | CLANG, true},
              {"-ccbin", NVRTC | CLANG, true},
              {"-Xptxas", NVRTC | CLANG, true},
+             {"--ptxas-options", NVRTC | CLANG, true},
+             {"-Ofc", CLANG, true},
+             {"--Ofast-compile", CLANG, true},
              {"-O", NVRTC, false},
              {"-W", NVRTC, false},
              {"-f", NVRTC, false},
@@ -76,7 +79,7 @@ static const struct rule {
              {"--extended-lambda", CLANG, false},
              {"--maxrregcount", CLANG, true},
              {"-maxrregcount", CLANG, true},
-             {"-rdc", CLANG, false},
+             {"-rdc", CLANG, true},
              {"-lineinfo", CLANG, false},
              {"--generate-line-info", CLANG, false},
              {"--use_fast_math", CLANG, false},
@@ -324,11 +327,23 @@ bool gs_ptx_clang(char *path, size_t size) {
     return false;
 }
 
+/* clang makes no PTX with what CUDA's debugger needs; its own -G is another option. */
+static bool wants_debugging(const gs_ptx_source_request *request) {
+    for (size_t i = 0; i < request->option_count; i++)
+        if (strcmp(request->options[i], "-G") == 0 || strcmp(request->options[i], "--device-debug") == 0)
+            return true;
+    return false;
+}
+
 static gs_ptx_attempt compile_by_clang(const gs_ptx_source_request *request, const char *text,
                                        gs_ptx_compiled *compiled, gs_error *error) {
     char program[1000];
     if (!gs_ptx_clang(program, sizeof program))
         return GS_PTX_NO_COMPILER;
+    if (wants_debugging(request)) {
+        gs_fail(error, GS_E_UNSUPPORTED, "-G is for nvcc and NVRTC, not for clang");
+        return GS_PTX_REFUSED;
+    }
     char *folder = gs_folder_make(error);
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     if (!folder)

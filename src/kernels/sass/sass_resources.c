@@ -3,7 +3,10 @@
  * sass.h.
  *
  * The shared memory that a kernel declares is the section .nv.shared.KERNEL. From sm_90 on the share of the runtime is
- * in it, in front; a section of its own, which older cubins do not have, says so.
+ * in it, in front, once the code is linked: the first variable is at 1024. ptxas links, unless it is asked for an
+ * object
+ * (-rdc=true), which has the bytes of the kernel alone. nvlink -v prints the whole section for sm_90; ptxas -v does
+ * not.
  */
 #include "sass.h"
 
@@ -11,6 +14,9 @@ enum {
     MOST_THREADS = 0x05,     /* three words: .maxntid */
     REQUIRED_THREADS = 0x10, /* three words: .reqntid */
     RUNTIME_BYTES = 1024,
+    RUNTIME_FROM = 90, /* the first architecture whose sections have it */
+    TYPE_AT = 16,      /* in the header of an ELF file: what it is, */
+    LINKED = 2         /* such as code that can be loaded */
 };
 
 /* The registers, from the list of the whole image, or else from the header of the code. */
@@ -42,7 +48,7 @@ static uint32_t threads_of(const gs_sass_records *own) {
 static uint64_t shared_of(const gs_sass_image *image, const char *kernel) {
     const gs_sass_section *section = gs_sass_find(image, ".nv.shared.", kernel);
     uint64_t bytes = !section ? 0 : section->has_bytes ? section->bytes.count : section->size;
-    bool has_runtime = gs_sass_find(image, ".nv.shared.reserved.", "0");
+    bool has_runtime = gs_sass_architecture(image) >= RUNTIME_FROM && image->head[TYPE_AT] == LINKED;
     return has_runtime && bytes >= RUNTIME_BYTES ? bytes - RUNTIME_BYTES : bytes;
 }
 

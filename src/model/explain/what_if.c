@@ -53,7 +53,10 @@ static gs_code read_order(gs_program_change *change, const char *value, gs_error
 static gs_code read_numbered(gs_program_change *change, const char *value, long least, long most, const char *example,
                              gs_error *error) {
     const char *colon = strrchr(value, ':');
-    if (!colon || !read_number(colon + 1, least, most, &change->number))
+    bool is_read = colon && read_number(colon + 1, least, most, &change->number);
+    if (!is_read && colon && colon[1] && !colon[1 + strspn(colon + 1, "+-0123456789")])
+        return gs_fail(error, GS_E_USAGE, "%.80s: the number must be %ld to %ld", change->words, least, most);
+    if (!is_read)
         return gs_fail(error, GS_E_USAGE, "%.80s: give PATTERN:NUMBER, such as %s", change->words, example);
     return read_patterns(change, value, (size_t)(colon - value), error);
 }

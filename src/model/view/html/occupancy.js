@@ -97,12 +97,14 @@ function drawPlot(plot, number) {
 
 // ---- the answer in words ----
 
-// The nearest smaller number of registers, threads or bytes with which more blocks fit.
+// The nearest smaller number of registers, threads or bytes with which more warps fit.
 function nextBetter(key) {
-    const [least, , step] = rangeOf(key), now = limitsOf(chosen).blocks;
-    for (let value = chosen[key] - step; value >= least; value -= step)
-        if (limitsOf({ ...chosen, [key]: value }).blocks > now)
-            return { value, blocks: limitsOf({ ...chosen, [key]: value }).blocks };
+    const [least, , step] = rangeOf(key), warpsOf = limits => limits.blocks * limits.warps, now = warpsOf(limitsOf(chosen));
+    for (let value = chosen[key] - step; value >= least; value -= step) {
+        const limits = limitsOf({ ...chosen, [key]: value });
+        if (warpsOf(limits) > now)
+            return { value, warps: warpsOf(limits) };
+    }
     return null;
 }
 
@@ -137,7 +139,7 @@ function fillAnswer() {
     for (const { key, text } of plots) {
         const better = nextBetter(key);
         if (better)
-            lines.push(line(`${better.blocks} blocks would fit with ${better.value.toLocaleString("en-US")} ${text.replace(", KB", " (bytes)")}`));
+            lines.push(line(`${better.warps} warps would fit with ${better.value.toLocaleString("en-US")} ${text.replace(", KB", " (bytes)")}`));
     }
     find("answer").replaceChildren(...lines);
 }
