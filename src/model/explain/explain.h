@@ -288,7 +288,7 @@ typedef struct gs_overlap_account {
 } gs_overlap_account;
 
 typedef struct gs_explained {
-    const gs_gpu *recorded_on; /* all but what is played is told of this one; belongs to the caller */
+    const gs_gpu *recorded_on; /* what is not played is described for this GPU; belongs to the caller */
     gs_sequence order;
     gs_part part;
     gs_pace pace;

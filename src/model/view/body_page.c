@@ -46,13 +46,6 @@ static void put_terms(gs_text *text, const gs_body_answer *answer) {
     gs_text_add(text, "</table>\n");
 }
 
-static void put_place(gs_text *text, uint32_t line, uint32_t offset) {
-    if (line)
-        gs_text_add(text, "line %" PRIu32, line);
-    else
-        gs_text_add(text, "at 0x%" PRIx32, offset);
-}
-
 /* A line of the source, without blanks around it. */
 static void put_line_text(gs_text *text, const char *source, uint32_t line) {
     const char *at = source;
@@ -80,7 +73,7 @@ static void put_rows(gs_text *text, const gs_body_answer *answer) {
     for (size_t i = 0; i < answer->shares.rows.count; i++) {
         const gs_body_row *row = &answer->shares.rows.data[i];
         gs_text_add(text, "<tr><td>");
-        put_place(text, row->line, row->offset);
+        gs_put_body_place(text, row->line, row->offset);
         gs_text_add(text, "<td class=\"number\">%" PRId64, row->instructions);
         if (row->saved_cycles == GS_NOT_KNOWN)
             gs_text_add(text, "<td><td>");
@@ -100,7 +93,7 @@ static void put_reliefs(gs_text *text, const gs_body_answer *answer) {
     for (size_t i = 0; i < answer->shares.reliefs.count; i++) {
         const gs_body_part *part = &answer->body->parts.data[answer->shares.reliefs.data[i].part];
         gs_text_add(text, "<li>");
-        put_place(text, part->line, part->offset);
+        gs_put_body_place(text, part->line, part->offset);
         gs_text_add(text, ": %" PRId64 " cycles less %s\n", answer->shares.reliefs.data[i].saved_cycles,
                     part->kind == GS_PART_LOOP ? "for each round less of the loop"
                                                : "if all threads of a warp went the same way");

@@ -16,7 +16,7 @@ static bool is_loop(const gs_body_part *part) {
     return part->kind == GS_PART_LOOP && part->source != GS_ROUNDS_OF_GROUPS;
 }
 
-static void put_place(gs_text *text, uint32_t line, uint32_t offset) {
+void gs_put_body_place(gs_text *text, uint32_t line, uint32_t offset) {
     if (line)
         gs_text_add(text, "line %" PRIu32, line);
     else
@@ -50,7 +50,7 @@ static void put_rows(gs_text *text, const gs_body_answer *answer) {
     gs_text_add(text, answer->machine ? " %16s\n" : "%s\n", answer->machine ? "cycles less" : "");
     for (size_t i = 0; i < count; i++) {
         gs_text place = {0};
-        put_place(&place, shares->rows.data[i].line, shares->rows.data[i].offset);
+        gs_put_body_place(&place, shares->rows.data[i].line, shares->rows.data[i].offset);
         gs_text_add(text, "%-14s %14" PRId64, place.data ? place.data : "", shares->rows.data[i].instructions);
         if (answer->machine && shares->rows.data[i].saved_cycles != GS_NOT_KNOWN)
             gs_text_add(text, " %16" PRId64, shares->rows.data[i].saved_cycles);
@@ -69,7 +69,7 @@ static void put_reliefs(gs_text *text, const gs_body_answer *answer) {
     for (size_t i = 0; i < shares->reliefs.count && i < MOST_RELIEFS; i++) {
         const gs_body_part *part = &answer->body->parts.data[shares->reliefs.data[i].part];
         gs_text_add(text, "  ");
-        put_place(text, part->line, part->offset);
+        gs_put_body_place(text, part->line, part->offset);
         gs_text_add(text, ": %" PRId64 " cycles less %s\n", shares->reliefs.data[i].saved_cycles,
                     is_loop(part) ? "for each round less of the loop" : "if all threads of a warp went the same way");
     }
@@ -82,7 +82,7 @@ static void put_loops(gs_text *text, const gs_body *body) {
         if (!is_loop(part))
             continue;
         gs_text_add(text, "%s", is_first ? "loops: " : ", ");
-        put_place(text, part->line, part->offset);
+        gs_put_body_place(text, part->line, part->offset);
         gs_text_add(text, " %" PRId64 "%s", part->times,
                     part->source == GS_ROUNDS_GIVEN      ? " (given)"
                     : part->source == GS_ROUNDS_OF_INPUT ? " (of this input)"

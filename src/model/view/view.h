@@ -192,6 +192,8 @@ typedef struct gs_body_answer {
 } gs_body_answer;
 
 /* For people, as gridsmith.kernel-bound/1, the rows as CSV, and a page, which needs a machine. */
+/* "line 12", or the place in the machine code where no line is known. */
+void gs_put_body_place(gs_text *text, uint32_t line, uint32_t offset);
 void gs_put_body_bound(gs_text *text, const gs_body_answer *answer);
 void gs_put_body_bound_json(gs_text *text, const gs_body_answer *answer);
 void gs_put_body_bound_csv(gs_text *text, const gs_body_answer *answer);
