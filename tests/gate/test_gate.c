@@ -979,18 +979,19 @@ static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) 
         gs_chain_kernel kernel;
         uint32_t launches, mask;
     } cases[] = {
-        {{5000000, 10560, 1056, 256, rare, little}, 2, 7},       /* blocks of 500 us: 8 begin in 4 us */
-        {{5000000, 105600, 1056, 256, rare, little}, 2, 63},     /* of 50 us */
-        {{5000000, 10560, 1056, 256, often, little}, 5, 7},      /* half a request is expected: 2 + ceil(2.27) */
-        {{50000000, 105600, 1056, 256, often, little}, 13, 7},   /* five: 2 + ceil(10.6) */
-        {{500000000, 1056000, 1056, 256, often, little}, 23, 7}, /* 50: as many as cost 3% */
-        {{200000, 10560, 1056, 256, often, little}, 0, 0},   /* a launch that finds nothing left costs 11 us of 200, */
-        {{200000, 10560, 1056, 256, often, 0.25}, 3, 127},   /* unless it may cost more; blocks of 20 us */
-        {{400000, 100000, 1056, 256, often, 0.35}, 2, 511},  /* of 4 us; 65 us are 16%, and 12% the guard of each */
-        {{5000000, 1056, 1056, 256, rare, little}, 0, 0},    /* one wave */
-        {{5000000, 2112, 1056, 256, rare, little}, 0, 0},    /* two: hardly sooner at its end */
-        {{3000000, 4000000, 1056, 256, rare, little}, 0, 0}, /* 2.4 ms until all blocks have come and gone */
-        {{5000000, 10560, 0, 256, rare, little}, 0, 0},      /* not known how many run at a time */
+        {{5000000, 10560, 1056, rare, little}, 2, 7},      /* blocks of 500 us: 8 begin in 4 us */
+        {{5000000, 105600, 1056, rare, little}, 0, 0},     /* of 50 us: a launch that finds nothing left costs 5%, */
+        {{5000000, 105600, 1056, rare, 0.1}, 2, 63},       /* unless it may cost more */
+        {{5000000, 10560, 1056, often, little}, 5, 7},     /* half a request is expected: 2 + ceil(2.27) */
+        {{50000000, 10560, 1056, often, little}, 13, 0},   /* five: 2 + ceil(10.6) */
+        {{500000000, 1056000, 1056, often, little}, 6, 7}, /* 50: as many as cost 3% */
+        {{200000, 10560, 1056, often, little}, 0, 0},      /* 30 us of 200, */
+        {{200000, 10560, 1056, often, 0.25}, 2, 127},      /* where they may be lost; blocks of 20 us */
+        {{400000, 100000, 1056, often, 0.35}, 0, 0},       /* of 4 us: 0.24 ms until all have come and gone */
+        {{5000000, 1056, 1056, rare, little}, 0, 0},       /* one wave */
+        {{5000000, 2112, 1056, rare, little}, 0, 0},       /* two: hardly sooner at its end */
+        {{3000000, 4000000, 1056, rare, little}, 0, 0},    /* 9.5 ms until all blocks have come and gone */
+        {{5000000, 10560, 0, rare, little}, 0, 0},         /* not known how many run at a time */
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_chain_plan plan = gs_chain_plan_of(&cases[i].kernel);
@@ -999,6 +1000,23 @@ static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) 
         assert_true(!plan.launches || (plan.first == 1056 && plan.stop_ns * 2 <= cases[i].kernel.expected_ns));
         assert_true((double)plan.cost_ns <= cases[i].kernel.most_cost * (double)cases[i].kernel.expected_ns);
     }
+}
+
+/* More than 3% is for kernels that would hold up requests for long, out of 8% of the work, which are not saved up. */
+static void guards_cost_a_part_of_the_recent_work(void **state) {
+    gs_chain_budget budget = {0};
+    const uint64_t ms = NS_PER_MS;
+    double cost_ns = 0;
+    (void)state;
+    assert_true(gs_chain_most_cost(&budget, 0, (int64_t)ms) == 0.03);
+    assert_true(gs_chain_most_cost(&budget, 1000 * ms, (int64_t)ms / 10) == 0.03); /* short */
+    assert_true(gs_chain_most_cost(&budget, 1000 * ms, (int64_t)ms) == 0.35);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        double part = gs_chain_most_cost(&budget, (1000 + i) * ms, (int64_t)ms);
+        budget.left_ns -= part * (double)ms;
+        cost_ns += part * (double)ms;
+    }
+    assert_true(cost_ns > 0.08 * 1000 * (double)ms && cost_ns < (0.08 * 1000 + 20.1) * (double)ms);
 }
 
 /* ---- streams of requests ---- */
@@ -2623,6 +2641,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(pauses_between_streams_do_not_end_holding),
         DAEMON_TEST(streams_of_requests_hold_others_until_they_end),
         cmocka_unit_test(chains_are_for_kernels_that_stop_sooner_than_they_end),
+        cmocka_unit_test(guards_cost_a_part_of_the_recent_work),
         DAEMON_TEST(long_kernels_are_stopped_by_requests),
         DAEMON_TEST(kernels_that_are_stopped_often_run_once),
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
