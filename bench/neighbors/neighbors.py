@@ -322,11 +322,12 @@ def count_since(before, after, kind, number_of):
 
 def decide(before, after):
     """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; launches per
-    request."""
+    request; the part of requests, in percent, that had the next one near."""
     late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
     launches = count_since(before, after, "latency", lambda program: program["launches"] + program["graphs"] + program["copies"])
-    requests = count_since(before, after, "latency", lambda program: program["requests"]["count"])
-    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0}
+    requests, held = (count_since(before, after, "latency", lambda program: program["requests"][key]) for key in ("count", "held"))
+    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0,
+            "held_percent": 100 * held / requests if requests else 0}
 
 
 def play_round(start, mode, pair, result, options):
