@@ -18,7 +18,7 @@ enum { MOST_BLOCKS = 1 << 30, MOST_AHEAD = 1024, LEAST_WAVES = 2 };
 
 /* What guards may cost: this part of the kernel's time, or more for a kernel that would hold up requests for long, as
    long as it is this part of the recent work. */
-static const double USUAL_COST = 0.03, MOST_COST = 0.35, COST_OF_ALL = 0.08, MOST_LEFT_NS = 2e7;
+static const double USUAL_COST = 0.03, MOST_COST = 0.35, COST_OF_ALL = 0.1, MOST_LEFT_NS = 2e7;
 
 double gs_chain_most_cost(gs_chain_budget *budget, uint64_t work_ns, int64_t expected_ns) {
     budget->left_ns = fmin(budget->left_ns + COST_OF_ALL * (double)(work_ns - budget->work_ns), MOST_LEFT_NS);
