@@ -18,7 +18,7 @@ programs of all of them need memory of the GPU at the same time.
 
 In the mode "ours" each pair has programs of its own, and a daemon that keeps profiles. They are started twice: the first time the
 daemon gets to know them, the second time `gridsmith run` chooses how they share the GPU, and that is measured. It needs results of
-the mode "alone" to compare with.
+the mode "alone" to compare with. Programs of four pairs are built at the same time, and need memory of the GPU at the same time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
 before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
@@ -37,6 +37,7 @@ import tempfile
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 from percentiles import percentile
 from table import compare, compare_work, numbers_of, of_all, of_rounds, steps_of
@@ -252,10 +253,10 @@ class Start:
         for program in self.programs:
             program.answer(START_S)
 
-    def begin_build(self, pairs):
-        """Each program builds all it needs, at the same time as others."""
+    def begin_build(self, pairs, role=None):
+        """Each program, or each of that role, builds all it needs, at the same time as others."""
         for number, program in enumerate(self.programs):
-            kinds = {kinds_of(pair, self.roles)[number] for pair in pairs}
+            kinds = {kinds_of(pair, self.roles)[number] for pair in pairs if role in (None, self.roles[number])}
             for kind in kinds:
                 program.tell("build", kind)
             program.awaited = len(kinds)
@@ -321,11 +322,12 @@ def count_since(before, after, kind, number_of):
 
 def decide(before, after):
     """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; launches per
-    request."""
+    request; the part of requests, in percent, that had the next one near."""
     late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
     launches = count_since(before, after, "latency", lambda program: program["launches"] + program["graphs"] + program["copies"])
-    requests = count_since(before, after, "latency", lambda program: program["requests"]["count"])
-    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0}
+    requests, held = (count_since(before, after, "latency", lambda program: program["requests"][key]) for key in ("count", "held"))
+    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0,
+            "held_percent": 100 * held / requests if requests else 0}
 
 
 def play_round(start, mode, pair, result, options):
@@ -412,48 +414,98 @@ def measure(starts, group, pairs, table, options):
 
 
 LEARN_S = 0.6
+AT_ONCE = 4  # pairs whose programs are built at the same time
 
 
-def play_known(start, mode, pair, rounds, options):
-    """Returns the results of as many rounds. The first time `gridsmith run` learns, and nothing is measured."""
-    result = {"rounds": []}
-    for action, *arguments in ((build, [start], [pair]), (start.play, "together", pair, LEARN_S)):
-        attempt(start, action, *arguments)
-    for _ in range(rounds):
-        attempt(start, play_round, start, mode, pair, result, options)
-    return result
+class Known:
+    """The programs of a pair that `gridsmith run` gets to know: its daemon stays when they are started again."""
+
+    def __init__(self, pair, mode, options):
+        self.pair, self.mode, self.options, self.start = pair, mode, options, None
+        self.daemon = Daemon(options.gridsmith, has_profiles=True)
+        self.begin()
+
+    def begin(self):
+        if self.start:
+            self.start.close()
+        self.start = Start(start_of(self.mode), programs_of(self.pair)[0], roles_of(self.pair), self.options, None, self.daemon, self.pair)
+
+    def learn(self):
+        """They play together, and nothing is measured."""
+        if time.time() < self.options.ends:
+            attempt(self.start, self.start.play, "together", self.pair, LEARN_S)
+
+    def measure(self, table):
+        result = {"rounds": []}
+        for _ in range(self.options.rounds):
+            if time.time() < self.options.ends:
+                attempt(self.start, play_round, self.start, self.mode, self.pair, result, self.options)
+        if result["rounds"]:
+            show_round(self.pair, self.mode, result)
+            table.add(self.pair, self.mode, result)
+            table.save()
+
+    def close(self):
+        self.start.close()
+        self.daemon.close()
 
 
-def measure_again(group, pairs, table, options):
-    """Starts the programs of each pair twice, and measures the second time. Those of all pairs import their modules together."""
-    keys = [(pair, mode) for pair, mode in itertools.product(pairs, group) if is_measured(mode, pair)]
-    daemons, starts = {key: Daemon(options.gridsmith, has_profiles=True) for key in keys}, {}
-    try:
-        for rounds in (0, options.rounds):
-            starts = {(pair, mode): Start(start_of(mode), programs_of(pair)[0], roles_of(pair), options, None, daemons[pair, mode], pair)
-                      for pair, mode in keys}
-            for start in starts.values():
-                attempt(start, start.wait)
-            print(f"started after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
-            for (pair, mode), start in starts.items():
-                if time.time() < options.ends:
-                    result = play_known(start, mode, pair, rounds, options)
-                    if result["rounds"]:
-                        show_round(pair, mode, result)
-                        table.add(pair, mode, result)
-                        table.save()
-                start.close()
-    finally:
-        for part in [*starts.values(), *daemons.values()]:
-            part.close()
+def open_known(groups, pairs, options):
+    """The programs of all pairs in all modes that are started twice."""
+    keys = [(pair, mode) for group in groups for mode in group if kind_of(mode)["start"] == "ours" for pair in pairs if is_measured(mode, pair)]
+    with ThreadPoolExecutor(len(keys) or 1) as pool:
+        return list(pool.map(lambda key: Known(*key, options), keys))
 
 
-def measure_all(starts, groups, pairs, table, options):
+def build_known(programs, options):
+    """At the same time, the work first: while a daemon has no latency program, its time slices are usual ones, and no kernel is
+    timed beside those of other pairs."""
+    for role in ("work", "serve"):
+        for known in programs:
+            attempt(known.start, known.start.begin_build, [known.pair], role)
+        for known in programs:
+            attempt(known.start, known.start.end_build)
+    print(f"built after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
+
+
+def groups_of(programs):
+    return [programs[first:first + AT_ONCE] for first in range(0, len(programs), AT_ONCE)]
+
+
+def measure_again(programs, table, options):
+    """Starts the programs of each pair again once they are known, and measures them. Those that are started import their modules while
+    others play."""
+    with ThreadPoolExecutor(len(programs)) as pool:
+        begun = []
+        for group in groups_of(programs):
+            build_known(group, options)
+            for known in group:
+                known.learn()
+                begun.append(pool.submit(known.begin))
+        for again in begun:
+            again.result()
+    for known in programs:
+        attempt(known.start, known.start.wait)
+    print(f"started again after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
+    for group in groups_of(programs):
+        build_known(group, options)
+        for known in group:
+            known.learn()
+            known.measure(table)
+        close_all(group)
+
+
+def close_all(parts):
+    with ThreadPoolExecutor(len(parts) or 1) as pool:
+        list(pool.map(lambda part: part.close(), parts))
+
+
+def measure_all(starts, known, groups, pairs, table, options):
     """Programs use memory of the GPU only while their groups are measured."""
     built = set()
     for number, group in enumerate(groups):
         if kind_of(group[0])["start"] == "ours":
-            measure_again(group, pairs, table, options)
+            measure_again([program for program in known if program.mode in group], table, options)
             continue
         keys = list(dict.fromkeys(start_of(mode) for mode in group))
         later = {start_of(mode) for other in groups[number + 1:] for mode in other}
@@ -538,17 +590,19 @@ def main():
         sys.exit("neighbors.py: pairs with more programs than others need runs of their own")
     file, began = files.pop(), options.began
     mps = Mps() if any(STARTS[kind_of(mode)["start"]].get("mps") for mode in modes) else None
-    starts, table = {}, Table(pairs, options)
+    starts, known, table = {}, [], Table(pairs, options)
     try:
         for key in dict.fromkeys(start_of(mode) for mode in modes if kind_of(mode)["start"] != "ours"):
             starts[key] = Start(key, file, roles_of(pairs[0]), options, mps)
-        for start in starts.values():
+        known = open_known(groups, pairs, options)
+        for start in [*starts.values(), *(program.start for program in known)]:
             attempt(start, start.wait)
         print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
-        measure_all(starts, groups, pairs, table, options)
+        measure_all(starts, known, groups, pairs, table, options)
     finally:
-        for part in [*starts.values(), *([mps] if mps else [])]:
-            part.close()
+        close_all([*starts.values(), *known])
+        if mps:
+            mps.close()
     for mode in modes:
         averages(table.results, mode)
         averages_of_work(table.results, mode)

@@ -72,7 +72,7 @@ def choose(given):
     if "ours-mps" not in given or "ours-slices" not in given:
         return None
     known = given["ours-mps"]
-    is_better = known["late_percent"] <= 1 or known.get("request_launches", 0) >= 16
+    is_better = known["late_percent"] <= 1 or known.get("request_launches", 0) >= 16 or known.get("held_percent", 0) >= 50
     return "ours-mps" if is_better else "ours-slices"
 
 

@@ -112,8 +112,8 @@ static double late_percent(const json_t *status, uint64_t key) {
     return -1;
 }
 
-/* Whether all latency programs have requests of many launches. Without MPS each of them would pay for several switches
-   between processes, and MPS costs them less whatever the kernels beside them are. */
+/* Whether all latency programs have requests of many launches, or streams of requests. Without MPS each of them would
+   pay for several switches between processes, and MPS costs them less whatever the kernels beside them are. */
 static bool requests_are_eager(const json_t *status) {
     const json_t *programs = json_object_get(status, "programs");
     size_t eager = 0, others = 0;
@@ -123,7 +123,8 @@ static bool requests_are_eager(const json_t *status) {
         double launches = json_number_value(json_object_get(program, "launches")) +
                           json_number_value(json_object_get(program, "graphs")) +
                           json_number_value(json_object_get(program, "copies"));
-        bool is_eager = count > 0 && launches >= GS_TENANT_EAGER * count;
+        double held = json_number_value(json_object_get(requests, "held"));
+        bool is_eager = count > 0 && (launches >= GS_TENANT_EAGER * count || 2 * held >= count);
         eager += requests && is_eager;
         others += requests && !is_eager;
     }

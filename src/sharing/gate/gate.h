@@ -257,6 +257,8 @@ extern gs_gate_link gs_gate_state;
 void gs_gate_link_configure(void);
 /* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ns as it returns. */
 void gs_gate_link_open(int64_t (*look)(void));
+/* `look` is called as soon as possible. */
+void gs_gate_link_wake(void);
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
 /* Whether the GPU works for some best-effort program and this one in turn. */

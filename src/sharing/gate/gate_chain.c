@@ -6,18 +6,25 @@
  */
 #include "gate_chain.h"
 
+#include "sharing/client/client.h"
+
 #include <math.h>
 
 static const double LAUNCH_NS = 5000, /* of a launch that finds nothing left, and of the wait before it, */
-    EXIT_NS = 0.6,                    /* and of a block of it, up to this many threads: */
+    EXIT_NS = 2500,                   /* and of each wave of its blocks, which come and go, */
     GUARD_NS = 500,                   /* of the guard in front of a block, */
     CLAIM_NS = 4000;                  /* and of a block that looks at the flags and claims others */
-enum { EXIT_THREADS = 256, MOST_BLOCKS = 1 << 30, MOST_AHEAD = 1024, LEAST_WAVES = 2 };
+enum { MOST_BLOCKS = 1 << 30, MOST_AHEAD = 1024, LEAST_WAVES = 2 };
 
-/* The time that all blocks take to come and go. */
-static double pass_ns(const gs_chain_kernel *kernel) {
-    double size = kernel->threads > EXIT_THREADS ? (double)kernel->threads / EXIT_THREADS : 1;
-    return EXIT_NS * size * (double)kernel->blocks;
+/* What guards may cost: this part of the kernel's time, or more for a kernel that would hold up requests for long, as
+   long as it is this part of the recent work. */
+static const double USUAL_COST = 0.03, MOST_COST = 0.35, COST_OF_ALL = 0.1, MOST_LEFT_NS = 2e7;
+
+double gs_chain_most_cost(gs_chain_budget *budget, uint64_t work_ns, int64_t expected_ns) {
+    budget->left_ns = fmin(budget->left_ns + COST_OF_ALL * (double)(work_ns - budget->work_ns), MOST_LEFT_NS);
+    budget->work_ns = work_ns;
+    double part = expected_ns > GS_TENANT_LATE_NS ? budget->left_ns / (double)expected_ns : 0;
+    return fmax(USUAL_COST, fmin(part, MOST_COST));
 }
 
 /* So many that more requests than that during one kernel are rare: less than one in 500. Requests come at any time. */
@@ -40,9 +47,9 @@ gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
         kernel->expected_ns <= 0)
         return (gs_chain_plan){.reason = "it has fewer than two waves of blocks"};
     double waves = ceil((double)kernel->blocks / (double)kernel->resident);
-    double block_ns = (double)kernel->expected_ns / waves, pass = pass_ns(kernel), stop_ns = block_ns + pass;
+    double block_ns = (double)kernel->expected_ns / waves, pass_ns = EXIT_NS * waves, stop_ns = block_ns + pass_ns;
     double guard_ns = GUARD_NS * waves;
-    double most = (kernel->most_cost * (double)kernel->expected_ns - guard_ns) / (LAUNCH_NS + pass);
+    double most = (kernel->most_cost * (double)kernel->expected_ns - guard_ns) / (LAUNCH_NS + pass_ns);
     uint32_t launches = count_launches(kernel);
     if (most < 1 || 2 * stop_ns > (double)kernel->expected_ns)
         return (gs_chain_plan){.reason = "its blocks are too short, or too few"};
@@ -51,5 +58,5 @@ gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
                            .first = (uint32_t)kernel->resident,
                            .mask = mask_of(kernel, block_ns),
                            .stop_ns = (int64_t)stop_ns,
-                           .cost_ns = (int64_t)(guard_ns + (launches - 1) * (LAUNCH_NS + pass))};
+                           .cost_ns = (int64_t)(guard_ns + (launches - 1) * (LAUNCH_NS + pass_ns))};
 }

@@ -18,7 +18,6 @@ typedef struct gs_chain_kernel {
     int64_t expected_ns;
     uint64_t blocks;        /* or clusters */
     uint64_t resident;      /* how many the GPU runs at a time */
-    unsigned threads;       /* of each */
     double requests_per_ns; /* of all latency programs */
     double most_cost;       /* of the guard, as a part of the kernel's own time */
 } gs_chain_kernel;
@@ -33,5 +32,15 @@ typedef struct gs_chain_plan {
 } gs_chain_plan;
 
 gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel);
+
+/* What guards may still cost. All 0 at first. */
+typedef struct gs_chain_budget {
+    double left_ns;
+    uint64_t work_ns; /* that it was made of */
+} gs_chain_budget;
+
+/* The part of a kernel's own time that its guard may cost, when the program has launched `work_ns` of work in all. The
+   caller takes the cost of the plan from what is left. */
+double gs_chain_most_cost(gs_chain_budget *budget, uint64_t work_ns, int64_t expected_ns);
 
 #endif

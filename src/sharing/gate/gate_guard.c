@@ -28,10 +28,6 @@ enum {
 
 #define PER_THREAD ((void *)2)
 
-/* What guards may cost: this part of the kernel's time, or more for a kernel that would hold up requests for long, as
-   long as it is this part of all work. */
-static const double USUAL_COST = 0.03, MOST_COST = 0.35, COST_OF_ALL = 0.05;
-
 typedef struct gs_gate_lane {
     pthread_mutex_t lock; /* while a chain is launched */
     void *context, *stream;
@@ -47,7 +43,7 @@ static struct guards {
     uint64_t looked_ns;
     uint32_t requests;
     double requests_per_ns;
-    double cost_ns; /* of all guards so far */
+    gs_chain_budget budget;
 } guards = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- lanes; under the lock ---- */
@@ -141,13 +137,6 @@ static double requests_per_ns(void) {
     return guards.requests_per_ns;
 }
 
-/* The part of a kernel's time that its guard may cost; under the lock. */
-static double most_cost(int64_t expected_ns) {
-    double work_ns = (double)atomic_load_explicit(&gs_gate_state.page->work_ns, memory_order_relaxed);
-    double part = expected_ns > GS_TENANT_LATE_NS ? (COST_OF_ALL * work_ns - guards.cost_ns) / (double)expected_ns : 0;
-    return part < USUAL_COST ? USUAL_COST : part > MOST_COST ? MOST_COST : part;
-}
-
 struct attribute { /* CUlaunchAttribute */
     int id;
     char padding[4];
@@ -227,15 +216,15 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     twin.reason[0] = '\0';
     if (!gs_gate_twin_find(what, &twin))
         return refuse(&guard, twin.reason);
+    uint64_t work_ns = atomic_load_explicit(&gs_gate_state.page->work_ns, memory_order_relaxed);
     pthread_mutex_lock(&guards.lock);
     gs_chain_kernel kernel = {.expected_ns = expected_ns,
                               .blocks = product(launch->shape) / cluster,
                               .resident = count_resident(&twin, launch) / cluster,
-                              .threads = (unsigned)product(launch->shape + 3) * cluster,
                               .requests_per_ns = requests_per_ns(),
-                              .most_cost = most_cost(expected_ns)};
+                              .most_cost = gs_chain_most_cost(&guards.budget, work_ns, expected_ns)};
     gs_chain_plan plan = gs_chain_plan_of(&kernel);
-    guards.cost_ns += (double)plan.cost_ns;
+    guards.budget.left_ns -= (double)plan.cost_ns;
     pthread_mutex_unlock(&guards.lock);
     if (!plan.launches)
         return refuse(&guard, plan.reason);

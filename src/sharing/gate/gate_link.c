@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -37,7 +38,7 @@ enum {
 
 gs_gate_link gs_gate_state;
 static _Atomic bool is_linked;
-static int link_socket = -1;
+static int link_socket = -1, wake_event = -1;
 static bool was_tried;
 static int64_t (*look_at_work)(void);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -188,14 +189,17 @@ static int64_t look_at_board(void) {
 
 /* Ends with the connection. */
 static void *watch_daemon(void *argument) {
-    struct pollfd watched = {.fd = (int)(intptr_t)argument, .events = POLLIN};
+    struct pollfd watched[] = {{.fd = (int)(intptr_t)argument, .events = POLLIN}, {.fd = wake_event, .events = POLLIN}};
+    eventfd_t wakes;
     char byte;
     for (;;) {
         int64_t ns = look_at_board();
-        int ready = ppoll(&watched, 1, &(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
-        if (ready > 0 && recv(watched.fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
+        ppoll(watched, 2, &(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+        if (watched[1].revents)
+            eventfd_read(watched[1].fd, &wakes);
+        if (watched[0].revents & POLLIN && recv(watched[0].fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
             break;
-        if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
+        if (watched[0].revents & (POLLHUP | POLLERR))
             break;
     }
     gs_gate_slice_set(0);
@@ -203,10 +207,15 @@ static void *watch_daemon(void *argument) {
     return NULL;
 }
 
+void gs_gate_link_wake(void) {
+    eventfd_write(wake_event, 1);
+}
+
 static bool start_watching(int socket) {
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
+    wake_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -293,7 +302,9 @@ static void connect_once(void) {
 static void forget_parent(void) {
     if (link_socket >= 0)
         close(link_socket);
-    link_socket = -1;
+    if (wake_event >= 0)
+        close(wake_event);
+    link_socket = wake_event = -1;
     was_tried = false;
     atomic_store(&is_linked, false);
     pthread_mutex_init(&lock, NULL);

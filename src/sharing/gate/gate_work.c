@@ -30,10 +30,12 @@ enum {
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
     LOOK_NS = 1000000,        /* how often words are read while a silent program has work, */
-    GAP_LOOK_NS = 500000,     /* held flags are looked at, while there is a stream of requests, */
+    GAP_LOOK_NS = 200000,     /* held flags are looked at, while there is a stream of requests, */
     IDLE_NS = 100000000,      /* and it is checked whether there is such a program */
     STREAM_NS = 20000000,     /* a stream of requests has ended if none came for so long; */
     REST_LOOK_NS = 5000000,   /* until the next one they are looked at as often as this */
+    SWITCH_NS = 300000,       /* to another process and back; what a gap costs without MPS, */
+    WORK_NS = 100000,         /* and with it: work that has begun in the gap, until it ends or is stopped */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2
 };
@@ -48,6 +50,7 @@ static struct work {
     bool is_announced;          /* the flag is for a request that has not begun */
     gs_gate_gap gap;
     uint64_t held_until_ns;    /* the flag is for the gap behind a request; 0: it is not */
+    uint64_t looks_at_ns;      /* when gs_gate_work_look is called again */
     gs_gate_pointer on_device; /* device address of the words; 0: not mapped */
     bool is_broken;            /* they cannot be mapped */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -84,7 +87,8 @@ static void set_flag(uint64_t now, uint64_t most_ns) {
 /* A stream of requests counts as one of many launches: the program has moments without work, too. */
 static void average_launches(void) {
     enum { REQUESTS = 8, MANY = 100 };
-    double launches = work.gap.chance >= 0.5 ? MANY : (double)work.launches, more = launches - work.launches_on_average;
+    double launches = gs_gap_is_stream(&work.gap) ? MANY : (double)work.launches,
+           more = launches - work.launches_on_average;
     work.launches_on_average += work.requests ? more / REQUESTS : more;
     atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
 }
@@ -109,6 +113,8 @@ static void end_announcement(void) {
 /* The flag stays set for some time, though there is no request. */
 static void hold_gap(uint64_t now, uint64_t hold_ns) {
     work.held_until_ns = now + hold_ns;
+    if (work.looks_at_ns < now || work.looks_at_ns > work.held_until_ns + GAP_LOOK_NS)
+        gs_gate_link_wake();
     atomic_store_explicit(&own_slot()->hold_ns, hold_ns, memory_order_relaxed);
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
     gs_gate_count(&gs_gate_state.page->held, 1);
@@ -124,8 +130,8 @@ static void end_gap(void) {
 static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
-    uint64_t hold = is_known && gs_gate_is_sliced() ? gs_gap_end(&work.gap, now, ns) : 0;
-    if (hold)
+    uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, gs_gate_is_sliced() ? SWITCH_NS : WORK_NS) : 0;
+    if (hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed))
         hold_gap(now, hold);
     else
         remove_mark();
@@ -199,7 +205,7 @@ int64_t gs_gate_work_look(void) {
     uint64_t now = gs_gate_now_ns();
     if (now - work.begun_ns > ANNOUNCED_NS)
         end_announcement();
-    int64_t gap_ns = gs_gate_is_sliced() && work.gap.chance >= 0.5 ? look_at_gap(now) : INT64_MAX;
+    int64_t gap_ns = gs_gap_is_stream(&work.gap) ? look_at_gap(now) : INT64_MAX;
     bool looks = is_silent();
     for (size_t i = work.request.count; looks && i-- > 0 && !has_ended;) {
         const gs_request_stream *left = &work.request.streams[i];
@@ -209,9 +215,10 @@ int64_t gs_gate_work_look(void) {
     }
     if (has_ended)
         clear_flag(false);
+    int64_t work_ns = looks ? LOOK_NS : IDLE_NS, next_ns = gap_ns < work_ns ? gap_ns : work_ns;
+    work.looks_at_ns = now + (uint64_t)next_ns;
     pthread_mutex_unlock(&work.lock);
-    int64_t work_ns = looks ? LOOK_NS : IDLE_NS;
-    return gap_ns < work_ns ? gap_ns : work_ns;
+    return next_ns;
 }
 
 /* ---- launches and synchronization ---- */

@@ -241,9 +241,9 @@ static bool has_worked(const gs_tenant *tenant) {
 }
 
 /* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: not known.
-   Beside requests of many launches, which would pay for several switches without MPS, and beside other best-effort
-   programs, whose time slices are long, it does not matter. A latency program should use MPS if some of its neighbors
-   should. */
+   Beside requests of many launches and streams of requests, which would pay for several switches without MPS, and
+   beside other best-effort programs, whose time slices are long, it does not matter. A latency program should use MPS
+   if some of its neighbors should. */
 static double late_percent(const gs_tenant *tenant) {
     double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
     if (tenant->options.is_latency)
@@ -266,7 +266,8 @@ static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
     double requests = (double)read_count(&page->requests);
     double launches =
         (double)read_count(&page->launches) + (double)read_count(&page->graphs) + (double)read_count(&page->copies);
-    bool is_eager = requests > 0 && launches >= GS_TENANT_EAGER * requests;
+    bool is_eager =
+        requests > 0 && (launches >= GS_TENANT_EAGER * requests || 2 * (double)read_count(&page->held) >= requests);
     best_effort->saw_eager |= is_eager;
     best_effort->saw_few |= requests > 0 && !is_eager;
     latency->saw_mps |= should_use_mps(best_effort);
