@@ -212,7 +212,7 @@ configure() {
     [ -e "$place/build/build.ninja" ] || cmake -S "$tree" -B "$place/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
         ${toolchain:+"-DCMAKE_TOOLCHAIN_FILE=$root/$toolchain"} -DGRIDSMITH_TESTS=ON \
         -DGRIDSMITH_CCACHE=ON -DCMAKE_C_FLAGS=-w "-DCMAKE_EXE_LINKER_FLAGS=-s -no-pie -Wl,-rpath,$place/lib" \
-        "-DCMAKE_SHARED_LINKER_FLAGS=-s -Wl,-rpath,$place/lib" \
+        "-DCMAKE_SHARED_LINKER_FLAGS=-s -Wl,-rpath,$place/lib" "-DCMAKE_MODULE_LINKER_FLAGS=-s -Wl,-rpath,$place/lib" \
         "-DCMAKE_C_FLAGS_RELEASE=-O1 -fsanitize=address,bounds,integer-divide-by-zero -fno-sanitize-recover=all -DGRIDSMITH_CHECKED" >"$place/cmake.log"
 }
 

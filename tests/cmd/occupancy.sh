@@ -106,6 +106,16 @@ occupancy "an option without its value" 2 "-Xptxas needs a value" --gpu h200 ker
 occupancy "debugging, optimized" 2 "-dopt: give -G or -lineinfo alone" --gpu h200 kernels/sgemm.cu -- -G -dopt on
 gzip -dc kernels/ptx/sgemm.ptx.gz >"$work/sgemm.ptx"
 occupancy "PTX without ptxas" 3 "give a cubin or a program, or --threads and --registers" --gpu h200 "$work/sgemm.ptx"
+cat >"$work/ptxas" <<'END'
+#!/bin/sh
+echo "ptxas in.ptx, line 3; warning : a warning"
+echo "ptxas in.ptx, line 32; fatal   : Initial value type mismatch"
+echo "ptxas fatal   : Ptx assembly aborted due to errors"
+exit 255
+END
+chmod +x "$work/ptxas"
+GRIDSMITH_PTXAS=$work/ptxas
+occupancy "PTX that ptxas refuses" 2 "sgemm.ptx:32:1: ptxas says: Initial value type mismatch" --gpu h200 "$work/sgemm.ptx"
 
 # ---- against ptxas ----
 unset GRIDSMITH_PTXAS

@@ -28,8 +28,8 @@ void forms_compile(formed *first, size_t stride, size_t count, const char *folde
 void forms_make(formed *first, size_t stride, size_t count, gs_text *ptx);
 /* Runs each kernel that has its forms in many ways: all must compute the same. On the CPU its CUDA C is one of them. */
 void forms_check(const formed *first, size_t stride, size_t count, const gs_text *ptx);
-/* Whether kernels run on a GPU: GRIDSMITH_ON=cuda. */
-bool forms_run_on_cuda(void);
+/* Whether NVIDIA's assembler must take the kernels: GRIDSMITH_ON=cuda, where they run on a GPU, or ptxas. */
+bool forms_are_assembled(void);
 void forms_free(formed *it);
 
 #endif

@@ -4,8 +4,9 @@
  *
  * A random kernel works on one number per thread and has the constructs that make reshaping hard: barriers, votes and
  * loops with barriers, shared memory, functions and macros that use the block number or have a barrier, votes of warps,
- * and returns anywhere. Shared memory is filled first, so that the values of threads that return are known. clang
- * compiles all of them at once. Kernels that are refused are counted; those that are accepted must compute the same.
+ * and returns anywhere. The number has no sign, because the overflow of a signed one is what a compiler likes. Shared
+ * memory is filled first, so that the values of threads that return are known. clang compiles all of them at once.
+ * Kernels that are refused are counted; those that are accepted must compute the same.
  */
 #include "test.h"
 
@@ -31,7 +32,8 @@ static void put_condition(struct maker *maker) {
     static const char *const conditions[] = {
         "v %% %d == 1",    "(int)threadIdx.x %% 37 == %d", "blockIdx.x %% 5 == %d %% 3",
         "HERE > 390 - %d", "(int)threadIdx.x > 25 + %d",   "block_number() %% 4 == %d"};
-    gs_text_add(maker->text, conditions[draw(maker, 5)], (int)draw(maker, 6) + 2);
+    int number = (int)draw(maker, 6) + 2;
+    gs_text_add(maker->text, conditions[draw(maker, 5)], number);
 }
 
 static void put_statements(struct maker *maker, int count, bool is_uniform);
@@ -63,14 +65,16 @@ static void put_together(struct maker *maker) {
         "v += 3 * (__syncthreads_or(v %% 50 == %d) != 0);\n",
         "v += __popc(__ballot_sync(0xffffffffu, v %% %d == 0));\n",
         "v += ayes(v %% %d == 1);\n"};
-    gs_text_add(maker->text, statements[draw(maker, maker->has_warps ? 6 : 4)], (int)draw(maker, 5) + 2);
+    int number = (int)draw(maker, 5) + 2;
+    gs_text_add(maker->text, statements[draw(maker, maker->has_warps ? 6 : 4)], number);
 }
 
 static void put_alone(struct maker *maker) {
     static const char *const statements[] = {"v = v * 3 + in[(HERE + %d) %% n];\n", "out[HERE] += v %% 100 + %d;\n",
                                              "v += block_number() * %d;\n", "v ^= (int)gridDim.x + %d;\n",
                                              "v += twice<%d>(v %% 1000);\n"};
-    gs_text_add(maker->text, statements[draw(maker, 4)], (int)draw(maker, 9) + 1);
+    int number = (int)draw(maker, 9) + 1;
+    gs_text_add(maker->text, statements[draw(maker, 4)], number);
 }
 
 static void put_statements(struct maker *maker, int count, bool is_uniform) {
@@ -108,7 +112,7 @@ static void put_kernel(gs_text *text, uint64_t seed, uint64_t index) {
                       "x = part[63 - threadIdx.x];\n__syncthreads();\nreturn x;\n}\n"
                       "__device__ int ayes(int x) {\nreturn __popc(__ballot_sync(0xffffffffu, x));\n}\n"
                       "__global__ void trap(int *out, const int *in, int n) {\n__shared__ int part[64];\n"
-                      "int v = in[HERE];\npart[threadIdx.x] = v;\n__syncthreads();\n");
+                      "unsigned v = in[HERE];\npart[threadIdx.x] = v;\n__syncthreads();\n");
     put_statements(&maker, 8, true);
     gs_text_add(text, "out[HERE] = v;\n}\n#undef HERE\n#undef MEET_AND\n");
 }

@@ -458,29 +458,12 @@ static void forms_trap_where_they_cannot_work(void **state) {
     gs_executor_close(executor);
 }
 
-static void what_is_accepted_can_be_assembled(void **state) {
-    gs_build build = {.name = "text.ptx", .text = ptx.data, .size = ptx.count};
-    gs_error error;
-    (void)state;
-    gs_code code = gs_cubin_costs(&build, 90, NULL, &error);
-    if (code == GS_E_NO_GPU) {
-        print_message("skipped: %s\n", error.message);
-        skip();
-    }
-    if (code != GS_OK)
-        fail_msg("text.ptx:%ld: %s", error.line, error.message);
-}
-
-/* `test_ptx_text assemble` is a separate test, which is not run under sanitizers: the assembler leaks. */
-int main(int argc, char **argv) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_kept_is_refused),
         cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
         cmocka_unit_test(what_is_accepted_computes_the_same),
         cmocka_unit_test(forms_trap_where_they_cannot_work),
     };
-    const struct CMUnitTest assembling[] = {cmocka_unit_test(what_is_accepted_can_be_assembled)};
-    if (argc > 1 && strcmp(argv[1], "assemble") == 0)
-        return cmocka_run_group_tests(assembling, make_all, free_all);
     return cmocka_run_group_tests(tests, make_all, free_all);
 }

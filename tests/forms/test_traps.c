@@ -182,36 +182,10 @@ static void what_is_accepted_computes_the_same(void **state) {
             forms_check(&ptx_traps[i].formed, sizeof ptx_traps[0], 1, &ptx_texts[i]);
 }
 
-/* ---- NVIDIA's assembler, if it is installed ---- */
-
-static void assemble(const char *name, const gs_text *text) {
-    gs_build build = {.name = name, .text = text->data, .size = text->count};
-    gs_error error;
-    gs_code code = gs_cubin_costs(&build, 90, NULL, &error);
-    if (code == GS_E_NO_GPU) {
-        print_message("skipped: %s\n", error.message);
-        skip();
-    }
-    if (code != GS_OK)
-        fail_msg("%s:%ld: %s", name, error.line, error.message);
-}
-
-static void what_is_accepted_can_be_assembled(void **state) {
-    (void)state;
-    assemble("traps", &ptx);
-    for (size_t i = 0; i < ptx_trap_count; i++)
-        if (ptx_traps[i].formed.refusal.code == GS_OK)
-            assemble(ptx_traps[i].formed.name, &ptx_texts[i]);
-}
-
-/* `test_traps assemble` is a separate test, which is not run under sanitizers: the assembler leaks. */
-int main(int argc, char **argv) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_unsafe_is_refused),
         cmocka_unit_test(what_is_accepted_computes_the_same),
     };
-    const struct CMUnitTest assembling[] = {cmocka_unit_test(what_is_accepted_can_be_assembled)};
-    if (argc > 1 && strcmp(argv[1], "assemble") == 0)
-        return cmocka_run_group_tests(assembling, read_all, free_all);
     return cmocka_run_group_tests(tests, read_all, free_all);
 }

@@ -63,7 +63,7 @@ struct options {
     double seconds;
     uint64_t seed;
     size_t honest, control;
-    bool is_suite, all_at_once, is_sanitized;
+    bool is_suite, all_at_once;
     const char *only, *program, *device;
     const char *with[8]; /* options of the daemon, up to a NULL */
     const char *without; /* names with commas between them, or NULL */
@@ -416,8 +416,7 @@ static void play_squeezed(struct run *run, const struct squeeze *squeeze, double
     struct stage_options options = {.program = run->options.program,
                                     .device = run->options.device,
                                     .more = squeeze->more,
-                                    .descriptors = squeeze->descriptors,
-                                    .is_sanitized = run->options.is_sanitized};
+                                    .descriptors = squeeze->descriptors};
     char folder[80];
     size_t count = 0;
     long restarts = 0;
@@ -473,7 +472,7 @@ static void play_all_squeezed(struct run *run, double seconds) {
         {.name = "64 descriptors", .attacks = openers, .descriptors = 64},
         {.name = "little memory", .attacks = eaters, .has_little_memory = true}};
     for (size_t i = 0; i < HOSTILE_COUNT(squeezes); i++)
-        if (!squeezes[i].has_little_memory || !run->options.is_sanitized) /* sanitizers end without memory */
+        if (!squeezes[i].has_little_memory || !HOSTILE_IS_SANITIZED) /* sanitizers end without memory */
             play_squeezed(run, &squeezes[i], seconds / (double)HOSTILE_COUNT(squeezes));
 }
 
@@ -581,12 +580,12 @@ static void check_waits(struct run *run) {
 }
 
 /* What is left; NULL: nothing. */
-static const char *find_leak(const struct run *run, const struct footprint *before, const struct footprint *after) {
+static const char *find_leak(const struct footprint *before, const struct footprint *after) {
     if (after->descriptors > before->descriptors + SLACK_DESCRIPTORS)
         return "descriptors are left open";
-    if (after->mappings > before->mappings + SLACK_MAPPINGS && !run->options.is_sanitized)
+    if (after->mappings > before->mappings + SLACK_MAPPINGS && !HOSTILE_IS_SANITIZED)
         return "mappings are left";
-    if (after->resident_kib > before->resident_kib + SLACK_KIB && !run->options.is_sanitized)
+    if (after->resident_kib > before->resident_kib + SLACK_KIB && !HOSTILE_IS_SANITIZED)
         return "memory is left";
     return NULL;
 }
@@ -595,8 +594,8 @@ static void check_leaks(struct run *run) {
     const char *of_daemon = NULL, *of_worker = NULL;
     for (int ms = 0; ms < GIVEN_BACK_MS; ms += 100) {
         run->after = look(&run->stage);
-        of_daemon = find_leak(run, &run->before.daemon, &run->after.daemon);
-        of_worker = find_leak(run, &run->before.worker, &run->after.worker);
+        of_daemon = find_leak(&run->before.daemon, &run->after.daemon);
+        of_worker = find_leak(&run->before.worker, &run->after.worker);
         if (!of_daemon && !of_worker)
             return;
         hostile_sleep_ms(100);
@@ -634,10 +633,8 @@ static void check_left_processes(struct run *run) {
 /* ---- a run ---- */
 
 static bool open_stages(struct run *run) {
-    struct stage_options options = {.program = run->options.program,
-                                    .device = run->options.device,
-                                    .more = run->options.with,
-                                    .is_sanitized = run->options.is_sanitized};
+    struct stage_options options = {
+        .program = run->options.program, .device = run->options.device, .more = run->options.with};
     char folder[80];
     run->stage = (struct stage){.board = run->board};
     run->control = (struct stage){.board = run->board, .side = 1};
@@ -739,14 +736,19 @@ static void print_list(void) {
 }
 
 static bool read_options(struct options *options, int argc, char **argv) {
-    static const struct option names[] = {
-        {"seconds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'r'},
-        {"only", required_argument, NULL, 'o'},    {"all", no_argument, NULL, 'a'},
-        {"suite", no_argument, NULL, 'u'},         {"honest", required_argument, NULL, 'h'},
-        {"control", required_argument, NULL, 'c'}, {"program", required_argument, NULL, 'p'},
-        {"sanitized", no_argument, NULL, 'z'},     {"without", required_argument, NULL, 'w'},
-        {"list", no_argument, NULL, 'l'},          {"device", required_argument, NULL, 'd'},
-        {"with", required_argument, NULL, 'x'},    {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"seconds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'r'},
+                                          {"only", required_argument, NULL, 'o'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {"suite", no_argument, NULL, 'u'},
+                                          {"honest", required_argument, NULL, 'h'},
+                                          {"control", required_argument, NULL, 'c'},
+                                          {"program", required_argument, NULL, 'p'},
+                                          {"without", required_argument, NULL, 'w'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"with", required_argument, NULL, 'x'},
+                                          {NULL, 0, NULL, 0}};
     size_t with = 0;
     for (int choice; (choice = getopt_long(argc, argv, "", names, NULL)) != -1;)
         switch (choice) {
@@ -773,9 +775,6 @@ static bool read_options(struct options *options, int argc, char **argv) {
             break;
         case 'p':
             options->program = optarg;
-            break;
-        case 'z':
-            options->is_sanitized = true;
             break;
         case 'w':
             options->without = optarg;
@@ -824,7 +823,7 @@ int main(int argc, char **argv) {
     if (!read_options(&run.options, argc, argv)) {
         fprintf(stderr, "usage: hostile [--seconds S] [--only NAME | --all | --suite] [--without NAME,...] [--seed N]\n"
                         "               [--honest N] [--control N] [--program GRIDSMITH] [--device host|cuda]\n"
-                        "               [--with OPTION]... [--sanitized] [--list]\n");
+                        "               [--with OPTION]... [--list]\n");
         return 2;
     }
     if (!make_place(&run)) {

@@ -26,6 +26,15 @@
 
 #define HOSTILE_COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* The daemon has what this program is built with. A sanitizer reserves much memory. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* gcc */
+#    define HOSTILE_IS_SANITIZED true
+#elif defined(__has_feature) /* clang */
+#    define HOSTILE_IS_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#    define HOSTILE_IS_SANITIZED false
+#endif
+
 int64_t hostile_now_ns(void);
 void hostile_sleep_ms(long ms);
 
@@ -320,7 +329,6 @@ struct stage_options {
     const char *device;      /* "host", or "cuda" */
     const char *const *more; /* options of the daemon, up to a NULL */
     uint64_t descriptors;    /* RLIMIT_NOFILE of the daemon; 0: as it is */
-    bool is_sanitized;
 };
 
 /* A daemon with a socket, a cache and a folder for temporary files of its own. */

@@ -108,7 +108,7 @@ __attribute__((noreturn)) static void become_daemon(const struct stage *stage, c
     dup2(none, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    if (!options->is_sanitized && is_on_cpu) /* the driver of a GPU needs more */
+    if (!HOSTILE_IS_SANITIZED && is_on_cpu) /* the driver of a GPU needs more */
         limit(RLIMIT_DATA, (uint64_t)3 << 30);
     if (options->descriptors)
         limit(RLIMIT_NOFILE, options->descriptors);

@@ -54,15 +54,24 @@ gs_cost gs_ptxas_cost(const char *log, const char *symbol) {
 
 /* ---- assembling ---- */
 
-/* ptxas reports "ptxas FILE, line 12; error   : message". */
+/* The first error. ptxas writes "ptxas FILE, line 12; error   : message" or "ptxas fatal   : message", perhaps behind
+   warnings, and last that it was aborted due to errors. */
+static const char *find_error(const char *log) {
+    const char *error = strstr(log, "error "), *fatal = strstr(log, "fatal ");
+    const char *line = error && (!fatal || error < fatal) ? error : fatal;
+    while (line && line > log && line[-1] != '\n')
+        line--;
+    return line ? line : log[0] ? log : "no reason given";
+}
+
 static gs_code fail(const char *log, const gs_build *build, gs_error *error) {
-    const char *words = strstr(log, "error"), *line = strstr(log, ", line ");
-    words = words ? words : strstr(log, "fatal");
-    words = words ? words : log[0] ? log : "no reason given";
-    gs_fail(error, GS_E_KERNEL, "ptxas says: %.*s", (int)strcspn(words, "\n"), words);
-    if (error && line) {
+    const char *words = find_error(log), *end = words + strcspn(words, "\n");
+    const char *place = strstr(words, ", line "), *message = strstr(words, " : ");
+    message = message && message < end ? message + strlen(" : ") : words;
+    gs_fail(error, GS_E_KERNEL, "ptxas says: %.*s", (int)(end - message), message);
+    if (error && place && place < end) {
         snprintf(error->file, sizeof error->file, "%s", build->name);
-        error->line = strtol(line + strlen(", line "), NULL, 10);
+        error->line = strtol(place + strlen(", line "), NULL, 10);
         error->column = 1;
     }
     return GS_E_KERNEL;
