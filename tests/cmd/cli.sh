@@ -1228,6 +1228,18 @@ says "two GPUs: h200, 132 SMs, before, and h100-sxm, 132 SMs, after"
 mistake "predict a trace" "a trace, not runs: make runs of it with 'gridsmith import'" "$program" predict --compare corpus/pytorch-two-streams.json.gz
 check "occupancy of a trace" 0 "$program" occupancy --kernel '*softmax*' corpus/pytorch-two-streams.json.gz
 mistake "check a trace" "a trace, not runs: make runs of it with 'gridsmith import'" "$program" check corpus/pytorch-two-streams.json.gz
+printf 'SQLite format 3' >"$work/other.sqlite"
+printf 'report' >"$work/other.nsys-rep"
+printf '\177ELF' >"$work/other"
+printf 'import torch' >"$work/other.py"
+for command in predict check explain import; do
+    mistake "$command a report" "'nsys export --type sqlite'" "$program" $command "$work/other.nsys-rep"
+    mistake "$command a program" "'gridsmith explain -- PROGRAM' records a program" "$program" $command "$work/other"
+    mistake "$command a script" "'gridsmith explain -- python FILE' records it" "$program" $command "$work/other.py"
+done
+for command in predict check; do
+    mistake "$command a database" "'gridsmith import' makes runs of it" "$program" $command "$work/other.sqlite"
+done
 check "a page of two versions" 0 "$program" explain --html --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says 'data-title="h200-program-nccl.jsonl.gz: NVIDIA H200'
 printf '%s' '{"schema":"gridsmith.plan/1","gpu":"h200","kernels":[{"name":"*reduce*","blocks":1,"alone_us":5},{"name":"*elementwise*",

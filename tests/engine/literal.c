@@ -72,6 +72,7 @@ struct play {
     gs_pace pace;
     struct operation *operations;
     size_t copies_issued;
+    size_t kept[2]; /* by copy engine: the only copy that it may start; SIZE_MAX: any */
     int issued, turn;
     bool *closed;   /* by SM: a kernel that waits could use it */
     size_t serving; /* the launch */
@@ -600,6 +601,8 @@ static int copy_engine(const gs_copy *copy) {
 static bool copy_waits(const struct play *play, size_t operation) {
     const struct operation *operations = play->operations;
     int engine = copy_engine(copy_of(play, operation));
+    if (engine >= 0 && play->kept[engine] != SIZE_MAX)
+        return play->kept[engine] != operation;
     for (size_t i = play->run->launches.count; engine >= 0 && i < operation_count(play); i++)
         if (copy_engine(copy_of(play, i)) == engine && !operations[i].is_over &&
             (operations[i].is_copying || (operations[i].is_ready && operations[i].turn < operations[operation].turn)))
@@ -633,6 +636,8 @@ static void start_copies(struct play *play) {
         if (!operation->is_ready || operation->is_copying || operation->is_over || copy_waits(play, i))
             continue;
         operation->is_copying = true;
+        if (copy_engine(copy_of(play, i)) >= 0)
+            play->kept[copy_engine(copy_of(play, i))] = SIZE_MAX;
         operation->usual_end = play->usual + usual_duration(play, i);
         operation->times->start_ns = play->now;
     }
@@ -691,7 +696,18 @@ static size_t first_held(const struct play *play) {
     return first;
 }
 
+/* A copy engine goes on with the stream of a copy that is over, if the next operation there is one for it, and due. */
+static void keep_engine(struct play *play, size_t over, size_t *kept) {
+    int engine = copy_engine(copy_of(play, over));
+    *kept = SIZE_MAX;
+    for (size_t i = play->run->launches.count; i < operation_count(play); i++)
+        if (play->operations[i].is_due && !play->operations[i].is_over && is_last_before(play, over, i) &&
+            copy_engine(copy_of(play, i)) == engine)
+            *kept = i;
+}
+
 static void operation_over(struct play *play, size_t operation) {
+    int engine = copy_of(play, operation) ? copy_engine(copy_of(play, operation)) : -1;
     play->operations[operation].is_over = true;
     int64_t tail = operation < play->run->launches.count ? play->pace.gaps.tail_ns : 0;
     play->operations[operation].over = play->operations[operation].times->end_ns = play->now + tail;
@@ -700,11 +716,15 @@ static void operation_over(struct play *play, size_t operation) {
     play->operations[operation].is_held = false;
     while (!is_full(play) && first_held(play) != SIZE_MAX)
         make_ready(play, first_held(play));
-    start_copies(play);
+    if (engine >= 0)
+        play->kept[engine] = operation;                /* none starts before its stream has gone on */
     for (size_t i = 0; i < operation_count(play); i++) /* its stream goes on before those that depend on it */
         if (play->operations[i].is_issued && is_before(play, operation, i))
             settle_one(play, i);
     settle(play);
+    if (engine >= 0)
+        keep_engine(play, operation, &play->kept[engine]);
+    start_copies(play);
 }
 
 static void end(struct play *play, size_t number) {
@@ -1485,7 +1505,7 @@ static void issue_launch(struct play *play, size_t launch) {
 
 void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                           literal_times *times) {
-    struct play play = {.gpu = gpu, .run = run, .log = log, .pace = *pace};
+    struct play play = {.gpu = gpu, .run = run, .log = log, .pace = *pace, .kept = {SIZE_MAX, SIZE_MAX}};
     set_up(&play);
     play.operations = allocate(operation_count(&play) + 1, sizeof *play.operations);
     for (size_t i = 0; i < operation_count(&play); i++) {

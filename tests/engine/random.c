@@ -416,3 +416,18 @@ gs_run *random_program(gs_random *random, const gs_gpu *gpu) {
     }
     return run;
 }
+
+gs_run *random_copies(gs_random *random) {
+    gs_run *run = gs_run_new(NULL);
+    int64_t now_ns = 0;
+    if (!run)
+        abort();
+    for (int64_t i = gs_random_from(random, 3, 16); i > 0; i--) {
+        add_copy(random, run, &now_ns, 100);
+        gs_copy *copy = &run->copies.data[run->copies.count - 1];
+        copy->is_memset = copy->is_memset && gs_random_chance(random, 30);
+        if (gs_random_chance(random, 80))
+            copy->kind = GS_COPY_HOST_TO_DEVICE;
+    }
+    return run;
+}

@@ -28,6 +28,9 @@ gs_run *random_graph(gs_random *random, const gs_gpu *gpu);
 /* As random_run, with host times, copies and dependencies. */
 gs_run *random_program(gs_random *random, const gs_gpu *gpu);
 
+/* A program of copies alone, most of them from the host. */
+gs_run *random_copies(gs_random *random);
+
 /* A launch of a kernel called k0, k1, ... */
 gs_launch numbered_launch(int64_t number);
 

@@ -702,11 +702,11 @@ static void compare_times(const gs_run *run, const struct played *wanted, const 
     }
 }
 
-/* Plays a program with and without skipping. */
-static struct skipper compare_program(uint64_t seed, uint64_t index) {
+/* Plays a program, or one of copies alone, with and without skipping. */
+static struct skipper compare_program(uint64_t seed, uint64_t index, bool has_launches) {
     gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, index % 2 ? 0 : 50);
-    gs_run *run = random_program(&random, gpu);
+    gs_run *run = has_launches ? random_program(&random, gpu) : random_copies(&random);
     gs_pace pace = {0};
     if (gs_random_chance(&random, 70))
         pace = (gs_pace){gs_random_from(&random, 0, 3) * 500,
@@ -736,12 +736,19 @@ static void programs_are_played_literally(void **state) {
     size_t repeated = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {
-        size_t here = compare_program(seed, i).repeated;
+        size_t here = compare_program(seed, i, true).repeated;
         repeated += here;
         with += here > 0;
     }
     print_message("%llu programs, %zu blocks of %zu programs repeated\n", (unsigned long long)runs, repeated, with);
     assert_true(runs < 100 || with > runs / 50);
+}
+
+static void copies_are_played_literally(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 400, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++)
+        compare_program(seed, i, false);
 }
 
 /* What repeats is skipped, always in the same runs: no more blocks are played one by one than are written here. */
@@ -762,7 +769,7 @@ static void what_repeats_is_skipped(void **state) {
         gs_gpu_free(gpu);
     }
     for (uint64_t i = 0; i < PROGRAMS; i++)
-        played[2] += compare_program(901, i).found;
+        played[2] += compare_program(901, i, true).found;
     print_message("%zu, %zu and %zu blocks are played one by one\n", played[0], played[1], played[2]);
     assert_in_range(played[0], 1, LONG);
     assert_in_range(played[1], 1, SERIAL);
@@ -783,6 +790,7 @@ int main(void) {
         cmocka_unit_test(others_may_end_with_a_wave),
         cmocka_unit_test(repeated_launches_change_nothing),
         cmocka_unit_test(programs_are_played_literally),
+        cmocka_unit_test(copies_are_played_literally),
         cmocka_unit_test(what_repeats_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

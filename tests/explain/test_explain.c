@@ -309,9 +309,16 @@ static void a_step_takes_as_long_as_the_host_or_the_gpu(void **state) {
 }
 
 /* Two steps at a time: nothing is lost, or all that is gained. */
+/* Launches that take 4 us instead of 1. */
+static void take_longer(gs_run *run) {
+    for (size_t i = 0; i < run->launches.count; i++)
+        run->launches.data[i].issue.end_ns += 3000;
+}
+
 static void steps_side_by_side_have_an_interval(void **state) {
     (void)state;
     gs_run *run = program_of_steps(10, 10000);
+    take_longer(run);
     gs_outcome one = try_words(run, "host=never-late"), two = try_words(run, "host=never-late,streams=2");
     assert_true(two.least_ns < one.least_ns);
     assert_true(two.most_ns > two.least_ns);
@@ -319,6 +326,28 @@ static void steps_side_by_side_have_an_interval(void **state) {
                same = try_words(run, "host=never-late,streams=1");
     assert_true(apart.least_ns < one.least_ns);
     assert_int_equal(same.least_ns, one.least_ns);
+    gs_run_free(run);
+}
+
+/* Not by kernels that do nearly nothing, nor by those that have few SMs, and others of their own. */
+static void what_cannot_be_lost_is_not_in_the_interval(void **state) {
+    (void)state;
+    gs_run *run = program_of_steps(10, 10000);
+    gs_outcome brief = try_words(run, "host=never-late,streams=2");
+    assert_true(brief.saved_ns > 0);
+    assert_int_equal(brief.most_ns, brief.least_ns);
+    take_longer(run);
+    int64_t widths[3];
+    for (int i = 0; i < 3; i++) { /* 6 and 6 SMs of 132; 6 and 14; 66 and 66 */
+        const int64_t blocks[3][2] = {{6, 6}, {6, 14}, {66, 66}};
+        for (size_t j = 0; j < run->launches.count; j++)
+            run->launches.data[j].blocks = blocks[i][strcmp(run->launches.data[j].kernel, "two") == 0];
+        gs_outcome few = try_words(run, "host=never-late,streams=2");
+        assert_true(few.saved_ns > 0);
+        widths[i] = few.most_ns - few.least_ns;
+    }
+    assert_int_equal(widths[0], 0);
+    assert_true(widths[1] > 0 && widths[1] < widths[2]);
     gs_run_free(run);
 }
 
@@ -446,6 +475,7 @@ static void measured_pairs_make_intervals_narrow(void **state) {
     gs_what_if what_if;
     gs_error error = {0};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    take_longer(run);
     assert_int_equal(gs_what_if_read("host=never-late,streams=t*o", &what_if, &error), GS_OK);
     gs_outcome wide = try_words(run, "host=never-late,streams=t*o");
     for (int i = 0; i <= 2; i++) {
@@ -454,7 +484,7 @@ static void measured_pairs_make_intervals_narrow(void **state) {
         gs_explained explained;
         assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
         const gs_outcome *narrow = &explained.outcomes[0];
-        int64_t middle_ns = wide.least_ns + i * (wide.most_ns - wide.least_ns) / 2;
+        int64_t middle_ns = wide.least_ns + i * wide.saved_ns / 2;
         assert_true(narrow->most_ns - narrow->least_ns < (wide.most_ns - wide.least_ns) / 4);
         assert_true(narrow->least_ns <= middle_ns + 100 && narrow->most_ns >= middle_ns - 100);
         gs_explained_clear(&explained);
@@ -892,6 +922,7 @@ int main(void) {
                                        cmocka_unit_test(ranges_of_a_kind_are_one_row),
                                        cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
                                        cmocka_unit_test(steps_side_by_side_have_an_interval),
+                                       cmocka_unit_test(what_cannot_be_lost_is_not_in_the_interval),
                                        cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),
                                        cmocka_unit_test(launches_get_other_shapes),
                                        cmocka_unit_test(graphs_are_advised_for_short_steps),

@@ -196,8 +196,13 @@ static void note_reserved(const gs_kernel_list *kernels, size_t first, const cha
 
 static gs_code import_text(gs_input *input, const gs_import_options *options, const char *path, gs_imported *imported,
                            gs_error *error) {
-    size_t before = imported->kernels.count;
-    gs_code code = gs_import_resources(input, &imported->kernels, error);
+    size_t before = imported->kernels.count, count;
+    const char *bytes, *other;
+    gs_code code = gs_input_more(input, &bytes, &count, error);
+    if (code == GS_OK && (other = gs_other_file(path, bytes, count)))
+        return gs_fail(error, GS_E_FORMAT, "%s: %s", gs_input_name(path), other);
+    if (code == GS_OK)
+        code = gs_import_resources(input, &imported->kernels, error);
     if (code == GS_OK && imported->kernels.count == before)
         code = gs_fail(error, GS_E_FORMAT,
                        "%s: not a trace: expected one of the PyTorch profiler (JSON), a database of Nsight Systems "

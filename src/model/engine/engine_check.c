@@ -231,7 +231,8 @@ static const char *check_copy_engines(gs_engine *engine) {
         const struct copy_engine *copy_engine = &engine->readiness.copy_engines[i];
         if (copy_engine->busy == NO_LAUNCH && copy_engine->first != NO_LAUNCH)
             return "12: a copy waits for a copy engine that is idle";
-        if (copy_engine->busy != NO_LAUNCH && engine->plays[copy_engine->busy].status != STARTED)
+        if (copy_engine->busy != NO_LAUNCH && engine->plays[copy_engine->busy].status != STARTED &&
+            engine->plays[copy_engine->busy].status != COMING)
             return "12: a copy engine is busy with a copy that is not under way";
         for (size_t copy = copy_engine->first; copy != NO_LAUNCH; copy = engine->plays[copy].after)
             if (listed++ == operations_of(engine) || engine->plays[copy].status != QUEUED ||

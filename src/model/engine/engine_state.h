@@ -68,7 +68,7 @@
  *   11  readiness.held has the launches that are HELD. readiness.kernels is the number of launches that are
  *       QUEUED or STARTED, at most most_kernels; if any is held, it is most_kernels.
  *   12  The list of a copy engine has the copies that are QUEUED for it. If there are any, it is busy. `busy` is
- *       STARTED.
+ *       STARTED, or COMING: the engine waits for it, because it goes on with the same stream.
  *   13  The queue has the launches that are QUEUED, linked both ways, in the order of
  *       gs_launch_queue_goes_before.
  *   14  tails[u] is the last launch in the queue of urgency u, or NO_LAUNCH. `latest` is in the queue, or
@@ -180,7 +180,7 @@ struct dependent {
 };
 
 struct copy_engine {
-    size_t busy;        /* the copy that is under way, or NO_LAUNCH */
+    size_t busy;        /* the copy that is under way, or comes next in its stream; or NO_LAUNCH */
     size_t first, last; /* those that wait */
 };
 

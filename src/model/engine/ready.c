@@ -8,8 +8,8 @@
  *
  * A launch that is ready enters the queue; this file only puts it on a list, because the queue is that of the engine. A
  * GPU takes a limited number of kernels: one more is held until another one ends, and stays in its connection. A copy
- * takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
- * other copies and memsets share nothing with each other.
+ * takes its time and ends. There is one copy engine for copies from the host, one for copies to the host, and each goes
+ * on with copies of one stream that follow each other; all other copies and memsets share nothing with each other.
  *
  * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
  * started, or have triggered it. When blocks trigger is not known. A block that ends has triggered at the latest, so
@@ -177,7 +177,7 @@ static bool start_copy(gs_engine *engine, size_t operation) {
 static bool copy_is_ready(gs_engine *engine, size_t operation) {
     struct copy_engine *copy_engine = gs_ready_copy_engine(engine, operation);
     struct play *play = &engine->plays[operation];
-    if (!copy_engine || copy_engine->busy == NO_LAUNCH) {
+    if (!copy_engine || copy_engine->busy == NO_LAUNCH || copy_engine->busy == operation) {
         if (copy_engine)
             copy_engine->busy = operation;
         return start_copy(engine, operation);
@@ -460,15 +460,35 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
     return done;
 }
 
+/* A copy engine stays with a stream as long as that has copies for it: the next operation of the stream of a copy that
+   has ended, if it is such a copy and waits for nothing but the gap, or for the copy engine. */
+static size_t same_stream_copy(gs_engine *engine, size_t operation, const struct copy_engine *copy_engine) {
+    size_t next = engine->plays[operation].next_in_stream;
+    if (next == NO_LAUNCH || !is_copy(engine, next) || gs_ready_copy_engine(engine, next) != copy_engine)
+        return NO_LAUNCH;
+    enum status status = engine->plays[next].status;
+    return status == COMING || status == QUEUED ? next : NO_LAUNCH;
+}
+
+static void take_from_copy_engine(gs_engine *engine, struct copy_engine *copy_engine, size_t operation) {
+    size_t before = NO_LAUNCH, at = copy_engine->first;
+    for (; at != operation; at = engine->plays[at].after)
+        before = at;
+    *(before == NO_LAUNCH ? &copy_engine->first : &engine->plays[before].after) = engine->plays[operation].after;
+    if (copy_engine->last == operation)
+        copy_engine->last = before;
+}
+
 /* The next copy of the copy engine of one that has ended. */
 static bool next_copy(gs_engine *engine, size_t operation) {
     struct copy_engine *copy_engine = is_copy(engine, operation) ? gs_ready_copy_engine(engine, operation) : NULL;
     if (!copy_engine)
         return true;
-    copy_engine->busy = copy_engine->first;
-    if (copy_engine->first == NO_LAUNCH)
+    size_t next = same_stream_copy(engine, operation, copy_engine);
+    copy_engine->busy = next == NO_LAUNCH ? copy_engine->first : next;
+    if (copy_engine->busy == NO_LAUNCH || engine->plays[copy_engine->busy].status == COMING)
         return true;
-    copy_engine->first = engine->plays[copy_engine->first].after;
+    take_from_copy_engine(engine, copy_engine, copy_engine->busy);
     return start_copy(engine, copy_engine->busy);
 }
 
@@ -484,8 +504,9 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
     size_t next = NO_LAUNCH;
     if (!is_copy(engine, operation) && !give_place(engine, operation, was, &next))
         return false;
-    return leave_connection(engine, operation) && next_copy(engine, operation) && advance_stream(engine, operation) &&
-           (next == NO_LAUNCH || leave_connection(engine, next)) && free_dependents(engine, operation, true);
+    return leave_connection(engine, operation) && advance_stream(engine, operation) &&
+           (next == NO_LAUNCH || leave_connection(engine, next)) && free_dependents(engine, operation, true) &&
+           next_copy(engine, operation);
 }
 
 bool gs_ready_end_copy(gs_engine *engine) {

@@ -71,11 +71,12 @@ int64_t gs_plan_foreign(const gs_recorded_program *program, const gs_plan *plan)
 typedef struct gs_side_by_side {
     int64_t saved_ns;
     int64_t known_ns, lost_ns; /* while two run that are a measured pair, and what is lost of that */
+    int64_t risk_ns;           /* what others may lose at most */
 } gs_side_by_side;
 
-/* Of a run, of which `timeline` is one; `played` has the times of launches alone. */
+/* Of a run on so many SMs, of which `timeline` is one; `played` has the times of launches alone. */
 gs_code gs_side_by_side_of(const gs_recorded_program *program, const gs_run *run, const gs_timeline *played,
-                           const gs_timeline *timeline, gs_side_by_side *beside, gs_error *error);
+                           const gs_timeline *timeline, int32_t sms, gs_side_by_side *beside, gs_error *error);
 
 /* The run of a plan. The caller frees it. `numbers`, which may be NULL: by number in the plan, its operation there. */
 gs_run *gs_plan_run(const gs_recorded_program *program, const gs_plan *plan, size_t *numbers, gs_error *error);

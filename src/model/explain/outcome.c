@@ -2,13 +2,14 @@
  * outcome.c: a changed program, played: how long its steps take.
  *
  * A few steps are played, and the time of a step is taken between the ends of two of them, so that it does not contain
- * how the first one begins.
+ * how the first one begins. Where kernels of different steps mix, steps do not end one after the other: then fewer
+ * steps are played, too, and the time of a step is what the others add to that.
  *
  * The engine knows when blocks run, not how they slow each other down. If kernels ran side by side in the recording, it
  * shows how: the step takes longer than it is played with the times of kernels alone, and that is taken as the same
  * part of the time that is saved by running side by side. If not, and a change lets kernels run side by side, the time
- * is an interval. Its lower end is what was played. At its upper end nothing is saved. Pairs of kernels that were
- * measured make it narrower.
+ * is an interval. Its lower end is what was played. At its upper end they lose what they can (side_by_side.c), at most
+ * all that is saved. Pairs of kernels that were measured make it narrower.
  *
  * What another order or priority gains depends on which blocks run on which SM side by side: if kernels slow each other
  * down in the recording, nothing may be gained, and the interval goes up to the time without the change.
@@ -26,8 +27,8 @@ enum { MOST_STEPS = 8, FEW_STEPS = 4, MOST_OPERATIONS = 40000, MOST_BLOCKS = 400
 /* ---- one play ---- */
 
 struct played {
-    int64_t step_ns;
-    gs_side_by_side beside; /* in a step */
+    int64_t step_ns, all_ns; /* of a step, and of all that are played */
+    gs_side_by_side beside;  /* in a step */
 };
 
 /* What is played over and over. */
@@ -42,7 +43,7 @@ struct player {
 };
 
 /* The time of a step: between the ends of two steps. Where kernels of a step run beside those of others, work of later
-   steps delays early ones, which do not end one after the other: then at least their share in the time of all. Of few
+   steps delays early ones: then at least their share in the time of all, if there are too few for play_mixed. Of few
    steps, it is the time from the beginning of the first to that of the one after them, `next_ns`. */
 static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t first_ns, int64_t next_ns) {
     int64_t ends[MOST_STEPS] = {0}, all_ns = 0;
@@ -76,10 +77,16 @@ static gs_code note_played(struct player *player, const gs_run *run, const gs_ti
             next_ns = gs_min(next_ns, course->start_ns);
     }
     played->step_ns = step_time(player->plan, player->ends_ns, first_ns, next_ns);
+    played->all_ns = 0;
+    for (size_t i = 0; i < player->plan->count; i++)
+        played->all_ns = gs_max(played->all_ns, player->ends_ns[i] - first_ns);
     gs_side_by_side all;
-    gs_code code = gs_side_by_side_of(player->program, run, by_engine, timeline, &all, error);
+    const gs_plan *plan = player->plan;
+    int32_t sms = plan->sms && !plan->is_parted ? plan->sms : player->gpu->sms;
+    gs_code code = gs_side_by_side_of(player->program, run, by_engine, timeline, sms, &all, error);
     int64_t steps = (int64_t)gs_max_u64(1, player->plan->steps);
-    played->beside = (gs_side_by_side){all.saved_ns / steps, all.known_ns / steps, all.lost_ns / steps};
+    played->beside =
+        (gs_side_by_side){all.saved_ns / steps, all.known_ns / steps, all.lost_ns / steps, all.risk_ns / steps};
     return code;
 }
 
@@ -206,6 +213,24 @@ static gs_code play_plan(struct player *player, gs_error *error) {
     return code;
 }
 
+/* Plays steps of which kernels mix. Those of two streams are in turn, so as many are added to both. */
+static gs_code play_mixed(struct player *player, gs_error *error) {
+    gs_plan *plan = player->plan;
+    size_t steps = plan->steps, added = (steps / 2 + 1) / 2 * 2, operations = plan->count;
+    gs_code code = play_plan(player, error);
+    if (code != GS_OK || player->stuck.kernel || !plan->is_mixed || plan->has_next || steps < 3)
+        return code;
+    struct player fewer = {.program = player->program, .gpu = player->gpu, .plan = plan};
+    plan->steps -= added;
+    plan->count = operations / steps * plan->steps;
+    code = play_plan(&fewer, error);
+    plan->steps = steps;
+    plan->count = operations;
+    player->played.step_ns = (player->played.all_ns - fewer.played.all_ns) / (int64_t)added;
+    player->unscheduled.step_ns = (player->unscheduled.all_ns - fewer.unscheduled.all_ns) / (int64_t)added;
+    return code;
+}
+
 /* ---- an outcome ---- */
 
 static size_t steps_to_play(const gs_recorded_program *program) {
@@ -255,8 +280,8 @@ static int64_t time_with_loss(const gs_outcome *base, const struct played *playe
     return played->step_ns + (is_known ? (int64_t)(base->loss * (double)played->beside.saved_ns) : 0);
 }
 
-/* What kernels may do to each other that the recording does not show: nothing, or so much that nothing is saved. Of
-   measured pairs it is known. */
+/* What kernels may do to each other that the recording does not show: nothing, or as much as they can, at most so much
+   that nothing is saved. Of measured pairs it is known. */
 static void widen_outcome(const gs_outcome *base, const gs_plan *plan, const gs_side_by_side *beside,
                           gs_outcome *outcome) {
     if (base->loss < 0 && plan->is_beside) {
@@ -264,7 +289,7 @@ static void widen_outcome(const gs_outcome *base, const gs_plan *plan, const gs_
         int64_t lost_ns =
             known_ns ? (int64_t)((double)beside->lost_ns / (double)beside->known_ns * (double)known_ns) : 0;
         outcome->least_ns += lost_ns;
-        outcome->most_ns += lost_ns + saved_ns - known_ns;
+        outcome->most_ns += lost_ns + gs_min(saved_ns - known_ns, beside->risk_ns);
     }
     if (plan->is_reordered && base->loss > 0)
         outcome->most_ns = gs_max(outcome->most_ns, base->most_ns);
@@ -289,7 +314,7 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
     if (code != GS_OK)
         return code;
     struct player player = {.program = program, .gpu = gpu, .plan = &plan}, wide = player;
-    code = play_plan(&player, error);
+    code = play_mixed(&player, error);
     int64_t step_ns = time_with_loss(base, &player.played);
     *outcome = (gs_outcome){.least_ns = step_ns,
                             .most_ns = step_ns,
@@ -301,7 +326,7 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
         bool has_fewer = plan.sms && !plan.is_parted && !plan.has_blocks;
         plan.sms = 0;
         plan.keeps_times = true;
-        code = play_plan(&wide, error);
+        code = play_mixed(&wide, error);
         int64_t other_ns = time_with_loss(base, &wide.played);
         step_ns = has_fewer ? gs_max(step_ns, other_ns) : step_ns; /* fewer SMs are never faster */
         outcome->least_ns = gs_min(step_ns, other_ns);

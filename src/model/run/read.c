@@ -672,7 +672,16 @@ static gs_runs *runs_of(gs_input *input, gs_error *error) {
 }
 
 gs_runs *gs_runs_open(const char *path, gs_error *error) {
-    return runs_of(gs_input_open(path, error), error);
+    gs_input *input = gs_input_open(path, error);
+    const char *bytes, *other = NULL;
+    size_t count;
+    if (input && strcmp(path, "-") != 0 && gs_input_more(input, &bytes, &count, &(gs_error){0}) == GS_OK)
+        other = gs_other_file(path, bytes, count);
+    if (!other)
+        return runs_of(input, error);
+    gs_fail(error, GS_E_FORMAT, "%s: %s", path, other);
+    gs_input_close(input);
+    return NULL;
 }
 
 gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_error *error) {

@@ -6,6 +6,7 @@
  *
  *   run.c, build.c        made, copied, freed; call by call, for users of the library
  *   read.c, lines.c       read: as JSON, and recorded programs line by line (event_fields.c has the keys)
+ *   other_file.c          files that are no runs, and which command reads them
  *   write.c               written
  *   devices.c             of several GPUs: a run for each
  *   launch_word.c         a launch as one word of a command line
@@ -504,6 +505,9 @@ gs_run *gs_run_read(gs_json *json, gs_error *error);
 
 /* The runs of an input whose first value was read already. Takes both, also on errors. */
 gs_runs *gs_runs_after(gs_input *input, gs_json *first, gs_error *error);
+
+/* What a file is that is no run, and which command reads it; by its name and first bytes. NULL: it is not known. */
+const char *gs_other_file(const char *path, const char *bytes, size_t count);
 
 /* As text with one line for each event, as recorders write it. A long text goes to its sink. */
 void gs_run_lines(const gs_run *run, gs_text *text);
