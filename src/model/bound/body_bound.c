@@ -112,7 +112,8 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
         return gs_fail_large(error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
-    bound->nanoseconds += gs_max(crowd->machine->launch_ns, crowd->is_beside ? crowd->machine->loaded_launch_ns : 0);
+    bound->launch_ns = gs_max(crowd->machine->launch_ns, crowd->is_beside ? crowd->machine->loaded_launch_ns : 0);
+    bound->nanoseconds += bound->launch_ns;
     return GS_OK;
 }
 

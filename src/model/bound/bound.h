@@ -260,7 +260,8 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loa
 /* The latest end of a kernel that is launched on an idle GPU, and the parts of it. */
 typedef struct gs_body_bound {
     int64_t cycles;       /* from the start of its first block to the end of its last */
-    int64_t nanoseconds;  /* the same at the lowest clock, with the launch */
+    int64_t nanoseconds;  /* the same at the lowest clock, with the launch, */
+    int64_t launch_ns;    /* which takes so long */
     int64_t path_cycles;  /* of one warp */
     int64_t chain_blocks; /* blocks that follow each other in the longest chain; 1: all start at once */
     int64_t block_cycles; /* starting and ending the blocks of the chain, and those before them on their SM */

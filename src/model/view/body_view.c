@@ -117,6 +117,7 @@ static void write_bound(gs_writer *writer, const char *key, const gs_machine *ma
     gs_write_object(writer, key);
     gs_write_int(writer, "cycles", bound->cycles);
     gs_write_int(writer, "nanoseconds", bound->nanoseconds);
+    gs_write_int(writer, "launch_ns", bound->launch_ns);
     gs_write_int(writer, "path_cycles", bound->path_cycles);
     gs_write_int(writer, "chain_blocks", bound->chain_blocks);
     gs_write_int(writer, "block_cycles", bound->block_cycles);
