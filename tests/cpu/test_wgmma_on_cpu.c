@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-#include "kernels/cpu/runtime/gridsmith_half.h"
+#include "kernels/cpu/half.h"
 #include <string.h>
 
 enum { ROWS = 64, MOST_COLUMNS = 16, DEPTH = 16, B_AT = 16384, BYTES = 24576, THREADS = 128 };

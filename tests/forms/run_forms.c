@@ -2,9 +2,9 @@
  * run_forms.c: many small kernels in all forms, run on the CPU and compared.
  *
  * All kernels are one source, each in a namespace of its own, which clang compiles to PTX. Their forms follow in the
- * same text. So each compiler runs once, not two hundred times. The originals also run on the CPU as CUDA C, which is
- * another translation of the same kernels. GRIDSMITH_ON=cuda runs them on a GPU. GRIDSMITH_ON=ptxas runs nothing:
- * NVIDIA's assembler must take them, originals too, if it is installed. It leaks, so this is not done under sanitizers.
+ * same text. So each compiler runs once, not two hundred times. GRIDSMITH_ON=cuda runs them on a GPU.
+ * GRIDSMITH_ON=ptxas runs nothing: NVIDIA's assembler must take them, originals too, if it is installed. It leaks, so
+ * this is not done under sanitizers.
  */
 #include "test.h"
 
@@ -33,13 +33,9 @@ void forms_put_all(const formed *first, size_t stride, size_t count, gs_text *in
     }
 }
 
-static void name_in_source(const formed *it, char *into, size_t size) {
-    snprintf(into, size, "%s::%s", it->name, it->kernel);
-}
-
 /* The symbols of extern "C" have no namespaces. */
 static const char *name_for_compiler(const formed *it, char *into, size_t size) {
-    name_in_source(it, into, size);
+    snprintf(into, size, "%s::%s", it->name, it->kernel);
     return strncmp(it->kernel, "extern_c_", 9) == 0 ? it->kernel : into;
 }
 
@@ -133,10 +129,6 @@ static bool runs(const formed *it) {
            (!it->made.needs_whole_rows || it->launch->block[0] % 32 == 0);
 }
 
-static bool runs_as_cuda(const formed *it) {
-    return runs(it) && !it->is_ptx_only && it->text.count && strcmp(where(), "host") == 0;
-}
-
 static void name_form(const formed *it, enum gs_form form, char *into, size_t size) {
     if (form == GS_FORM_ORIGINAL)
         snprintf(into, size, "%s", it->symbol);
@@ -185,20 +177,6 @@ static void *compile_forms(gs_executor *executor, const formed *first, size_t st
     return compile(executor, "forms.ptx", ptx, &kernels);
 }
 
-static void *compile_cuda(gs_executor *executor, const formed *first, size_t stride, size_t count) {
-    static struct kernels kernels;
-    gs_text text = {0};
-    kernels.count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (runs_as_cuda(at(first, stride, i))) {
-            forms_put_all(at(first, stride, i), stride, 1, &text);
-            name_in_source(at(first, stride, i), next_name(&kernels), GS_JOB_NAME);
-        }
-    void *module = kernels.count ? compile(executor, "forms.cu", &text, &kernels) : NULL;
-    gs_text_free(&text);
-    return module;
-}
-
 static void run_form(const formed *it, gs_verify_run *run, enum gs_form form) {
     gs_error error;
     run->variant->form = form;
@@ -219,21 +197,7 @@ static void compare(const formed *it, const gs_verify_run *original, const gs_ve
                      reshaped->counts[i]);
 }
 
-/* The original as CUDA C. */
-static void check_cuda(const formed *it, const gs_verify_run *original, void *module) {
-    gs_variant variant = gs_variant_original(it->launch, "");
-    gs_verify_run run = {.executor = original->executor,
-                         .launch = it->launch,
-                         .options = original->options,
-                         .variant = &variant,
-                         .module = module};
-    name_in_source(it, variant.kernel, sizeof variant.kernel);
-    run_form(it, &run, GS_FORM_ORIGINAL);
-    compare(it, original, &run, GS_FORM_ORIGINAL);
-    gs_verify_run_free(&run);
-}
-
-static void check_one(const formed *it, gs_executor *executor, void *module, void *cuda) {
+static void check_one(const formed *it, gs_executor *executor, void *module) {
     static const struct {
         enum gs_form form;
         uint32_t workers, task_blocks, stops;
@@ -247,8 +211,6 @@ static void check_one(const formed *it, gs_executor *executor, void *module, voi
     reshaped.variant = &variants[1];
     name_form(it, GS_FORM_ORIGINAL, variants[0].kernel, sizeof variants[0].kernel);
     run_form(it, &original, GS_FORM_ORIGINAL);
-    if (runs_as_cuda(it))
-        check_cuda(it, &original, cuda);
     for (size_t i = 0; i < GS_COUNT(ways); i++) {
         gs_verify_options options = {.seconds = 60,
                                      .workers = ways[i].workers,
@@ -287,13 +249,12 @@ void forms_check(const formed *first, size_t stride, size_t count, const gs_text
     if (!executor)
         fail_msg("%s", error.message);
     void *module = compile_forms(executor, first, stride, count, ptx);
-    void *cuda = compile_cuda(executor, first, stride, count);
     for (size_t i = 0; i < count; i++) {
         if (!runs(at(first, stride, i)))
             continue;
         if (forms_are_assembled()) /* so that one sees what a GPU hangs at */
             print_message("%s\n", at(first, stride, i)->name);
-        check_one(at(first, stride, i), executor, module, cuda);
+        check_one(at(first, stride, i), executor, module);
     }
     gs_executor_close(executor);
 }

@@ -10,7 +10,6 @@ typedef struct formed {
     gs_text text;     /* CUDA C */
     gs_launch_file *launch;
     bool is_left_out; /* it is ignored */
-    bool is_ptx_only; /* the C++ compiler cannot compile it for the CPU */
 
     char symbol[GS_JOB_NAME]; /* set by forms_compile */
     gs_error refusal;         /* set by forms_make; GS_OK: it has both forms */
@@ -26,7 +25,7 @@ void forms_put_all(const formed *first, size_t stride, size_t count, gs_text *in
 void forms_compile(formed *first, size_t stride, size_t count, const char *folder, gs_text *ptx);
 /* Makes both forms of each kernel of a PTX text, and appends them to it. */
 void forms_make(formed *first, size_t stride, size_t count, gs_text *ptx);
-/* Runs each kernel that has its forms in many ways: all must compute the same. On the CPU its CUDA C is one of them. */
+/* Runs each kernel that has its forms in many ways: all must compute the same. */
 void forms_check(const formed *first, size_t stride, size_t count, const gs_text *ptx);
 /* Whether NVIDIA's assembler must take the kernels: GRIDSMITH_ON=cuda, where they run on a GPU, or ptxas. */
 bool forms_are_assembled(void);

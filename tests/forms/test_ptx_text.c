@@ -351,7 +351,6 @@ static int make_all(void **state) {
         gs_text_add(&ptx, "%s.visible .entry %s%s%s%s", cases[i].module ? cases[i].module : "", kernels[i].symbol,
                     frame_begin, cases[i].body, frame_end);
         snprintf(kernels[i].name, sizeof kernels[i].name, "%s", cases[i].name);
-        kernels[i].is_ptx_only = true;
         kernels[i].launch = make_launch(&cases[i]);
     }
     forms_make(kernels, sizeof kernels[0], GS_COUNT(cases), &ptx);

@@ -506,7 +506,6 @@ static void put_kernels(gs_text *ptx) {
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         snprintf(all[i].name, sizeof all[i].name, "%s", cases[i].name);
         snprintf(all[i].symbol, sizeof all[i].symbol, "%s", cases[i].name);
-        all[i].is_ptx_only = true;
         all[i].launch = launch_of(cases[i].threads);
         /* Not all of the refused assemble, and a GPU's assembler takes long. */
         all[i].is_left_out = forms_are_assembled() && (cases[i].reason || i % step);
@@ -665,7 +664,6 @@ static void calls_through_pointers_are_branches(void **state) {
         for (size_t i = 0; i < GS_COUNT(pointers); i++) {
             snprintf(pointed[i].name, sizeof pointed[i].name, "%s", pointers[i].name);
             snprintf(pointed[i].symbol, sizeof pointed[i].symbol, "%s", pointers[i].name);
-            pointed[i].is_ptx_only = true;
             pointed[i].launch = launch_of(64);
             gs_text_add(&ptx, ".visible .entry %s(.param .u64 out)\n%s%s%s%s", pointers[i].name, begin,
                         pointers[i].pointer, pointed_call, end);

@@ -1,8 +1,8 @@
 /*
  * test_traps.c: small kernels, each with one construct that makes reshaping hard (tests/traps).
  *
- * Forms are made of PTX, so how a source is written is a compiler's concern: a few files stand for that, for the names
- * of kernels and for what reads CUDA C for the CPU (comment_and_string, odd_numbers, spliced_lines, windows_lines,
+ * Forms are made of PTX, so how a source is written is a compiler's concern: a few files stand for that and for the
+ * names of kernels (comment_and_string, odd_numbers, spliced_lines, windows_lines,
  * preprocessor_branches, header_with_blocks, names_of_ours, whole_variables, namespaces, extern_c_block,
  * template_specialized).
  *
@@ -11,7 +11,6 @@
  *   // refuse: MESSAGE  it must be refused, with this message
  *   // launch: {...}    grid, block and shared_bytes, if they are not the usual ones
  *   // kernel: NAME     the name of the kernel, if it is not `trap`
- *   // only: ptx        the C++ compiler cannot compile it for the CPU: it has assembly
  *
  * A kernel that is accepted runs as original, persistent and confined, with few and many worker blocks and with stops:
  * the results must be the same, and each block must run once (forms.c). Files that end in .ptx are for constructs that
@@ -71,7 +70,7 @@ static gs_launch_file *launch_of(const formed *trap) {
 }
 
 static void read_trap(struct trap *trap, const char *file, size_t ending) {
-    char path[300], only[20] = "", *text = NULL;
+    char path[300], *text = NULL;
     size_t size;
     gs_error error;
     formed *it = &trap->formed;
@@ -83,8 +82,6 @@ static void read_trap(struct trap *trap, const char *file, size_t ending) {
     snprintf(it->kernel, sizeof it->kernel, "trap");
     find_note(it, "refuse", trap->refuse, sizeof trap->refuse);
     find_note(it, "kernel", it->kernel, sizeof it->kernel);
-    find_note(it, "only", only, sizeof only);
-    it->is_ptx_only = strcmp(only, "ptx") == 0;
     it->launch = launch_of(it);
 }
 

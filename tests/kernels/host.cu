@@ -114,42 +114,11 @@ __global__ void halves(const float *in, half *out, float *back) {
     back[i] = __half2float(out[i]);
 }
 
-/* Twelve numbers a thread: functions of float, then of double. */
-__global__ void math(double *out) {
-    float x = 0.25f, sine, cosine;
-    double y = 0.25, sine_of_y, cosine_of_y;
-    double *mine = out + 12 * threadIdx.x;
-    sincospif(x, &sine, &cosine);
-    sincospi(y, &sine_of_y, &cosine_of_y);
-    const double all[12] = {rsqrtf(x),
-                            rsqrt(x),
-                            rcbrtf(0.125f),
-                            sinpif(x) - sine,
-                            cospif(x) - cosine,
-                            normcdff(0.0f) + (double)clock(),
-                            rsqrt(y),
-                            rcbrt(0.125),
-                            sinpi(1.5) + sinpi(y) - sine_of_y,
-                            cospi(3.0) + cospi(y) - cosine_of_y,
-                            normcdf(0.0),
-                            ::rsqrt(4.0) + exp10f(1.0f)};
-    for (int i = 0; i < 12; i++)
-        mine[i] = all[i];
-}
-
 __global__ void half_waits(int *out) {
     if (threadIdx.x < 16)
         __syncthreads();
     else
         __shfl_sync(0xffffffffu, 1, 0);
-    out[0] = 1;
-}
-
-__global__ void two_barriers(int *out) {
-    if (threadIdx.x < 16)
-        __syncthreads();
-    else
-        __syncthreads();
     out[0] = 1;
 }
 

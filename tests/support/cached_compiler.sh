@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compiles kernels that run on the CPU (src/kernels/cpu) through ccache: the tests compile the same kernels with each preset.
-# tests/CMakeLists.txt makes links to this file, cc and c++; a test gets them as CC and CXX.
+# tests/CMakeLists.txt makes a link to this file, cc; a test gets it as CC.
 #
 # Kernels are compiled in a temporary folder, whose name ccache must not see: the compiler runs in that folder, and gets
 # the names of the files in it without the folder.

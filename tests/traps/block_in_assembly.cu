@@ -1,5 +1,4 @@
 // The number of the block, and the grid, come from assembly.
-// only: ptx
 __device__ int number() {
     int number, blocks;
     asm("mov.u32 %0, %%cta" "id.x;" : "=r"(number));

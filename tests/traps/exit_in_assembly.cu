@@ -1,5 +1,4 @@
 // Assembly ends some threads; the others meet at a barrier.
-// only: ptx
 __global__ void trap(int *out, const int *in, int n) {
     __shared__ int sum;
     if (threadIdx.x == 0)

@@ -1,5 +1,4 @@
 // Assembly that knows nothing of blocks.
-// only: ptx
 __global__ void trap(int *out, const int *in, int n) {
     int lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));

@@ -73,7 +73,7 @@ static void make_parts(int program) {
     }
 }
 
-/* Elastic forms are sources: all kernels are compiled as one, each in a namespace. */
+/* Elastic forms are sources: all kernels are compiled as one, each in a namespace. So CUDA's headers cannot be used. */
 static void compile_sources(int program) {
     static const char *const options[] = {"-O1"};
     static formed list[KERNELS];
@@ -100,6 +100,7 @@ static void compile_sources(int program) {
                       .kernel_count = count,
                       .options = options,
                       .option_count = GS_COUNT(options)};
+    setenv("GRIDSMITH_COMPILER", "clang", 1);
     void *compiled = zoo.executor->ops->compile(zoo.executor, &build, &error);
     if (!compiled)
         fail_msg("%s", error.message);

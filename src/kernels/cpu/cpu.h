@@ -8,8 +8,8 @@
  *   numbers    the types of the elements of buffers (launch.c)
  *   launches   files with the grid, the block and the arguments of a call (launch.c)
  *   rounds     how many rounds loops have for the input of a launch (rounds.c)
- *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c; runtime/
- *              has the code that they are compiled with)
+ *   host       kernels compiled by the system's compiler and run on the CPU (host.c, ptx_host.c; runtime/ has the code
+ *              that they are compiled with)
  *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
  */
 #ifndef GS_CPU_H
@@ -23,19 +23,16 @@ typedef enum gs_token_kind {
     GS_TOKEN_NAME, /* identifiers and keywords */
     GS_TOKEN_NUMBER,
     GS_TOKEN_STRING,     /* and characters; raw strings with their prefix */
-    GS_TOKEN_PUNCTUATION /* one character, except "::" */
+    GS_TOKEN_PUNCTUATION /* one character */
 } gs_token_kind;
 
 #define GS_NO_TOKEN UINT32_MAX
 
 typedef struct gs_token {
     uint32_t at, length;
-    uint32_t match;     /* the matching bracket, or GS_NO_TOKEN */
-    uint32_t within;    /* the `{` around it, or GS_NO_TOKEN */
     uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
     uint8_t kind;       /* gs_token_kind */
-    bool opens_space;   /* the `{` of a namespace or of extern "C", as far as the tokens before it show */
-    char punctuation;   /* the character, or 'S' for "::"; 0: not punctuation */
+    char punctuation;   /* the character; 0: not punctuation */
 } gs_token;
 
 typedef struct gs_source {
@@ -48,15 +45,11 @@ typedef struct gs_source {
     } tokens;
 } gs_source;
 
-/* Splits `text` into tokens. Fails if a bracket has no matching bracket. Keeps `name` and `text`. */
+/* Splits `text` into tokens. Keeps `name` and `text`. */
 gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error);
 void gs_source_free(gs_source *source);
 
 bool gs_token_is(const gs_source *source, size_t token, const char *word);
-/* The token after this one or, if this one opens brackets, after the closing bracket. */
-size_t gs_token_after(const gs_source *source, size_t token);
-/* Whether the token is outside of functions and classes. */
-bool gs_token_is_outside(const gs_source *source, size_t token);
 
 /* ---- elastic forms ---- */
 
@@ -153,15 +146,15 @@ gs_code gs_count_rounds(const char *name, const char *text, size_t size, const c
 typedef struct gs_host gs_host;
 typedef struct gs_module gs_module;
 
-/* Makes the folder. $CXX, or c++, compiles CUDA; $CC, or cc, compiles PTX that was translated to C. */
+/* Makes the folder. $CC, or cc, compiles PTX that was translated to C. */
 gs_host *gs_host_open(gs_error *error);
 void gs_host_close(gs_host *host);
 /* The folder, which has the headers of the host runtime, and the name of the compiler. */
 const char *gs_host_folder(const gs_host *host);
 const char *gs_host_compiler(const gs_host *host);
 
-/* Starts to compile CUDA or PTX. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may
-   compile at the same time. */
+/* Compiles CUDA to PTX, and starts to compile PTX. Several modules may compile at the same time: their errors are
+   returned by gs_module_wait and gs_module_run. NULL: an error of the source, or of the system. */
 gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
 /* Waits for the compiler. GS_E_KERNEL: a compile error. */
 gs_code gs_module_wait(gs_module *module, gs_error *error);
@@ -176,10 +169,7 @@ gs_code gs_module_run(gs_module *module, gs_work *work, gs_error *error);
 gs_executor *gs_executor_open(const char *name, gs_error *error);
 gs_executor *gs_executor_host(gs_error *error);
 
-/* Appends the C++ to compile: translates shared memory and adds the table of kernels; gridsmith_cuda.h does the
-   rest. */
-gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
-/* The same for PTX: appends the C to compile; gridsmith_ptx.h has the instructions. Only `build->kernels` and the
+/* Translates PTX: appends the C to compile; gridsmith_ptx.h has the instructions. Only `build->kernels` and the
    functions that they call are translated, or everything if the list is empty. GS_E_UNSUPPORTED, with line and caret:
    an instruction that does not run on the CPU. */
 gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *error);

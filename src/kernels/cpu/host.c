@@ -3,8 +3,9 @@
  *
  * gs_host is a temporary folder. It gets the files of src/kernels/cpu/runtime/ once, and the runtime, which this
  * program has in compiled form; for the address sanitizer it is compiled with the first module that wants it. A module
- * is the translated .cu (C++) or PTX (C) and the runtime, linked. Compilers run side by side: gs_host_compile starts
- * them, and whoever needs the module waits for it.
+ * is PTX, translated to C, and the runtime, linked. A CUDA source becomes PTX first, by the compilers of
+ * src/kernels/ptx. C compilers run side by side: gs_host_compile starts them, and whoever needs the module waits for
+ * it.
  *
  * Each work runs in a process of its own. It is written to a file that the process maps
  * (src/kernels/cuda/gridsmith_job.h), and read back when the process has ended.
@@ -46,7 +47,7 @@ static const char *const part_logs[PARTS] = {"run%d.log", "ptx%d.log", "matrix%d
 
 struct gs_host {
     char *folder;
-    const char *compiler, *c_compiler;
+    const char *compiler;
     int modules;
     struct process runtime[KINDS][PARTS];
     gs_module *first;
@@ -56,9 +57,8 @@ struct gs_module {
     gs_host *host;
     gs_module *next;
     int number;
-    char *name; /* of the .cu or the PTX */
+    char *name; /* of the source or the PTX */
     enum kind kind;
-    bool is_ptx;
     struct process compiling;
     gs_code code; /* valid if is_ready */
     gs_error error;
@@ -125,10 +125,10 @@ static gs_code write_part(gs_host *host, enum kind kind, int part, const gs_embe
     return gs_folder_write(host->folder, object->name, object->bytes, object->count, error);
 }
 
-static gs_code compile_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
+static gs_code compile_part(gs_host *host, enum kind kind, int part, gs_error *error) {
     char *source = path_in(host, part_sources[part], 0), *object = path_in(host, part_objects[part], kind),
          *log = path_in(host, part_logs[part], kind);
-    const char *arguments[20] = {compiler,         "-x", "c", "-std=gnu17", "-O2", "-g1", "-w", "-ffp-contract=off",
+    const char *arguments[20] = {host->compiler,   "-x", "c", "-std=gnu17", "-O2", "-g1", "-w", "-ffp-contract=off",
                                  "-frounding-math"};
     size_t count = add_kind(arguments, 9, kind);
     arguments[count++] = "-c";
@@ -143,48 +143,37 @@ static gs_code compile_part(gs_host *host, enum kind kind, int part, const char 
     return code;
 }
 
-static int part_count(const gs_module *module) {
-    return module->is_ptx ? PARTS : 1;
-}
-
 /* Gets the parts of the runtime that a module needs and that are not there yet. */
 static gs_code start_runtime(const gs_module *module, gs_error *error) {
     gs_host *host = module->host;
     gs_code code = GS_OK;
-    for (int part = 0; part < part_count(module) && code == GS_OK; part++) {
+    for (int part = 0; part < PARTS && code == GS_OK; part++) {
         const struct process *process = &host->runtime[module->kind][part];
         const gs_embedded_file *object = find_object(module->kind, part);
         if (process->id || process->was_started)
             continue;
-        code = object
-                   ? write_part(host, module->kind, part, object, error)
-                   : compile_part(host, module->kind, part, module->is_ptx ? host->c_compiler : host->compiler, error);
+        code = object ? write_part(host, module->kind, part, object, error)
+                      : compile_part(host, module->kind, part, error);
     }
     return code;
 }
 
 static gs_code write_host_runtime(const gs_host *host, gs_error *error) {
-    /* Headers that kernels include, and that gridsmith_cuda.h replaces. */
-    static const char *const others[] = {"cuda_runtime.h", "cuda.h",           "cuda_fp16.h",
-                                         "mma.h",          "math_constants.h", "device_launch_parameters.h"};
     gs_code code = GS_OK;
     const gs_embedded_file *files = gs_host_runtime_files.data;
     for (size_t i = 0; i < gs_host_runtime_files.count && code == GS_OK; i++)
         code = gs_folder_write(host->folder, files[i].name, files[i].bytes, files[i].count, error);
-    for (size_t i = 0; i < GS_COUNT(others) && code == GS_OK; i++)
-        code = gs_folder_write(host->folder, others[i], "\n", 1, error);
     return code;
 }
 
 gs_host *gs_host_open(gs_error *error) {
-    const char *compiler = getenv("CXX"), *c_compiler = getenv("CC");
+    const char *compiler = getenv("CC");
     gs_host *host = calloc(1, sizeof *host);
     if (!host) {
         gs_fail_memory(error);
         return NULL;
     }
-    host->compiler = compiler && compiler[0] ? compiler : "c++";
-    host->c_compiler = c_compiler && c_compiler[0] ? c_compiler : "cc";
+    host->compiler = compiler && compiler[0] ? compiler : "cc";
     host->folder = gs_folder_make(error);
     if (host->folder && write_host_runtime(host, error) == GS_OK)
         return host;
@@ -197,7 +186,7 @@ const char *gs_host_folder(const gs_host *host) {
 }
 
 const char *gs_host_compiler(const gs_host *host) {
-    return host->c_compiler;
+    return host->compiler;
 }
 
 void gs_host_close(gs_host *host) {
@@ -220,20 +209,19 @@ void gs_host_close(gs_host *host) {
 
 /* ---- compiling ---- */
 
+/* Starts the C compiler. The options of the build are for it. */
 static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error *error) {
     /* Products and sums are not fused: fusing saves a rounding, and whether the compiler fuses depends on the code
        around. */
-    static const char *const fixed[] = {"-w", "-pthread", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-c"};
-    static const char *const languages[2][5] = {{"-x", "c++", "-std=c++17", "-O2", "-g1"},
-                                                {"-x", "c", "-std=gnu17", "-O1", "-g0"}};
+    static const char *const fixed[] = {
+        "-x",      "c", "-std=gnu17", "-O1", "-g0", "-w", "-pthread", "-ffp-contract=off", "-fno-strict-aliasing",
+        "-fwrapv", "-c"};
     const gs_host *host = module->host;
-    char *source = path_in(host, module->is_ptx ? "module%d.c" : "module%d.cpp", module->number),
-         *log = path_in(host, "module%d.log", module->number), *object = path_in(host, "module%d.o", module->number);
-    const char *arguments[MOST_OPTIONS + GS_COUNT(fixed) + GS_COUNT(languages[0]) + 12];
+    char *source = path_in(host, "module%d.c", module->number), *log = path_in(host, "module%d.log", module->number),
+         *object = path_in(host, "module%d.o", module->number);
+    const char *arguments[MOST_OPTIONS + GS_COUNT(fixed) + 12];
     size_t count = 0;
-    arguments[count++] = module->is_ptx ? host->c_compiler : host->compiler;
-    for (size_t i = 0; i < GS_COUNT(languages[0]); i++)
-        arguments[count++] = languages[module->is_ptx][i];
+    arguments[count++] = host->compiler;
     for (size_t i = 0; i < GS_COUNT(fixed); i++)
         arguments[count++] = fixed[i];
     for (size_t i = 0; i < build->option_count && i < MOST_OPTIONS; i++)
@@ -248,9 +236,7 @@ static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error
     arguments[count++] = source;
     arguments[count] = NULL;
     gs_text text = {0};
-    gs_code code = !source || !log || !object ? gs_fail_memory(error)
-                   : module->is_ptx           ? gs_host_translate_ptx(build, &text, error)
-                                              : gs_host_translate(build, &text, error);
+    gs_code code = source && log && object ? gs_host_translate_ptx(build, &text, error) : gs_fail_memory(error);
     if (code == GS_OK)
         code = gs_folder_write(host->folder, strrchr(source, '/') + 1, text.data, text.count, error);
     if (code == GS_OK)
@@ -259,6 +245,37 @@ static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error
     free(source);
     free(log);
     free(object);
+    return code;
+}
+
+/* A source: its kernels keep their names. Its options are for the compiler that makes PTX of it. */
+static gs_code compile_source(gs_module *module, const gs_build *build, gs_error *error) {
+    enum { ARCHITECTURE = 80 }; /* every compiler of CUDA knows it, and the CPU runs any */
+    gs_ptx_source_request request = {.file = build->name,
+                                     .text = build->text,
+                                     .size = build->size,
+                                     .kernels = build->kernels,
+                                     .kernel_count = build->kernel_count,
+                                     .options = build->options,
+                                     .option_count = build->option_count,
+                                     .architecture = ARCHITECTURE,
+                                     .is_watched = build->is_watched};
+    gs_ptx_compiled compiled;
+    gs_text name = {0};
+    gs_code code = gs_ptx_from_source(&request, &compiled, error);
+    if (code != GS_OK)
+        return code;
+    gs_text_add(&name, "the PTX of %s", build->name);
+    gs_build ptx = {.name = name.data,
+                    .text = compiled.text,
+                    .size = compiled.size,
+                    .kernels = (const char *const *)compiled.symbols,
+                    .kernel_count = compiled.count,
+                    .known_as = build->kernels,
+                    .address_sanitizer = build->address_sanitizer};
+    code = name.failed ? gs_fail_memory(error) : start_compiler(module, &ptx, error);
+    gs_text_free(&name);
+    gs_ptx_compiled_free(&compiled);
     return code;
 }
 
@@ -275,14 +292,12 @@ gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error
                           .next = host->first,
                           .number = host->modules++,
                           .name = name,
-                          .is_ptx = gs_build_is_ptx(build),
                           .kind = build->as_library          ? LIBRARY
                                   : build->address_sanitizer ? SANITIZED
                                                              : PLAIN};
     host->first = module;
-    if (start_compiler(module, build, error) != GS_OK || start_runtime(module, error) != GS_OK)
-        return NULL;
-    return module;
+    gs_code code = gs_build_is_ptx(build) ? start_compiler(module, build, error) : compile_source(module, build, error);
+    return code == GS_OK && start_runtime(module, error) == GS_OK ? module : NULL;
 }
 
 /* Turns "FILE:LINE:COLUMN: error: TEXT" of a compiler into an error with that place. */
@@ -292,7 +307,7 @@ static gs_code compiler_failed(const gs_module *module, gs_error *error) {
     free(log);
     const char *message = strstr(line, "error:");
     size_t length = strlen(module->name);
-    gs_fail(error, GS_E_KERNEL, "the %s compiler says: %s", module->is_ptx ? "C" : "C++", message ? message : line);
+    gs_fail(error, GS_E_KERNEL, "the C compiler says: %s", message ? message : line);
     if (error && message && strncmp(line, module->name, length) == 0 && line[length] == ':') {
         snprintf(error->file, sizeof error->file, "%s", module->name);
         sscanf(line + length, ":%ld:%ld", &error->line, &error->column);
@@ -304,10 +319,10 @@ static gs_code link_module(gs_module *module, gs_error *error) {
     gs_host *host = module->host;
     char *object = path_in(host, "module%d.o", module->number), *log = path_in(host, "module%d.log", module->number),
          *output = path_in(host, "module%d", module->number), line[300], *parts[PARTS];
-    const char *arguments[20] = {module->is_ptx ? host->c_compiler : host->compiler, "-pthread", "-o", output, object};
+    const char *arguments[20] = {host->compiler, "-pthread", "-o", output, object};
     size_t count = 5;
     bool has_memory = object && log && output;
-    for (int part = 0; part < part_count(module); part++) {
+    for (int part = 0; part < PARTS; part++) {
         parts[part] = path_in(host, part_objects[part], module->kind);
         has_memory = has_memory && parts[part];
         arguments[count++] = parts[part];
@@ -323,27 +338,26 @@ static gs_code link_module(gs_module *module, gs_error *error) {
     free(object);
     free(log);
     free(output);
-    for (int part = 0; part < part_count(module); part++)
+    for (int part = 0; part < PARTS; part++)
         free(parts[part]);
     return code;
 }
 
 static bool runtime_is_compiled(const gs_module *module) {
     bool is_compiled = true;
-    for (int part = 0; part < part_count(module); part++)
+    for (int part = 0; part < PARTS; part++)
         is_compiled = wait_for(&module->host->runtime[module->kind][part]) == 0 && is_compiled;
     return is_compiled;
 }
 
 gs_code gs_module_wait(gs_module *module, gs_error *error) {
     if (!module->is_ready) {
-        gs_host *host = module->host;
         module->is_ready = true;
         if (wait_for(&module->compiling) != 0)
             module->code = compiler_failed(module, &module->error);
         else if (!runtime_is_compiled(module))
-            module->code = gs_fail(&module->error, GS_E_IO, "%s cannot compile the host runtime",
-                                   module->is_ptx ? host->c_compiler : host->compiler);
+            module->code =
+                gs_fail(&module->error, GS_E_IO, "%s cannot compile the host runtime", module->host->compiler);
         else
             module->code = link_module(module, &module->error);
     }

@@ -6,7 +6,7 @@
  */
 #include "launch.h"
 
-#include "kernels/cpu/runtime/gridsmith_half.h"
+#include "half.h"
 #include <stdlib.h>
 #include <string.h>
 

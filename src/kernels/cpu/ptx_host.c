@@ -350,7 +350,16 @@ static uint64_t local_bytes(const gs_ptx_host *host) {
     return bytes * CALLS;
 }
 
-static void put_table(gs_ptx_host *host) {
+/* The name by which callers know a kernel. */
+static const char *known_name(const gs_ptx_host *host, const gs_build *build, const gs_ptx_function *function,
+                              char *symbol) {
+    for (size_t i = 0; i < build->kernel_count && build->known_as; i++)
+        if (gs_ptx_token_is(host->module, function->name, build->kernels[i]))
+            return build->known_as[i];
+    return gs_ptx_token_text(host->module, function->name, symbol, GS_PTX_NAME);
+}
+
+static void put_table(gs_ptx_host *host, const gs_build *build) {
     const gs_ptx_module *module = host->module;
     uint32_t count = 0;
     gs_ptx_put(host, "\nconst gs_kernel gs_kernels[] = {\n");
@@ -360,7 +369,7 @@ static void put_table(gs_ptx_host *host) {
         if (!function->is_entry || !host->is_needed[i])
             continue;
         gs_ptx_put(host, "    {");
-        gs_text_put_json(host->into, gs_ptx_token_text(module, function->name, name, sizeof name));
+        gs_text_put_json(host->into, known_name(host, build, function, name));
         gs_ptx_put(host, ", k%u, %u, sizes%u, pointers%u, %llu, %llu, %llu},\n", i, function->parameter_count, i, i,
                    (unsigned long long)gs_ptx_shared_bytes(host, i), (unsigned long long)local_bytes(host),
                    (unsigned long long)host->array_bytes[i]);
@@ -398,7 +407,7 @@ static void translate_module(gs_ptx_host *host, const gs_build *build) {
     for (uint32_t i = 0; i < module->functions.count && host->code == GS_OK; i++)
         if (host->is_needed[i] && module->functions.data[i].is_entry)
             put_kernel(host, i);
-    put_table(host);
+    put_table(host, build);
 }
 
 gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *error) {

@@ -1,16 +1,11 @@
 /*
  * tokens.c: a CUDA source as tokens.
  *
- * Elastic forms (elastic.c) and kernels on the CPU (translate.c) change a source at a few tokens: all other text stays
- * as it was, including blanks. A token is a place in the text; comments and blanks are between tokens. A bracket has
- * the index of its matching bracket, and each token that of the brace around it and of the directive it is in.
+ * Elastic forms (elastic.c) change a source at a few tokens: all other text stays as it was, including blanks. A token
+ * is a place in the text; comments and blanks are between tokens. Each token has the directive it is in.
  *
  * A compiler reads the result, so this file leaves mistakes to it: every text has tokens. What must be known is where
- * code is, and where only comments and strings are; and the brackets, because translate.c looks for the ends of
- * declarations.
- *
- * Surprising: `<` and `>` are never brackets here, because only a compiler can tell. Directives are not evaluated: all
- * branches of an #if are read, so a file whose brackets match only within each branch is refused.
+ * code is, and where only comments and strings are. Directives are not evaluated: all branches of an #if are read.
  */
 #include "cpu.h"
 
@@ -23,19 +18,6 @@ bool gs_token_is(const gs_source *source, size_t token, const char *word) {
     const gs_token *found = &source->tokens.data[token];
     return found->kind != GS_TOKEN_STRING && found->length == strlen(word) &&
            memcmp(source->text + found->at, word, found->length) == 0;
-}
-
-size_t gs_token_after(const gs_source *source, size_t token) {
-    uint32_t match = source->tokens.data[token].match;
-    return match != GS_NO_TOKEN && match > token ? match + 1 : token + 1;
-}
-
-bool gs_token_is_outside(const gs_source *source, size_t token) {
-    const gs_token *tokens = source->tokens.data;
-    uint32_t at = tokens[token].within;
-    while (at != GS_NO_TOKEN && tokens[at].opens_space)
-        at = tokens[at].within;
-    return at == GS_NO_TOKEN;
 }
 
 /* ---- reading ---- */
@@ -176,10 +158,9 @@ static void read_token(struct reader *reader, gs_token *token) {
         token->kind = GS_TOKEN_NUMBER;
         skip_number(reader);
     } else {
-        bool is_scope = starts(reader, "::");
         token->kind = GS_TOKEN_PUNCTUATION;
-        token->punctuation = is_scope ? 'S' : c;
-        reader->at += is_scope ? 2 : 1;
+        token->punctuation = c;
+        reader->at++;
     }
 }
 
@@ -189,7 +170,7 @@ static bool add_tokens(gs_source *source) {
     for (skip_blanks(&reader); reader.at < source->size; skip_blanks(&reader)) {
         if (!GS_RESERVE(&source->tokens, 1))
             return false;
-        gs_token token = {.at = (uint32_t)reader.at, .match = GS_NO_TOKEN, .within = GS_NO_TOKEN};
+        gs_token token = {.at = (uint32_t)reader.at};
         read_token(&reader, &token);
         if (token.punctuation == '#' && reader.line_is_fresh)
             reader.directive = (uint32_t)source->tokens.count;
@@ -201,73 +182,15 @@ static bool add_tokens(gs_source *source) {
     return true;
 }
 
-/* ---- brackets ---- */
-
-static gs_code fail_at(const gs_source *source, const gs_token *token, gs_error *error, const char *message) {
-    gs_code code = gs_fail(error, GS_E_SYNTAX, "%s", message);
-    if (error)
-        snprintf(error->file, sizeof error->file, "%s", source->name);
-    gs_error_place(error, source->text, source->size, token->at, 1, 1);
-    return code;
-}
-
-/* Whether the `{` at `brace` opens a namespace: looks back to the end of the statement before. */
-static bool opens_space(const gs_source *source, size_t brace) {
-    for (size_t i = brace; i-- > 0;) {
-        const gs_token *token = &source->tokens.data[i];
-        if (token->directive != GS_NO_TOKEN)
-            continue;
-        if (token->kind == GS_TOKEN_STRING && i > 0 && gs_token_is(source, i - 1, "extern"))
-            return true;
-        if (token->punctuation && strchr(")=;{},(", token->punctuation))
-            return false;
-        if (gs_token_is(source, i, "namespace"))
-            return true;
-    }
-    return false;
-}
-
-/* Brackets in directives are not matched: a macro may open what another closes. */
-static gs_code match_brackets(gs_source *source, uint32_t *stack, gs_error *error) {
-    size_t depth = 0;
-    uint32_t within = GS_NO_TOKEN;
-    for (uint32_t i = 0; i < source->tokens.count; i++) {
-        gs_token *token = &source->tokens.data[i];
-        const char c = token->punctuation;
-        token->within = within;
-        if (token->directive != GS_NO_TOKEN)
-            continue;
-        if (c == '(' || c == '[' || c == '{') {
-            stack[depth++] = i;
-            if (c == '{') {
-                token->opens_space = opens_space(source, i);
-                within = i;
-            }
-        } else if (c == ')' || c == ']' || c == '}') {
-            gs_token *open = depth ? &source->tokens.data[stack[depth - 1]] : NULL;
-            if (!open || c != (open->punctuation == '(' ? ')' : open->punctuation == '[' ? ']' : '}'))
-                return fail_at(source, token, error,
-                               "this bracket has no matching bracket (it may be in another branch of an #if)");
-            open->match = i;
-            token->match = stack[--depth];
-            if (c == '}')
-                within = token->within = open->within;
-        }
-    }
-    return depth ? fail_at(source, &source->tokens.data[stack[depth - 1]], error, "this bracket is not closed") : GS_OK;
-}
-
 gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error) {
     enum { LARGEST = 64 << 20 };
     *source = (gs_source){.name = name, .text = text, .size = size};
     if (size > LARGEST)
         return gs_fail(error, GS_E_USAGE, "%s has more than %d MB", name, LARGEST >> 20);
-    uint32_t *stack = add_tokens(source) ? malloc((source->tokens.count + 1) * sizeof *stack) : NULL;
-    gs_code code = stack ? match_brackets(source, stack, error) : gs_fail_memory(error);
-    free(stack);
-    if (code != GS_OK)
-        gs_source_free(source);
-    return code;
+    if (add_tokens(source))
+        return GS_OK;
+    gs_source_free(source);
+    return gs_fail_memory(error);
 }
 
 void gs_source_free(gs_source *source) {

@@ -63,6 +63,7 @@ typedef struct gs_build {
     size_t kernel_count;
     const char *const *options; /* for the compiler: "-DTILE=16" */
     size_t option_count;
+    const char *const *known_as;      /* on the CPU, of PTX: other names by which callers know the kernels, or NULL */
     bool address_sanitizer;           /* on the CPU: detect accesses out of bounds */
     bool as_library;                  /* on the CPU: make a shared library with gs_host_launch, not a program */
     const char *const *ptxas_options; /* of PTX: more words for ptxas */

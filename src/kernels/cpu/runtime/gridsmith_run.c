@@ -1,6 +1,6 @@
 /*
- * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which include gridsmith_cuda.h (C++) or
- * gridsmith_ptx.h (C made from PTX).
+ * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which are C made from PTX and
+ * include gridsmith_ptx.h.
  *
  * Blocks run in parallel on the cores, each on one POSIX thread, a runner. The threads of a block are fibers on that
  * runner: each has a stack and runs until it must wait, then the next one runs. A fiber waits at a barrier for all
@@ -13,8 +13,6 @@
  *
  * The order of threads and blocks is fixed, backwards, or random (`shuffled`). Each block draws from the seed and its
  * own number, so that a run can be repeated on any number of cores.
- *
- * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
  * Surprising: shared memory is filled with 0xcd bytes before each block, because a GPU does not initialize it either,
  * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, to detect kernels
@@ -64,7 +62,7 @@ const char *__asan_default_options(void) {
 enum { STACK_BYTES = 256 << 10 };
 #endif
 
-enum { WARP = 32, MOST_THREADS = 1024, MOST_WARPS = MOST_THREADS / WARP, MOST_SLOTS = 512, FILLING = 0xcd };
+enum { WARP = 32, MOST_THREADS = 1024, MOST_WARPS = MOST_THREADS / WARP, FILLING = 0xcd };
 
 /* ---- switching from one stack to another ---- */
 
@@ -185,11 +183,8 @@ struct runner {
     struct launch *launch;
     unsigned threads, returned;
     unsigned sm;
-    void *shared; /* static shared memory of kernels made from PTX, then dynamic shared memory */
+    void *shared; /* static shared memory, then dynamic shared memory */
     size_t shared_bytes;
-    void *slots[MOST_SLOTS];
-    size_t slot_bytes[MOST_SLOTS];
-    bool slot_is_fresh[MOST_SLOTS];
     char signal_stack[64 << 10];
 #ifdef WITH_ASAN
     void *own_fake_stack;
@@ -198,8 +193,7 @@ struct runner {
 #endif
 };
 
-__thread gs_uint3 threadIdx, blockIdx;
-__thread gs_uint3 blockDim, gridDim; /* dim3 has the same layout */
+static __thread gs_uint3 threadIdx, blockIdx, blockDim, gridDim;
 static __thread struct runner *self;
 
 static gs_job *job;
@@ -258,7 +252,7 @@ static const char *kind_name(int kind) {
     return names[kind];
 }
 
-/* Appends "12 threads, the first (3,0,0), wait in __syncthreads at FILE:LINE". Returns the new length of the text. */
+/* Appends "12 threads, the first (3,0,0), wait in bar.sync at FILE:LINE". Returns the new length of the text. */
 static size_t describe_group(char *text, size_t size, size_t at, const struct runner *runner, unsigned first) {
     const struct fiber *fiber = &runner->fibers[first];
     unsigned count = 0;
@@ -457,7 +451,7 @@ static bool same_place(const gs_place *a, const gs_place *b) {
     return !a->file || !b->file || (a->line == b->line && strcmp(a->file, b->file) == 0);
 }
 
-/* Threads of a warp, or of the block, that must be at the same place. */
+/* Threads of a warp that must be at the same place. */
 static void check_places(const struct runner *runner, unsigned barrier) {
     const struct fiber *first = NULL;
     for (unsigned i = 0; i < runner->threads; i++) {
@@ -490,9 +484,7 @@ static void open_barrier(struct runner *runner, unsigned number) {
         struct fiber *fiber = &runner->fibers[i];
         if (!is_at(fiber, number))
             continue;
-        bool is_and = fiber->kind == GS_WAIT_BARRIER_AND || fiber->kind == GS_WAIT_BAR_AND;
-        bool is_or = fiber->kind == GS_WAIT_BARRIER_OR || fiber->kind == GS_WAIT_BAR_OR;
-        fiber->result = is_and ? all : is_or ? any : count;
+        fiber->result = fiber->kind == GS_WAIT_BAR_AND ? all : fiber->kind == GS_WAIT_BAR_OR ? any : count;
         fiber->state = READY;
     }
     *barrier = (struct barrier){0};
@@ -564,10 +556,6 @@ int gs_host_barrier_at(const gs_barrier *given) {
     return (int)fiber->result;
 }
 
-int gs_host_barrier(int kind, int vote, gs_place place) {
-    return gs_host_barrier_at(&(gs_barrier){.kind = kind, .vote = vote, .scope = GS_SCOPE_OF_BLOCK, .place = place});
-}
-
 /* ---- collectives of a warp ---- */
 
 /* Completes the collective of `caller` if all lanes of its mask that have not returned have arrived. */
@@ -605,17 +593,6 @@ void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_plac
     fiber->place = place;
     if (!try_finish(runner, fiber))
         to_scheduler(runner);
-}
-
-unsigned gs_host_lane(void) {
-    return number_of(self, self->current) % WARP;
-}
-
-unsigned gs_host_active(void) {
-    unsigned first = number_of(self, self->current) / WARP * WARP, mask = 0;
-    for (unsigned lane = 0; lane < WARP && first + lane < self->threads; lane++)
-        mask |= self->fibers[first + lane].state == RETURNED ? 0 : 1u << lane;
-    return mask;
 }
 
 unsigned gs_host_active_at(gs_place place, unsigned instruction) {
@@ -663,10 +640,6 @@ static void leave_block(struct runner *runner) {
 
 /* ---- shared memory ---- */
 
-void *gs_host_dynamic(void) {
-    return self->shared;
-}
-
 void *gs_host_shared(size_t *bytes) {
     *bytes = self->shared_bytes;
     return self->shared;
@@ -677,34 +650,11 @@ void gs_host_stack(char **first, char **end) {
     *end = *first + self->stack_bytes;
 }
 
-int gs_host_new_slot(void) {
-    static atomic_int slots;
-    int slot = atomic_fetch_add(&slots, 1);
-    if (slot >= MOST_SLOTS)
-        fail_job(GS_JOB_WRONG, "the kernels have more than %d shared variables", MOST_SLOTS);
-    return slot;
-}
-
 static int filling_byte(const struct launch *launch) {
     return launch->shuffled ? (int)(launch->seed >> 24 & 255) : FILLING;
 }
 
-void *gs_host_static(int slot, size_t bytes, size_t align) {
-    struct runner *runner = self;
-    if (!runner->slots[slot]) {
-        if (posix_memalign(&runner->slots[slot], align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-            fail_memory("bytes of shared memory", bytes);
-        runner->slot_bytes[slot] = bytes;
-        runner->slot_is_fresh[slot] = false;
-    }
-    if (!runner->slot_is_fresh[slot])
-        memset(runner->slots[slot], filling_byte(runner->launch), runner->slot_bytes[slot]);
-    runner->slot_is_fresh[slot] = true;
-    return runner->slots[slot];
-}
-
 static void poison_shared(struct runner *runner) {
-    memset(runner->slot_is_fresh, 0, sizeof runner->slot_is_fresh);
     if (runner->shared_bytes)
         memset(runner->shared, filling_byte(runner->launch), runner->shared_bytes);
 }
@@ -865,8 +815,6 @@ static void run_blocks(struct launch *launch) {
     gridDim = (gs_uint3){launch->grid[0], launch->grid[1], launch->grid[2]};
     while (atomic_load(launch->next) < launch->blocks && (number = atomic_fetch_add(launch->next, 1)) < launch->blocks)
         run_block(runner, number);
-    for (int i = 0; i < MOST_SLOTS; i++)
-        free(runner->slots[i]);
     free(runner->shared);
     signals.ss_flags = SS_DISABLE;
     sigaltstack(&signals, NULL);

@@ -1,7 +1,6 @@
-/* gridsmith_half.h: converts IEEE binary16 and bfloat16 to float and back, rounding to nearest even. For kernels (C++)
-   and the library (C). */
-#ifndef GRIDSMITH_HALF_H
-#define GRIDSMITH_HALF_H
+/* half.h: converts IEEE binary16 and bfloat16 to float and back, rounding to nearest even. */
+#ifndef GS_HALF_H
+#define GS_HALF_H
 
 #include <stdint.h>
 #include <string.h>
