@@ -85,6 +85,23 @@ static gs_hang_cause judge_error(gs_hang *hang, gs_hang_fit *fit) {
     return GS_HANG_UNKNOWN;
 }
 
+/* The last rule, which only says a fact: an event that is awaited was recorded elsewhere. */
+static gs_hang_cause judge_event(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_thread *waiting = thread_in(hang, GS_WATCH_SYNC);
+    (void)fit;
+    if (!waiting || strcmp(waiting->call, "cuEventSynchronize") != 0)
+        return GS_HANG_UNKNOWN;
+    for (size_t i = 0; i < GS_WATCH_EVENTS; i++) {
+        const gs_watch_event *event = &hang->page->events[i];
+        if (atomic_load(&event->handle) == atomic_load(&waiting->thread->object) && event->stream)
+            return GS_HANG_UNKNOWN;
+    }
+    gs_text_add(&hang->said,
+                "A thread waits for an event that no stream of this process has recorded: it is of another "
+                "process, whose report says more.");
+    return GS_HANG_UNKNOWN;
+}
+
 /* The function that a thread launches for the first time; NULL: no thread is in such a launch. */
 static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_hang_thread *launching) {
     uint32_t place = launching ? atomic_load(&launching->thread->function) : 0;
@@ -394,7 +411,8 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
                                           judge_connections,
                                           judge_late,
                                           gs_hang_judge_condition,
-                                          gs_hang_judge_endless};
+                                          gs_hang_judge_endless,
+                                          judge_event};
     gs_hang_fit fit;
     gs_text_clear(&hang->said);
     for (size_t i = 0; i < hang->fixes.count; i++)
