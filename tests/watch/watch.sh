@@ -67,7 +67,7 @@ expect long 'kernel spin_flag, 2 x 32'
 # What the stream stands at: the kernel that waits, not the fill before it, nor what stands behind it, nor a graph without
 # a name; and what the code says.
 code=$source_dir/tests/fuzz/corpus
-for how in memset-first gate graph at-barrier default-stream; do
+for how in memset-first gate graph at-barrier default-stream behind-long; do
     GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
         "$gridsmith" watch --after 700ms --abort -- "$app" $how "$code/cubin/waits90.cubin" 2>"$folder/$how"
     [ $? = 1 ] || complain "$how: the exit status is not 1"
@@ -79,6 +79,7 @@ expect gate 'Its code waits for memory. 100 operations of its stream wait for it
 expect graph 'stream 1: 1 of 1 operations may be unfinished, at: graph, its kernel waits_for_value, 1 x 32'
 grep -q 'stream 2:' "$folder/graph" && complain "graph: what a capture took is unfinished"
 expect at-barrier 'Its code waits at barriers.'
+expect behind-long ': too-many-blocks'
 expect default-stream ': default-stream'
 expect default-stream 'Behind it stands kernel runs_sum in stream 0'
 

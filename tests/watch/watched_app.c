@@ -309,6 +309,14 @@ static void schedulers(void) {
     check(cuda.cuStreamSynchronize(two));
 }
 
+/* The same behind a kernel that may be long: that one may be the reason. */
+static void behind_long(void) {
+    void *one = new_stream();
+    launch("runs_sum", 1, 32, one);
+    launch_with("waits_for_value", 200, 32, WHOLE_SM, one);
+    check(cuda.cuStreamSynchronize(one));
+}
+
 /* A rank whose collective holds SMs that its dispatch needs (tests/hangs/reported.cu). */
 static void dispatch(void) {
     void *one = new_stream(), *two = new_stream();
@@ -424,6 +432,7 @@ static const struct {
     {"default-stream", default_stream},
     {"poll-error", poll_error},
     {"failed-call", failed_call},
+    {"behind-long", behind_long},
 };
 
 int main(int count, char **arguments) {

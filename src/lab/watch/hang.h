@@ -55,7 +55,8 @@ typedef struct gs_hang_stream {
     uint32_t place, number; /* in the page; for people */
     uint64_t first;         /* the first operation that is not known to have ended */
     const gs_watch_operation *head;
-    int weight; /* how surely the head waits */
+    int weight;    /* how surely the head waits */
+    bool is_guess; /* it may be at something before the head that takes long */
 } gs_hang_stream;
 
 typedef struct gs_hang_thread {

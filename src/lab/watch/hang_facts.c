@@ -113,6 +113,7 @@ void gs_hang_find_heads(gs_hang *hang) {
         uint64_t issued = atomic_load(&stream->stream->issued);
         stream->head = NULL;
         stream->weight = NEVER;
+        stream->is_guess = false;
         for (uint64_t number = stream->first; number <= issued; number++) {
             const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
             if (operation)
@@ -124,6 +125,13 @@ void gs_hang_find_heads(gs_hang *hang) {
         gs_hang_stream *stream = stream_of(hang, kernel->stream);
         if (stream)
             propose_head(stream, kernel->graph ? kernel->graph : kernel->operation, weight_of_kernel(kernel));
+    }
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        if (stream && stream->head && kernel->operation->number < stream->head->number &&
+            weight_of_kernel(kernel) >= MAY_BE_LONG)
+            stream->is_guess = true;
     }
     /* Of a graph, the first kernel that is a reason to take it. */
     for (size_t i = 0; i < hang->kernels.count; i++)

@@ -397,6 +397,23 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
     return GS_HANG_UNKNOWN;
 }
 
+/* Whether a cause depends on which kernels streams are at. */
+static bool is_of_kernels(gs_hang_cause cause) {
+    return cause != GS_HANG_HOST_FUNCTION && cause != GS_HANG_NEVER_ISSUED && cause != GS_HANG_ERROR;
+}
+
+/* Whether a stream may be at another kernel than the one that is taken: one before it that takes long, or none of so
+   long ago. */
+static bool is_guess(const gs_hang *hang) {
+    for (size_t i = 0; i < hang->kernels.count && !hang->has_dump; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        const gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
+        if (kernel->is_head && (kernel->is_older || (stream && stream->is_guess)))
+            return true;
+    }
+    return false;
+}
+
 gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
     static gs_hang_rule *const rules[] = {judge_error,
                                           judge_host_function,
@@ -424,9 +441,8 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
         hang->is_alarm = false;
         hang->cause = rules[i](hang, &fit);
     }
-    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
-    /* A kernel of long ago may have ended. */
-    hang->is_alarm = hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(waiting && waiting->is_older);
+    hang->is_alarm =
+        hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(is_of_kernels(hang->cause) && is_guess(hang));
     gs_hang_fit_free(&fit);
     return code == GS_OK && hang->said.failed ? gs_fail_memory(error) : code;
 }
