@@ -48,10 +48,9 @@ static void close_code(struct code_file *file) {
     free(file->bytes);
 }
 
-static gs_sass_code find_in_machine_code(const struct code_file *file, int architecture, const char *kernel,
-                                         size_t *at) {
-    gs_sass_code found = gs_sass_code_of(file->bytes, file->size, architecture, kernel, ZSTD_decompress, at);
-    for (size_t i = 0; i + STEP < file->size && found == GS_SASS_CODE_UNKNOWN;) {
+static unsigned find_in_machine_code(const struct code_file *file, int architecture, const char *kernel, size_t *at) {
+    unsigned found = gs_sass_code_of(file->bytes, file->size, architecture, kernel, ZSTD_decompress, at);
+    for (size_t i = 0; i + STEP < file->size && !found;) {
         size_t whole = 0;
         bool begins = gs_fatbin_begins(file->bytes + i, file->size - i, &whole) && whole;
         if (begins)
@@ -91,10 +90,10 @@ static gs_code look_in_text(const struct code_file *file, const gs_ptx_text *tex
 static gs_code look_in_code(const struct code_file *file, int architecture, const char *kernel, gs_waiting_reason *wait,
                             gs_error *error) {
     gs_code code = GS_OK;
-    gs_sass_code found = find_in_machine_code(file, architecture, kernel, &wait->at);
-    wait->why = found == GS_SASS_CODE_WAITS ? GS_WAITS_IN_CODE : GS_WAITS_NOT;
+    unsigned found = find_in_machine_code(file, architecture, kernel, &wait->at);
+    wait->why = found & GS_SASS_CODE_WAITS ? GS_WAITS_IN_CODE : GS_WAITS_NOT;
     wait->file = file->name;
-    for (size_t group = 0; group < file->texts.groups && found == GS_SASS_CODE_UNKNOWN && code == GS_OK; group++) {
+    for (size_t group = 0; group < file->texts.groups && !found && code == GS_OK; group++) {
         const gs_ptx_text *text =
             gs_ptx_texts_best(&file->texts, group, architecture ? architecture : (int)GS_PTX_EVERY);
         size_t line = 0;

@@ -20,8 +20,9 @@ static const struct options defaults = {.after = "30s", .rank = -1};
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "after", after, "TIME", "no progress for this long is a hang: 500ms, 30s (default), 5m"),
-    GS_FLAG(struct options, "abort", aborts,
-            "at a hang, look into the GPU, which the program cannot use afterwards, report, and end the program"),
+    GS_FLAG(
+        struct options, "abort", aborts,
+        "at a wait that is reported, look into the GPU, which the program cannot use afterwards, and end the program"),
     GS_OPTION_ROW(struct options, "output", folder, TEXT, const char *, "FOLDER",
                   "write reports as text, JSON and a page into this folder", .letter = 'o'),
     GS_INT(struct options, "rank", rank, "N", 0, 1000000,

@@ -105,6 +105,29 @@ int cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data) {
     return fake_add_step(stream, &(fake_step){.kind = FAKE_HOST, .function = function, .to = data});
 }
 
+/* The older form: a function of the stream, a result and the data. */
+struct fake_callback {
+    void (*function)(cu_stream, int, void *);
+    cu_stream stream;
+    void *data;
+};
+
+static void call_back(void *argument) {
+    struct fake_callback callback = *(struct fake_callback *)argument;
+    free(argument);
+    callback.function(callback.stream, FAKE_OK, callback.data);
+}
+
+FAKE_VISIBLE cuStreamAddCallback(cu_stream stream, void (*function)(cu_stream, int, void *), void *data,
+                                 unsigned flags);
+int cuStreamAddCallback(cu_stream stream, void (*function)(cu_stream, int, void *), void *data, unsigned flags) {
+    struct fake_callback *callback = flags ? NULL : malloc(sizeof *callback);
+    if (!callback)
+        return FAKE_INVALID_VALUE;
+    *callback = (struct fake_callback){function, stream, data};
+    return fake_add_step(stream, &(fake_step){.kind = FAKE_HOST, .function = call_back, .to = callback});
+}
+
 /* ---- words ---- */
 
 FAKE_VISIBLE cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags);
@@ -131,6 +154,29 @@ int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer address, unsigned value
         return FAKE_INVALID_VALUE;
     fake.writes++;
     return fake_add_step(asked, &(fake_step){.kind = FAKE_WRITE, .to = (void *)(uintptr_t)address, .value = value});
+}
+
+/* CUstreamBatchMemOpParams: waits for 32 bits and writes of them. */
+struct batch_operation {
+    int kind;
+    uint64_t address, value;
+    unsigned flags;
+    uint64_t unused[2];
+};
+
+FAKE_VISIBLE cuStreamBatchMemOp_v2(cu_stream stream, unsigned count, const struct batch_operation *operations,
+                                   unsigned flags);
+int cuStreamBatchMemOp_v2(cu_stream stream, unsigned count, const struct batch_operation *operations, unsigned flags) {
+    enum { WAIT = 1, WRITE = 2 };
+    int code = flags ? FAKE_INVALID_VALUE : FAKE_OK;
+    for (unsigned i = 0; i < count && code == FAKE_OK; i++) {
+        const struct batch_operation *operation = &operations[i];
+        unsigned value = (unsigned)operation->value;
+        code = operation->kind == WAIT    ? cuStreamWaitValue32_v2(stream, operation->address, value, operation->flags)
+               : operation->kind == WRITE ? cuStreamWriteValue32_v2(stream, operation->address, value, operation->flags)
+                                          : FAKE_INVALID_VALUE;
+    }
+    return code;
 }
 
 /* ---- copies and fills ---- */

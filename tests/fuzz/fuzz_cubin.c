@@ -36,7 +36,7 @@ static void look_at_code(const gs_sass_image *image) {
         for (size_t place = 0; place < code->count && place < MOST; place += 16)
             gs_sass_wait_at(code->data, code->count, gs_sass_architecture(image), place);
         if (code->count)
-            gs_sass_waits_for_memory(code->data, code->count, gs_sass_architecture(image), &at);
+            gs_sass_code_in(code->data, code->count, gs_sass_architecture(image), &at);
     }
     gs_sass_line(image, 64, &file, &line);
     free(file);

@@ -41,6 +41,29 @@ KERNEL waits_for_grid(void) {
     cooperative_groups::this_grid().sync();
 }
 
+/* One thread reads, and tells all threads of the block. */
+KERNEL waits_by_block(volatile unsigned *p) {
+    __shared__ unsigned seen;
+    do {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            seen = *p;
+        __syncthreads();
+    } while (seen < 7);
+}
+
+/* The same, for some time. */
+KERNEL waits_by_block_for(unsigned *p, int most) {
+    __shared__ unsigned seen;
+    int tries = 0;
+    do {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            seen = atomicAdd(p, 0);
+        __syncthreads();
+    } while (seen < gridDim.x && ++tries < most);
+}
+
 /* ---- kernels that do not ---- */
 
 KERNEL runs_sum(const float *a, int n, float *out) {
@@ -69,6 +92,31 @@ KERNEL runs_tasks(float *data, unsigned *next, unsigned n) {
             return;
         data[mine] += 1;
     }
+}
+
+/* A sort in shared memory, whose end is there; the size is read again and again. */
+KERNEL runs_sort(float *data, volatile unsigned *n) {
+    extern __shared__ float sorted[];
+    __shared__ int has_changed;
+    sorted[threadIdx.x] = data[threadIdx.x];
+    do {
+        __syncthreads();
+        has_changed = 0;
+        __syncthreads();
+        unsigned i = threadIdx.x;
+        if (i + 1 < *n && sorted[i] > sorted[i + 1]) {
+            sorted[i] = sorted[i + 1];
+            has_changed = 1;
+        }
+        __syncthreads();
+    } while (has_changed);
+    data[threadIdx.x] = sorted[threadIdx.x];
+}
+
+/* Works until it is told to stop. */
+KERNEL runs_until(volatile int *stop, unsigned *ticks) {
+    while (!*stop)
+        atomicAdd(ticks, 1);
 }
 
 /* An update by compare-and-swap, which expects what it has seen. */

@@ -36,19 +36,27 @@ goes_on() {
 # Hangs: the program goes on, and its exit status is passed on; or it is ended.
 goes_on value "$app" value
 [ $status = 124 ] || complain "value: the exit status is not that of the program"
-for how in circle host-lock host-many host-calls; do
+for how in circle batch host-lock host-many host-calls callback poll-error; do
     timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
     [ $? = 1 ] || complain "$how: the exit status is not 1"
 done
-for how in value circle host-lock host-many host-calls; do
+for how in circle batch host-calls poll-error; do
     [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
+done
+# The program may still do what these wait for.
+for how in value host-lock host-many callback; do
+    [ "$(grep -c 'a wait that may be long, or a hang' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 expect value ': never-issued'
 expect value 'is 1, and no stream has an operation that writes it.'
 expect value 'is in cuStreamSynchronize for'
 expect circle 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
-expect host-lock 'It is not in a call of CUDA: it waits for a lock or for another thread.'
-expect host-many 'It is not in a call of CUDA: it waits for a lock or for another thread.'
+expect batch 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
+for how in host-lock host-many callback; do
+    expect $how 'It is not in a call of CUDA: it waits for a lock, a file or another thread.'
+done
+expect poll-error ': error'
+expect poll-error 'and the answer is error 900. It does not become ready.'
 expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
 
 # A kernel whose code is not known may be long: that is said, and is no hang.
@@ -56,8 +64,37 @@ goes_on long env GRIDSMITH_FAKE=h200,stuck "$app" lost-flag
 expect long 'a wait that may be long, or a hang, in process'
 expect long 'kernel spin_flag, 2 x 32'
 
-# Hangs that were reported: blocks have no room, and machine code or PTX tells that kernels wait.
+# What the stream stands at: the kernel that waits, not the fill before it, nor what stands behind it, nor a graph without
+# a name; and what the code says.
 code=$source_dir/tests/fuzz/corpus
+for how in memset-first gate graph at-barrier default-stream behind-long; do
+    GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms --abort -- "$app" $how "$code/cubin/waits90.cubin" 2>"$folder/$how"
+    [ $? = 1 ] || complain "$how: the exit status is not 1"
+    expect $how 'a wait that may be long, or a hang, in process'
+done
+expect memset-first 'waits_for_value (1 block of 32 threads, stream 0) does not end. Its code waits for memory.'
+expect memset-first '2 of 2 operations may be unfinished, probably at: kernel waits_for_value, 1 x 32'
+expect gate 'Its code waits for memory. 100 operations of its stream wait for it.'
+expect graph 'stream 1: 1 of 1 operations may be unfinished, at: graph, its kernel waits_for_value, 1 x 32'
+grep -q 'stream 2:' "$folder/graph" && complain "graph: what a capture took is unfinished"
+expect at-barrier 'Its code waits at barriers.'
+expect behind-long ': too-many-blocks'
+expect default-stream ': default-stream'
+expect default-stream 'Behind it stands kernel runs_sum in stream 0'
+
+# What computes is probably long, and is not ended.
+for how in runs computes; do
+    GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms --abort -- timeout 4 "$app" $how "$code/cubin/waits90.cubin" 2>"$folder/$how"
+    [ $? = 1 ] && complain "$how: it was ended"
+    [ "$(wc -l <"$folder/$how")" -le 1 ] || complain "$how: more than a line"
+done
+expect runs 'in process'
+expect runs 'its code waits for nothing, so it is long or has no end'
+expect computes 'It computes.'
+
+# Hangs that were reported: blocks have no room, and machine code or PTX tells that kernels wait.
 for how in "schedulers $code/cubin/waits90.cubin" "dispatch $code/ptx/waits"; do
     GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
         "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/${how%% *}"
@@ -132,6 +169,20 @@ wait $watch
 expect copy-first 'at: kernel spin_flag, 4 x 32'
 expect other-shape ': endless'
 expect other-shape 'at: kernel spin_flag, 4 x 32, 2 blocks resident'
+
+# A call that failed, and a thread that waits for something else than the GPU: that is told if somebody asks.
+timeout -s KILL 60 "$gridsmith" watch -- "$app" failed-call 2>/dev/null &
+watch=$!
+for _ in $(seq 300); do
+    program=$(ps -o pid= --ppid "$(ps -o pid= --ppid $watch | head -n 1 | tr -d ' ')" 2>/dev/null | head -n 1 | tr -d ' ')
+    [ -n "$program" ] && "$gridsmith" watch --now "$program" >"$folder/failed-call" 2>/dev/null &&
+        grep -q 'failed with error' "$folder/failed-call" && break
+    sleep 0.1
+done
+"$gridsmith" watch --now "$program" --abort >"$folder/ended"
+wait $watch
+expect failed-call 'cuStreamWaitValue32_v2 failed with error 1 '
+expect failed-call 'is in no call of CUDA'
 
 "$gridsmith" watch --now 2147483647 2>"$folder/gone"
 [ $? = 2 ] && grep -q 'there is no process 2147483647' "$folder/gone" || complain "now: of no process"

@@ -14,6 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* CUstreamBatchMemOpParams. */
+struct batch_operation {
+    int kind;
+    uint64_t address, value;
+    unsigned flags;
+    uint64_t unused[2];
+};
+
 #define CALLS(X)                                                                                                       \
     X(cuInit, (unsigned))                                                                                              \
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
@@ -29,8 +37,15 @@
     X(cuStreamQuery, (void *))                                                                                         \
     X(cuStreamWaitValue32_v2, (void *, uint64_t, unsigned, unsigned))                                                  \
     X(cuStreamWriteValue32_v2, (void *, uint64_t, unsigned, unsigned))                                                 \
+    X(cuStreamBatchMemOp_v2, (void *, unsigned, const struct batch_operation *, unsigned))                             \
     X(cuLaunchHostFunc, (void *, void (*)(void *), void *))                                                            \
+    X(cuStreamAddCallback, (void *, void (*)(void *, int, void *), void *, unsigned))                                  \
+    X(cuStreamBeginCapture_v2, (void *, int))                                                                          \
+    X(cuStreamEndCapture, (void *, void **))                                                                           \
+    X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
+    X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuEventCreate, (void **, unsigned))                                                                              \
+    X(cuEventQuery, (void *))                                                                                          \
     X(cuEventRecord, (void *, void *))                                                                                 \
     X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
     X(cuLaunchKernel,                                                                                                  \
@@ -39,7 +54,7 @@
 #define POINTER(name, arguments) int(*name) arguments;
 static struct { CALLS(POINTER) } cuda;
 
-enum { EQUAL = 1, NON_BLOCKING = 1 };
+enum { EQUAL = 1, NON_BLOCKING = 1, RELAXED = 2 };
 
 static uint64_t words; /* on the device */
 
@@ -117,6 +132,16 @@ static void circle(void) {
     check(cuda.cuStreamSynchronize(one));
 }
 
+/* The same, with one call for each stream. */
+static void batch(void) {
+    void *streams[] = {new_stream(), new_stream()};
+    for (unsigned i = 0; i < 2; i++) {
+        struct batch_operation both[] = {{1, words + 4 * i, 1, EQUAL, {0}}, {2, words + 4 * !i, 1, 0, {0}}};
+        check(cuda.cuStreamBatchMemOp_v2(streams[i], 2, both, 0));
+    }
+    check(cuda.cuStreamSynchronize(streams[0]));
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void take_lock(void *unused) {
@@ -128,6 +153,33 @@ static void host_lock(void) {
     void *stream = new_stream();
     pthread_mutex_lock(&lock);
     check(cuda.cuLaunchHostFunc(stream, take_lock, NULL));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static void call_back(void *stream, int result, void *unused) {
+    (void)stream, (void)result;
+    take_lock(unused);
+}
+
+static void callback(void) {
+    void *stream = new_stream();
+    pthread_mutex_lock(&lock);
+    check(cuda.cuStreamAddCallback(stream, call_back, NULL, 0));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static void compute(void *unused) {
+    struct timespec now, from;
+    (void)unused;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec < from.tv_sec + 4);
+}
+
+static void host_computes(void) {
+    void *stream = new_stream();
+    check(cuda.cuLaunchHostFunc(stream, compute, NULL));
     check(cuda.cuStreamSynchronize(stream));
 }
 
@@ -172,6 +224,73 @@ static void copy_first(void) {
     check(cuda.cuCtxSynchronize());
 }
 
+/* What stands behind a kernel that waits is not what the stream stands at, nor are fills before it; it is more than is
+   kept of a stream. */
+static void gate(void) {
+    launch("waits_for_value", 1, 32, NULL);
+    for (int i = 0; i < 100; i++)
+        launch("runs_sum", 1, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+static void memset_first(void) {
+    launch("waits_for_value", 1, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+/* Kernels that compute, and that come to barriers. */
+static void runs(void) {
+    launch("runs_sum", 1, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+static void at_barrier(void) {
+    launch("at_barrier", 1, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+/* Captured in two streams; none of it is issued before the graph is launched. */
+static void graph(void) {
+    void *one = new_stream(), *two = new_stream(), *fork, *join, *made, *executable;
+    check(cuda.cuEventCreate(&fork, 0));
+    check(cuda.cuEventCreate(&join, 0));
+    check(cuda.cuStreamBeginCapture_v2(one, RELAXED));
+    launch("runs_sum", 1, 32, one);
+    check(cuda.cuEventRecord(fork, one));
+    check(cuda.cuStreamWaitEvent(two, fork, 0));
+    launch("waits_for_value", 1, 32, two);
+    check(cuda.cuEventRecord(join, two));
+    check(cuda.cuStreamWaitEvent(one, join, 0));
+    check(cuda.cuStreamEndCapture(one, &made));
+    check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
+    check(cuda.cuGraphLaunch(executable, one));
+    check(cuda.cuStreamSynchronize(one));
+}
+
+/* The default stream waits for a stream that is not non-blocking. */
+static void default_stream(void) {
+    void *stream;
+    check(cuda.cuStreamCreateWithPriority(&stream, 0, 0));
+    launch("waits_for_value", 1, 32, stream);
+    launch("runs_sum", 1, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+/* While a stream captures, a query fails. */
+static void poll_error(void) {
+    void *stream = new_stream(), *event;
+    check(cuda.cuEventCreate(&event, 0));
+    check(cuda.cuStreamBeginCapture_v2(stream, 0));
+    while (cuda.cuEventQuery(event))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* A call that fails, and then a wait for something else than the GPU. */
+static void failed_call(void) {
+    cuda.cuStreamWaitValue32_v2(new_stream(), words, 1, 0);
+    sleep_s(60);
+}
+
 /* The kernel of a recorded dump, in which the other one is not. */
 static void lazy(void) {
     void *one = new_stream(), *two = new_stream();
@@ -188,6 +307,14 @@ static void schedulers(void) {
     launch_with("waits_for_value", 80, 32, 64 << 10, one);
     launch_with("waits_to_acquire", 112, 256, WHOLE_SM, two);
     check(cuda.cuStreamSynchronize(two));
+}
+
+/* The same behind a kernel that may be long: that one may be the reason. */
+static void behind_long(void) {
+    void *one = new_stream();
+    launch("runs_sum", 1, 32, one);
+    launch_with("waits_for_value", 200, 32, WHOLE_SM, one);
+    check(cuda.cuStreamSynchronize(one));
 }
 
 /* A rank whose collective holds SMs that its dispatch needs (tests/hangs/reported.cu). */
@@ -276,11 +403,36 @@ static const struct {
     const char *name;
     void (*play)(void);
 } programs[] = {
-    {"value", wait_value},      {"circle", circle},         {"host-lock", host_lock}, {"host-calls", host_calls},
-    {"barrier", barrier},       {"lost-flag", lost_flag},   {"ranks", ranks},         {"works", works},
-    {"idle", is_idle},          {"persistent", persistent}, {"polls", polls},         {"events", waits_for_event},
-    {"host-many", host_many},   {"copy-first", copy_first}, {"lazy", lazy},           {"many", many},
-    {"schedulers", schedulers}, {"dispatch", dispatch},
+    {"value", wait_value},
+    {"circle", circle},
+    {"host-lock", host_lock},
+    {"host-calls", host_calls},
+    {"barrier", barrier},
+    {"lost-flag", lost_flag},
+    {"ranks", ranks},
+    {"works", works},
+    {"idle", is_idle},
+    {"persistent", persistent},
+    {"polls", polls},
+    {"events", waits_for_event},
+    {"host-many", host_many},
+    {"copy-first", copy_first},
+    {"lazy", lazy},
+    {"many", many},
+    {"schedulers", schedulers},
+    {"dispatch", dispatch},
+    {"batch", batch},
+    {"callback", callback},
+    {"computes", host_computes},
+    {"gate", gate},
+    {"memset-first", memset_first},
+    {"runs", runs},
+    {"at-barrier", at_barrier},
+    {"graph", graph},
+    {"default-stream", default_stream},
+    {"poll-error", poll_error},
+    {"failed-call", failed_call},
+    {"behind-long", behind_long},
 };
 
 int main(int count, char **arguments) {

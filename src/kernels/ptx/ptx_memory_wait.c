@@ -3,8 +3,9 @@
  * the machine code of a kernel says (sass_waits.c), its PTX says, too.
  *
  * A loop polls if one of its ends depends on a read whose address stays the same, and on nothing that the loop counts,
- * and if it writes no memory, comes to no barrier and calls no function. A search, or a walk along a list, reads at
- * other addresses each time. An addition, or a compare-and-swap that expects what it has seen, succeeds by itself.
+ * and if it writes no memory and calls no function. A search, or a walk along a list, reads at other addresses each
+ * time. An addition, or a compare-and-swap that expects what it has seen, succeeds by itself. One thread of a block may
+ * poll for the others: what the loop writes to shared memory is then what it has polled.
  *
  * This recognizes what people write; it proves nothing. For forms of kernels, ptx_waits.c proves.
  */
@@ -28,6 +29,7 @@ struct loop {
     uint32_t first, last;   /* blocks: the head, and the one that leads back to it */
     bool *within;           /* blocks */
     uint8_t *kinds, *found; /* of registers; and what was found in this round */
+    bool shares;            /* it writes shared memory, or comes to a barrier */
 };
 
 static const gs_ptx_operand *operand_at(const struct loop *loop, const gs_ptx_statement *statement, uint32_t number) {
@@ -114,15 +116,26 @@ static bool is_poll(const struct loop *loop, const gs_ptx_statement *statement) 
            atomic_waits(loop, statement);
 }
 
+static bool combines_conditions(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    gs_ptx_math math = gs_ptx_math_of(statement);
+    return (math == GS_PTX_MATH_AND || math == GS_PTX_MATH_OR) && gs_ptx_has(module, statement, "pred");
+}
+
 static uint8_t kind_of_result(const struct loop *loop, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = loop->flow->module;
     uint8_t kind = statement->guard == GS_PTX_NONE ? STEADY : loop->kinds[statement->guard];
+    bool is_polled = false;
     for (uint32_t i = 0; i < statement->count; i++) {
         uint8_t read = kind_of_operand(loop, operand_at(loop, statement, i));
+        is_polled = is_polled || read == POLLED;
         kind = read > kind ? read : kind;
     }
+    /* A poll that also ends when its tries are counted. */
+    if (is_polled && combines_conditions(module, statement))
+        return POLLED;
     bool reads_memory = gs_ptx_reads(module, statement) && !gs_ptx_reads_constants(module, statement);
-    uint8_t memory = !reads_memory ? STEADY : is_poll(loop, statement) ? POLLED : OTHER;
+    bool is_shared = loop->shares && gs_ptx_reads(module, statement) == GS_PTX_IN_SHARED;
+    uint8_t memory = !reads_memory ? STEADY : is_shared || is_poll(loop, statement) ? POLLED : OTHER;
     return memory > kind ? memory : kind;
 }
 
@@ -156,33 +169,61 @@ static void find_kinds(struct loop *loop, uint32_t registers) {
 
 /* ---- polls ---- */
 
+static bool shares(const struct loop *loop, const gs_ptx_statement *statement) {
+    return statement->opcode == GS_PTX_BARRIER ||
+           (statement->opcode == GS_PTX_STORE && gs_ptx_writes(loop->flow->module, statement) == GS_PTX_IN_SHARED);
+}
+
 /* Local memory is the thread's own. An atomic operation with a result may be a read. */
 static bool does_work(const struct loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = loop->flow->module;
     bool has_result = statement->count && operand_at(loop, statement, 0)->kind == GS_PTX_REGISTER &&
                       operand_at(loop, statement, 0)->access & GS_PTX_WRITE;
-    return statement->opcode == GS_PTX_BARRIER || statement->opcode == GS_PTX_CALL ||
-           statement->opcode == GS_PTX_UNKNOWN ||
-           (gs_ptx_writes(loop->flow->module, statement) & ~GS_PTX_IN_LOCAL &&
-            !(statement->opcode == GS_PTX_ATOMIC && has_result));
+    bool may_read = statement->opcode == GS_PTX_ATOMIC && has_result &&
+                    (gs_ptx_atomic_kind(module, statement) == GS_PTX_ATOMIC_CAS || atomic_waits(loop, statement));
+    return statement->opcode == GS_PTX_CALL || statement->opcode == GS_PTX_UNKNOWN ||
+           (gs_ptx_writes(module, statement) & ~GS_PTX_IN_LOCAL && !may_read && !shares(loop, statement));
+}
+
+/* Whether a store to shared memory is of what the loop has polled. */
+static bool passes_on(const struct loop *loop, const gs_ptx_statement *statement) {
+    return statement->opcode == GS_PTX_BARRIER ||
+           (statement->count > 1 && kind_of_operand(loop, operand_at(loop, statement, 1)) == POLLED);
+}
+
+/* Whether a read decides about an end of the loop. */
+static bool end_is_polled(const struct loop *loop) {
+    for (uint32_t b = loop->first; b <= loop->last; b++) {
+        const gs_ptx_statement *last = &loop->flow->module->statements.data[loop->flow->blocks.data[b].last];
+        if (loop->within[b] && leads(loop, b, false) && last->guard != GS_PTX_NONE &&
+            loop->kinds[last->guard] == POLLED)
+            return true;
+    }
+    return false;
 }
 
 /* The read that decides about an end of the loop, or GS_PTX_NONE. */
 static uint32_t find_poll(struct loop *loop, uint32_t registers) {
     uint32_t at = GS_PTX_NONE, poll = GS_PTX_NONE;
     const gs_ptx_statement *statement;
-    bool is_polled = false;
-    while ((statement = next_statement(loop, &at)))
+    loop->shares = false;
+    memset(loop->kinds, STEADY, registers);
+    while ((statement = next_statement(loop, &at))) {
         if (does_work(loop, statement))
             return GS_PTX_NONE;
+        loop->shares = loop->shares || shares(loop, statement);
+    }
     find_kinds(loop, registers);
     at = GS_PTX_NONE;
-    for (uint32_t b = loop->first; b <= loop->last; b++) {
-        statement = &loop->flow->module->statements.data[loop->flow->blocks.data[b].last];
-        is_polled = is_polled || (loop->within[b] && leads(loop, b, false) && statement->guard != GS_PTX_NONE &&
-                                  loop->kinds[statement->guard] == POLLED);
-    }
-    while (is_polled && poll == GS_PTX_NONE && (statement = next_statement(loop, &at)))
-        poll = is_poll(loop, statement) ? at : GS_PTX_NONE;
+    while ((statement = next_statement(loop, &at)))
+        if (shares(loop, statement) && !passes_on(loop, statement))
+            return GS_PTX_NONE;
+    at = GS_PTX_NONE;
+    if (!end_is_polled(loop))
+        return GS_PTX_NONE;
+    while (poll == GS_PTX_NONE && (statement = next_statement(loop, &at)))
+        if (is_poll(loop, statement) && (!loop->shares || gs_ptx_is_strong(loop->flow->module, statement)))
+            poll = at;
     return poll;
 }
 

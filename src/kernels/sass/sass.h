@@ -312,15 +312,22 @@ typedef struct gs_sass_wait {
 
 /* What a warp waits for whose next instruction is at `at` of this code of a function. */
 gs_sass_wait gs_sass_wait_at(const void *code, size_t size, int architecture, size_t at);
-/* Whether the code has a loop that reads global memory until it has changed, and where. */
-bool gs_sass_waits_for_memory(const void *code, size_t size, int architecture, size_t *at);
-
-/* What the code of a kernel does. */
-typedef enum gs_sass_code { GS_SASS_CODE_UNKNOWN, GS_SASS_CODE_RUNS, GS_SASS_CODE_WAITS } gs_sass_code;
-/* Whether a kernel of a fatbin or a cubin waits for memory, and where in its code; unknown if it is not there. `at` may
-   be NULL. */
-gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
-                             size_t *at);
+/* What the code of a kernel can do: a set. Code that has none of the others from `AT_BARRIERS` on cannot wait. */
+enum {
+    GS_SASS_CODE_KNOWN = 1,
+    GS_SASS_CODE_LOOPS = 2,
+    GS_SASS_CODE_AT_BARRIERS = 4,   /* of the block, of the cluster, or for the kernel before it */
+    GS_SASS_CODE_CALLS = 8,         /* functions elsewhere, such as malloc and printf */
+    GS_SASS_CODE_READS = 16,        /* in a loop what others may write; it may also do work there */
+    GS_SASS_CODE_RETRIES = 32,      /* a loop in which nothing but a call can decide about the end */
+    GS_SASS_CODE_POLLS_SHARED = 64, /* waits for shared memory, or for a barrier there */
+    GS_SASS_CODE_WAITS = 128        /* a loop that reads global memory until it has changed, and does nothing else */
+};
+/* `*at` is where it waits, if it does. */
+unsigned gs_sass_code_in(const void *code, size_t size, int architecture, size_t *at);
+/* Of a kernel of a fatbin or a cubin; 0: it is not there. */
+unsigned gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
+                         size_t *at);
 
 /* ---- lines ---- */
 

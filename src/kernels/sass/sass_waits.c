@@ -19,7 +19,8 @@ enum {
     NO_PREDICATE = 7,
     MOST_LOOPS = 64,
     MOST_LOOP_BYTES = 1 << 16,
-    MOST_POLL_BYTES = 1 << 13
+    MOST_POLL_BYTES = 1 << 13,
+    MOST_WEAK_BYTES = 1 << 9 /* of a loop that polls and reads nothing in order with others */
 };
 
 /* Operations. */
@@ -28,6 +29,7 @@ enum {
     CALL_ABSOLUTE = 0x943,
     CALL_RELATIVE = 0x944,
     BRANCH = 0x947,
+    BRANCH_OF_WARP = 0x547, /* on a predicate of the warp */
     EXIT = 0x94d,
     BARRIER_OF_REGISTERS = 0x31d,
     BARRIER_WITH_COUNT = 0x91d,
@@ -38,9 +40,15 @@ enum {
     LOAD = 0x980,
     LOAD_GLOBAL = 0x981,
     LOAD_SHARED = 0x984,
-    STORE = 0x985,
-    STORE_GLOBAL = 0x986,
-    MOVE = 0x002 /* without the form of its operand */
+    /* without the form of their operands: */
+    MOVE = 0x002,
+    STORE = 0x185,
+    STORE_GLOBAL = 0x186,
+    STORE_SHARED = 0x188,
+    REDUCE = 0x18e,
+    UPDATE_SHARED = 0x18d, /* compare-and-swap of shared memory */
+    ATOMIC_GENERIC = 0x18a,
+    ATOMIC = 0x1a8
 };
 
 struct instruction {
@@ -80,18 +88,38 @@ static bool is_barrier(unsigned operation) {
     return operation == BARRIER || operation == BARRIER_WITH_COUNT || operation == BARRIER_OF_REGISTERS;
 }
 
+static bool is_branch(unsigned operation) {
+    return operation == BRANCH || operation == BRANCH_OF_WARP;
+}
+
+/* Calls of what is not in the code of this kernel; others, as of a division, have its code behind them. */
 static bool is_call(unsigned operation) {
-    return operation == CALL || operation == CALL_ABSOLUTE || operation == CALL_RELATIVE;
+    return operation == CALL || operation == CALL_ABSOLUTE;
 }
 
 /* Atomic operations with a result: on generic addresses, on global memory, and compare-and-swap of both. */
 static bool is_atomic(unsigned operation) {
     unsigned form = operation & 0x1ff;
-    return form == 0x18a || form == 0x1a8 || form == 0x1a9 || form == 0x18b;
+    return form == ATOMIC_GENERIC || form == ATOMIC || form == 0x1a9 || form == 0x18b;
 }
 
 static bool is_read(unsigned operation) {
     return operation == LOAD || operation == LOAD_GLOBAL || is_atomic(operation);
+}
+
+/* Whether an instruction reads what others may write meanwhile: volatile, relaxed, acquiring and atomic reads. */
+static bool is_strong_read(struct instruction instruction) {
+    enum { WITHIN_BLOCK = 5 }; /* of the orders, the first that is strong */
+    unsigned operation = operation_of(instruction);
+    return is_atomic(operation) || (is_read(operation) && (instruction.high >> 13 & 15) >= WITHIN_BLOCK);
+}
+
+/* Whether an atomic operation changes the word by itself, as one that takes a number does. */
+static bool adds(struct instruction instruction) {
+    enum { ADD = 0 };
+    unsigned form = operation_of(instruction) & 0x1ff;
+    return (form == ATOMIC_GENERIC || form == ATOMIC) && (instruction.high >> 23 & 15) == ADD &&
+           byte_of(instruction.low, 32) != NO_REGISTER;
 }
 
 /* The target of a branch; SIZE_MAX: before the code. */
@@ -112,7 +140,7 @@ static bool is_store(unsigned operation) {
 
 /* Whether an operation may have a result in a register. */
 static bool has_result(unsigned operation) {
-    return operation != BRANCH && operation != EXIT && !is_store(operation);
+    return !is_branch(operation) && operation != EXIT && !is_store(operation);
 }
 
 /* Comparisons of integers and of floating-point numbers, and operations on predicates. */
@@ -166,10 +194,10 @@ static bool reads_followed_predicate(const struct followed *followed, struct ins
     return combines && followed->predicates[instruction.high >> 23 & 7];
 }
 
-static void follow_instruction(struct followed *followed, struct instruction instruction) {
+static void follow_instruction(struct followed *followed, struct instruction instruction, bool of_shared) {
     enum { FIRST_RESULT = 4 }; /* of a function: registers 4 and 5 */
     unsigned operation = operation_of(instruction), result = byte_of(instruction.low, 16);
-    if (is_read(operation) || operation == LOAD_SHARED) {
+    if (is_read(operation) || (of_shared && operation == LOAD_SHARED)) {
         follow_result(followed, instruction, true);
         if (result + 1 < NO_REGISTER && (instruction.high >> 9 & 7) >= 5)
             followed->registers[result + 1] = true; /* 64 bits */
@@ -183,11 +211,42 @@ static void follow_instruction(struct followed *followed, struct instruction ins
     }
 }
 
-/* A loop that also stores or comes to a barrier does work; what it reads may tell it what to do next. */
-static bool does_work(unsigned operation) {
-    enum { STORE_SHARED = 0x988, REDUCE = 0x98e };
-    return operation == STORE || operation == STORE_GLOBAL || operation == STORE_SHARED || operation == REDUCE ||
-           is_barrier(operation);
+/* What a loop does besides reading: one that stores does work, and what it reads may tell it what to do next. */
+enum work { NOTHING, SHARES, WORKS };
+
+static enum work work_of(const unsigned char *code, struct loop loop) {
+    enum work work = NOTHING;
+    for (size_t at = loop.first; at <= loop.last; at += BYTES) {
+        unsigned operation = operation_of(instruction_at(code, at)), form = operation & 0x1ff;
+        if (form == STORE || form == STORE_GLOBAL || form == REDUCE || form == UPDATE_SHARED)
+            return WORKS;
+        if (form == STORE_SHARED || is_barrier(operation))
+            work = SHARES;
+    }
+    return work;
+}
+
+/* Follows values over a loop, also from one iteration to the next. */
+static void follow_loop(struct followed *followed, const unsigned char *code, struct loop loop, bool of_shared) {
+    for (int round = 0; round < 2; round++)
+        for (size_t at = loop.first; at <= loop.last; at += BYTES)
+            follow_instruction(followed, instruction_at(code, at), of_shared);
+}
+
+/* Whether all that a loop stores in shared memory is what it reads elsewhere, and others may have written: one thread
+   waits for all threads of its block. */
+static bool loop_passes_on(const unsigned char *code, struct loop loop) {
+    struct followed followed = {0};
+    bool is_strong = false;
+    follow_loop(&followed, code, loop, false);
+    for (size_t at = loop.first; at <= loop.last; at += BYTES) {
+        struct instruction instruction = instruction_at(code, at);
+        bool stores = (operation_of(instruction) & 0x1ff) == STORE_SHARED;
+        if ((stores && !followed.registers[byte_of(instruction.low, 32)]) || adds(instruction))
+            return false;
+        is_strong = is_strong || is_strong_read(instruction);
+    }
+    return is_strong;
 }
 
 /* Whether an instruction reads a register of the warp that the loop counts with. */
@@ -235,26 +294,34 @@ static bool loop_reads_on(const unsigned char *code, struct loop loop) {
             struct instruction instruction = instruction_at(code, at);
             bool is_counted = reads_followed(&counted, instruction) || reads_counted(code, loop, instruction) ||
                               counts_on(code, loop, at);
-            if (is_read(operation_of(instruction)) && is_counted)
+            unsigned operation = operation_of(instruction);
+            if ((is_read(operation) || operation == LOAD_SHARED) && is_counted)
                 return true;
             follow_step(&counted, instruction, is_counted);
         }
     return false;
 }
 
+/* The size of a loop that may poll: compilers move weak reads out of loops, except short ones around a fence. */
+static size_t most_of_poll(const unsigned char *code, struct loop loop) {
+    for (size_t at = loop.first; at <= loop.last; at += BYTES) {
+        struct instruction instruction = instruction_at(code, at);
+        unsigned operation = operation_of(instruction);
+        if (is_strong_read(instruction) || is_call(operation) || operation == MBARRIER_TRY)
+            return MOST_POLL_BYTES;
+    }
+    return MOST_WEAK_BYTES;
+}
+
 /* Whether a read decides about the end of the loop, which does nothing else. */
 static bool loop_polls(const unsigned char *code, struct loop loop) {
     struct followed followed = {0};
-    if (loop.last - loop.first > MOST_POLL_BYTES)
+    if (loop.last - loop.first > most_of_poll(code, loop))
         return false;
-    for (size_t at = loop.first; at <= loop.last; at += BYTES)
-        if (does_work(operation_of(instruction_at(code, at))))
-            return false;
-    if (loop_reads_on(code, loop))
+    enum work work = work_of(code, loop);
+    if (work == WORKS || (work == SHARES && !loop_passes_on(code, loop)) || loop_reads_on(code, loop))
         return false;
-    for (int round = 0; round < 2; round++)
-        for (size_t at = loop.first; at <= loop.last; at += BYTES)
-            follow_instruction(&followed, instruction_at(code, at));
+    follow_loop(&followed, code, loop, true);
     for (size_t at = loop.first; at <= loop.last; at += BYTES) {
         struct instruction instruction = instruction_at(code, at);
         unsigned operation = operation_of(instruction);
@@ -272,11 +339,12 @@ static bool loop_is_endless(const unsigned char *code, struct loop loop, int arc
     for (size_t at = loop.first; at <= loop.last; at += BYTES) {
         struct instruction instruction = instruction_at(code, at);
         unsigned operation = operation_of(instruction);
-        bool always = guard_of(instruction) == NO_PREDICATE && (instruction.high >> 23 & 7) == NO_PREDICATE;
-        size_t target = operation == BRANCH ? target_of(instruction, at, architecture) : loop.first;
-        if (operation == EXIT || is_call(operation) || operation == RETURN || operation == BREAK ||
-            operation == INDIRECT || operation == JUMP || operation == WARP_BREAK || target < loop.first ||
-            target > loop.last || (at == loop.last && !always))
+        bool always = operation == BRANCH && guard_of(instruction) == NO_PREDICATE &&
+                      (instruction.high >> 23 & 7) == NO_PREDICATE;
+        size_t target = is_branch(operation) ? target_of(instruction, at, architecture) : loop.first;
+        if (operation == EXIT || is_call(operation) || operation == CALL_RELATIVE || operation == RETURN ||
+            operation == BREAK || operation == INDIRECT || operation == JUMP || operation == WARP_BREAK ||
+            target < loop.first || target > loop.last || (at == loop.last && !always))
             return false;
     }
     return true;
@@ -295,7 +363,7 @@ static size_t find_loops(const unsigned char *code, size_t size, int architectur
     size_t count = 0;
     for (size_t at = 0; at + BYTES <= size && count < MOST_LOOPS; at += BYTES) {
         struct instruction instruction = instruction_at(code, at);
-        if (operation_of(instruction) != BRANCH)
+        if (!is_branch(operation_of(instruction)))
             continue;
         size_t target = target_of(instruction, at, architecture);
         bool contains = within == SIZE_MAX || (target <= within && within <= at);
@@ -327,28 +395,51 @@ static gs_sass_wait wait_of_loop(const unsigned char *code, struct loop loop) {
     return wait;
 }
 
+/* Whether a loop has another one within it that polls: around that it does something else. */
+static bool has_poll_within(const unsigned char *code, size_t size, int architecture, struct loop outer) {
+    struct loop loops[MOST_LOOPS];
+    size_t count = find_loops(code, size, architecture, SIZE_MAX, loops);
+    for (size_t i = 0; i < count; i++)
+        if (loops[i].first >= outer.first && loops[i].last <= outer.last &&
+            loops[i].last - loops[i].first < outer.last - outer.first && loop_polls(code, loops[i]))
+            return true;
+    return false;
+}
+
+/* The wait of one instruction, without a loop. */
+static gs_sass_wait wait_of_instruction(struct instruction instruction, size_t at) {
+    gs_sass_wait wait = {.kind = GS_SASS_RUNS, .read = at, .base = NO_REGISTER};
+    unsigned operation = operation_of(instruction);
+    if (is_barrier(operation)) {
+        wait.kind = GS_SASS_AT_BARRIER;
+        wait.barrier = operation == BARRIER_OF_REGISTERS ? -1 : (int)(instruction.low >> 54 & 15);
+    } else if (operation == CLUSTER_WAIT) {
+        wait.kind = GS_SASS_AT_CLUSTER;
+    } else if (operation == DEPENDENCY_WAIT) {
+        wait.kind = GS_SASS_AT_DEPENDENCY;
+    } else if (operation == MBARRIER_TRY) {
+        wait.kind = GS_SASS_AT_MBARRIER;
+    }
+    return wait;
+}
+
 gs_sass_wait gs_sass_wait_at(const void *bytes, size_t size, int architecture, size_t at) {
     const unsigned char *code = bytes;
     struct loop loops[MOST_LOOPS];
     for (size_t back = 0; back <= BYTES && at % BYTES == 0 && at < size; back += BYTES) {
         if (back > at || at - back + BYTES > size)
             break;
-        struct instruction instruction = instruction_at(code, at - back);
-        unsigned operation = operation_of(instruction);
-        if (is_barrier(operation))
-            return (gs_sass_wait){.kind = GS_SASS_AT_BARRIER,
-                                  .read = at - back,
-                                  .barrier = operation == BARRIER_OF_REGISTERS ? -1 : (int)(instruction.low >> 54 & 15),
-                                  .base = NO_REGISTER};
-        if (operation == CLUSTER_WAIT)
-            return (gs_sass_wait){.kind = GS_SASS_AT_CLUSTER, .read = at - back, .base = NO_REGISTER};
-        if (operation == DEPENDENCY_WAIT)
-            return (gs_sass_wait){.kind = GS_SASS_AT_DEPENDENCY, .read = at - back, .base = NO_REGISTER};
+        gs_sass_wait wait = wait_of_instruction(instruction_at(code, at - back), at - back);
+        if (wait.kind != GS_SASS_RUNS)
+            return wait;
     }
     size_t count = find_loops(code, size, architecture, at, loops);
     for (size_t i = 0; i < count; i++)
-        if (loop_polls(code, loops[i]))
+        if (loop_polls(code, loops[i])) {
+            if (has_poll_within(code, size, architecture, loops[i]))
+                break;
             return wait_of_loop(code, loops[i]);
+        }
     for (size_t i = 0; i < count; i++)
         if (loop_is_endless(code, loops[i], architecture))
             return (gs_sass_wait){.kind = GS_SASS_ENDLESS,
@@ -359,31 +450,70 @@ gs_sass_wait gs_sass_wait_at(const void *bytes, size_t size, int architecture, s
     return (gs_sass_wait){.kind = GS_SASS_RUNS, .base = NO_REGISTER};
 }
 
-bool gs_sass_waits_for_memory(const void *bytes, size_t size, int architecture, size_t *at) {
-    struct loop loops[MOST_LOOPS];
-    size_t count = find_loops(bytes, size, architecture, SIZE_MAX, loops);
-    for (size_t i = 0; i < count; i++)
-        if (loop_polls(bytes, loops[i]) && wait_of_loop(bytes, loops[i]).is_global) {
-            *at = loops[i].first;
-            return true;
-        }
-    return false;
+/* ---- kernels ---- */
+
+/* What an instruction tells of the code that it is in. */
+static unsigned code_of_instruction(struct instruction instruction) {
+    switch (wait_of_instruction(instruction, 0).kind) {
+    case GS_SASS_AT_MBARRIER:
+        return GS_SASS_CODE_POLLS_SHARED;
+    case GS_SASS_RUNS:
+        return is_call(operation_of(instruction)) ? GS_SASS_CODE_CALLS : 0;
+    default:
+        return GS_SASS_CODE_AT_BARRIERS;
+    }
 }
 
-gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
-                             size_t *at) {
+static bool branches_to_itself(const unsigned char *code, size_t at, int architecture) {
+    struct instruction instruction = instruction_at(code, at);
+    return operation_of(instruction) == BRANCH && target_of(instruction, at, architecture) == at;
+}
+
+/* What a loop tells. */
+static unsigned code_of_loop(const unsigned char *code, struct loop loop) {
+    unsigned found = GS_SASS_CODE_LOOPS;
+    for (size_t at = loop.first; at <= loop.last; at += BYTES)
+        if (is_strong_read(instruction_at(code, at)))
+            found |= GS_SASS_CODE_READS;
+    if (!loop_polls(code, loop))
+        return found;
+    gs_sass_wait wait = wait_of_loop(code, loop);
+    return found | (wait.is_global ? GS_SASS_CODE_WAITS
+                    : wait.calls   ? GS_SASS_CODE_RETRIES
+                                   : GS_SASS_CODE_POLLS_SHARED);
+}
+
+unsigned gs_sass_code_in(const void *bytes, size_t size, int architecture, size_t *at) {
+    struct loop loops[MOST_LOOPS];
+    unsigned found = GS_SASS_CODE_KNOWN;
+    size_t alone = 0; /* branches to themselves; the last one stands behind the end of the code */
+    size_t count = find_loops(bytes, size, architecture, SIZE_MAX, loops);
+    for (size_t place = 0; place + BYTES <= size; place += BYTES) {
+        found |= code_of_instruction(instruction_at(bytes, place));
+        alone += branches_to_itself(bytes, place, architecture);
+    }
+    found |= alone > 1 ? GS_SASS_CODE_LOOPS : 0;
+    for (size_t i = 0; i < count; i++) {
+        unsigned more = code_of_loop(bytes, loops[i]);
+        if (more & ~found & GS_SASS_CODE_WAITS)
+            *at = loops[i].first;
+        found |= more;
+    }
+    /* What is not looked at may read. */
+    return count == MOST_LOOPS ? found | GS_SASS_CODE_READS : found;
+}
+
+unsigned gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
+                         size_t *at) {
     gs_text cubin = {0};
     gs_sass_image image = {0};
     gs_error error = {.code = GS_OK};
-    gs_sass_code found = GS_SASS_CODE_UNKNOWN;
-    size_t place;
+    unsigned found = 0;
     if (gs_fatbin_find_cubin(bytes, size, architecture, kernel, zstd, &cubin, &error) == GS_OK &&
         gs_sass_read(&image, cubin.data, cubin.count, &error) == GS_OK) {
         const gs_sass_section *code = gs_sass_find(&image, ".text.", kernel);
         if (code)
-            found = gs_sass_waits_for_memory(code->bytes.data, code->bytes.count, architecture, at ? at : &place)
-                        ? GS_SASS_CODE_WAITS
-                        : GS_SASS_CODE_RUNS;
+            found = gs_sass_code_in(code->bytes.data, code->bytes.count, architecture, at);
     }
     gs_sass_free(&image);
     gs_text_free(&cubin);

@@ -1,9 +1,10 @@
 /*
  * hang.h: what is known of a process that hangs, and the verdict. See watch.h.
  *
- * What the host knows comes from the page: for each stream the operations that are not known to have ended. Its first
- * one that can wait is the head of the stream. What the GPU knows comes from a dump, where there is one: then a kernel
- * in the dump is the head of its stream, and a kernel that is not in it has not started.
+ * What the host knows comes from the page: for each stream the operations that are not known to have ended. The head
+ * of the stream is what it probably stands at: the first of those that wait, or else of those that may wait. What the
+ * GPU knows comes from a dump, where there is one: then a kernel in the dump is the head of its stream, and a kernel
+ * that is not in it has not started.
  */
 #ifndef GS_HANG_H
 #define GS_HANG_H
@@ -24,7 +25,9 @@ typedef enum gs_hang_cause {
     GS_HANG_CONFIGURATION,
     GS_HANG_PROGRAMMATIC,
     GS_HANG_HOST_FUNCTION,
+    GS_HANG_DEFAULT_STREAM,
     GS_HANG_NEVER_ISSUED,
+    GS_HANG_ERROR,
     GS_HANG_HEAP,
     GS_HANG_ENDLESS,
     GS_HANG_CAUSES
@@ -34,14 +37,17 @@ const char *gs_hang_cause_name(gs_hang_cause cause); /* "barrier", ... */
 
 typedef struct gs_hang_kernel {
     const gs_watch_operation *operation;
+    const gs_watch_operation *graph;   /* that it is a node of; NULL: none */
     const gs_watch_function *function; /* NULL: not known */
     char *name;                        /* for people */
     uint32_t stream, stream_number;    /* in the page; for people */
+    uint32_t place;                    /* in the order in which kernels were found */
     int64_t blocks, threads;
-    gs_sass_code code;
+    unsigned code;         /* a set of GS_SASS_CODE_; 0: not known */
     uint32_t grid;         /* in the dump; GS_DUMP_NONE: it is not there */
     int64_t never_started; /* blocks, from the dump or from the model */
-    bool is_head;          /* of its stream */
+    bool is_head;          /* of its stream, or in the graph that is it */
+    bool is_older;         /* launched before the operations that are kept of its stream */
 } gs_hang_kernel;
 
 typedef struct gs_hang_stream {
@@ -49,6 +55,8 @@ typedef struct gs_hang_stream {
     uint32_t place, number; /* in the page; for people */
     uint64_t first;         /* the first operation that is not known to have ended */
     const gs_watch_operation *head;
+    int weight;    /* how surely the head waits */
+    bool is_guess; /* it may be at something before the head that takes long */
 } gs_hang_stream;
 
 typedef struct gs_hang_thread {
@@ -77,10 +85,15 @@ typedef struct gs_hang {
         gs_hang_thread *data; /* that wait, the longest first */
         size_t count, capacity;
     } threads;
-    gs_gpu *gpu; /* NULL: not described */
+    struct {
+        gs_watch_operation **data; /* of the kernels of graphs */
+        size_t count, capacity;
+    } nodes;
+    gs_gpu *gpu;     /* NULL: not described */
+    char host_state; /* of the thread that runs a host function and is in no call, as in /proc; 0: there is none */
     /* the verdict */
     gs_hang_cause cause;
-    bool is_alarm; /* more than a kernel that may take long */
+    bool is_alarm; /* more than something that may take long */
     gs_text said;
     struct {
         char **data;
@@ -97,11 +110,22 @@ void gs_hang_free(gs_hang *hang);
 /* The operation of a stream, or NULL: it is not kept any more. */
 const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number);
 const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
+/* The kernel of an operation, or the one that its graph is at; NULL: none. */
+const gs_hang_kernel *gs_hang_kernel_of(const gs_hang *hang, const gs_watch_operation *operation);
+/* The kernel at the head of a stream that was launched first; NULL: none. */
+gs_hang_kernel *gs_hang_first_head(const gs_hang *hang);
+/* What the code of a kernel may wait for. */
+enum { GS_HANG_MAY_WAIT = ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS) };
 /* Whether a wait for an event waits. */
 bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *operation);
 
-/* Whether the kernels' code waits for memory, from the images in the memory of the process. */
+/* What the kernels' code can do, from the images in the memory of the process; the heads of streams depend on it. */
 void gs_hang_read_code(gs_hang *hang);
+void gs_hang_find_heads(gs_hang *hang);
+/* The letter of a thread in /proc: T and t: it is stopped; Z, or 0: it has ended. */
+char gs_hang_state_of(int process, int thread);
+/* Whether nothing waits, as far as is known: kernels compute, or a host function does. */
+bool gs_hang_is_long(const gs_hang *hang);
 
 /* Fills in the verdict. */
 gs_code gs_hang_judge(gs_hang *hang, gs_error *error);

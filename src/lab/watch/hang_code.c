@@ -1,9 +1,9 @@
 /*
- * hang_code.c: whether the code of a kernel waits for memory.
+ * hang_code.c: what the code of kernels can wait for.
  *
- * The page has the addresses of the images that the process loaded; the images are read from its memory, until one has
- * the kernel. They are fatbins, cubins, or PTX texts. What is not there any more, or is something else, leaves the
- * answer open.
+ * The page has the addresses of the images that the process loaded; the images are read from its memory, until all
+ * kernels are found. They are fatbins, cubins, or PTX texts. What is not there any more, or is something else, leaves
+ * the answer open.
  */
 #define _GNU_SOURCE
 #include "hang.h"
@@ -14,7 +14,8 @@
 #include <sys/uio.h>
 #include <zstd.h>
 
-enum { MOST_IMAGE = 64 << 20, MOST_TEXT = 16 << 20, PART = 4096 };
+enum { MOST_IMAGE = 64 << 20, MOST_TEXT = 16 << 20, PART = 4096, MOST_FUNCTIONS = 64 };
+#define MOST_NS 5000000000 /* what is not read by then stays unknown */
 
 /* What the CUDA runtime passes on, which has the address of a fatbin; and a fatbin. */
 #define WRAPPER 0x466243b1u
@@ -85,44 +86,98 @@ static char *read_text(int process, uint64_t address, size_t *size) {
     return NULL;
 }
 
-static gs_sass_code code_of_text(const char *text, size_t size, const char *kernel) {
+/* What instructions of a kernel tell, without the functions that it calls. */
+static unsigned code_of_statements(const gs_ptx_module *module, const gs_ptx_function *function) {
+    unsigned found = GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS;
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        if (statement->kind != GS_PTX_INSTRUCTION)
+            continue;
+        gs_ptx_wait waits = (gs_ptx_wait)gs_ptx_row(statement)->waits;
+        if (waits == GS_PTX_WAITS_MBARRIER ||
+            (gs_ptx_reads(module, statement) & GS_PTX_IN_SHARED && gs_ptx_is_strong(module, statement)))
+            found |= GS_SASS_CODE_POLLS_SHARED;
+        else if (waits == GS_PTX_WAITS_BLOCK || waits == GS_PTX_WAITS_CLUSTER || waits == GS_PTX_WAITS_KERNEL)
+            found |= GS_SASS_CODE_AT_BARRIERS;
+        if (gs_ptx_reads(module, statement) & GS_PTX_IN_GLOBAL && gs_ptx_is_strong(module, statement))
+            found |= GS_SASS_CODE_READS;
+        if (statement->opcode == GS_PTX_CALL || statement->opcode == GS_PTX_UNKNOWN)
+            found |= GS_SASS_CODE_CALLS;
+    }
+    return found;
+}
+
+static unsigned code_of_text(const char *text, size_t size, const char *kernel) {
     gs_ptx_module module;
     gs_error none = {.code = GS_OK};
     uint32_t statement;
-    gs_sass_code found = GS_SASS_CODE_UNKNOWN;
+    unsigned found = 0;
     if (!memmem(text, size, kernel, strlen(kernel)) || gs_ptx_read(&module, "", text, size, &none) != GS_OK)
         return found;
     uint32_t function = gs_ptx_find_entry(&module, kernel);
     if (function != GS_PTX_NONE && gs_ptx_waits_for_memory(&module, function, &statement, &none) == GS_OK)
-        found = statement == GS_PTX_NONE ? GS_SASS_CODE_RUNS : GS_SASS_CODE_WAITS;
+        found = code_of_statements(&module, &module.functions.data[function]) |
+                (statement == GS_PTX_NONE ? 0 : GS_SASS_CODE_WAITS);
     gs_ptx_free(&module);
     return found;
 }
 
-static void read_kernel_code(const gs_hang *hang, int architecture, gs_hang_kernel *kernel) {
-    const gs_watch_page *page = hang->page;
-    uint32_t count = (uint32_t)gs_min(atomic_load(&page->image_count), GS_WATCH_IMAGES);
-    for (uint32_t i = 0; i < count && kernel->code == GS_SASS_CODE_UNKNOWN; i++) {
-        size_t size = 0;
-        char *image = read_image(page->process, page->images[i], &size);
-        char *text = image ? NULL : read_text(page->process, page->images[i], &size);
-        if (text)
-            kernel->code = code_of_text(text, size, kernel->function->name);
-        free(text);
-        if (image)
-            kernel->code = gs_sass_code_of(image, size, architecture, kernel->function->name, ZSTD_decompress, NULL);
-        free(image);
+/* The functions whose code is wanted, and what was found. */
+struct wanted {
+    const gs_watch_function *function;
+    unsigned code;
+};
+
+static size_t find_wanted(const gs_hang *hang, struct wanted *wanted) {
+    size_t count = 0;
+    for (size_t i = 0; i < hang->kernels.count && count < MOST_FUNCTIONS; i++) {
+        const gs_watch_function *function = hang->kernels.data[i].function;
+        size_t k = 0;
+        while (k < count && wanted[k].function != function)
+            k++;
+        if (k == count && function && function->name[0])
+            wanted[count++] = (struct wanted){function, 0};
     }
+    return count;
 }
 
-void gs_hang_read_code(gs_hang *hang) {
+/* Looks for functions in the image at an address. Returns how many are still missing. */
+static size_t look_in_image(int process, uint64_t address, int architecture, struct wanted *wanted, size_t count) {
+    size_t size = 0, missing = 0, at = 0;
+    char *image = read_image(process, address, &size);
+    char *text = image ? NULL : read_text(process, address, &size);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = wanted[i].function->name;
+        if (!wanted[i].code && text)
+            wanted[i].code = code_of_text(text, size, name);
+        else if (!wanted[i].code && image)
+            wanted[i].code = gs_sass_code_of(image, size, architecture, name, ZSTD_decompress, &at);
+        missing += !wanted[i].code;
+    }
+    free(text);
+    free(image);
+    return missing;
+}
+
+static int architecture_of(const gs_hang *hang) {
     const char *capability = hang->gpu ? hang->gpu->compute_capability : NULL;
     char *end;
     long major = capability ? strtol(capability, &end, 10) : 0;
-    int architecture = major ? (int)(10 * major + (*end == '.' ? strtol(end + 1, NULL, 10) : 0)) : 0;
-    for (size_t i = 0; i < hang->kernels.count && architecture; i++) {
-        gs_hang_kernel *kernel = &hang->kernels.data[i];
-        if (kernel->is_head && kernel->function && kernel->function->name[0])
-            read_kernel_code(hang, architecture, kernel);
-    }
+    return major ? (int)(10 * major + (*end == '.' ? strtol(end + 1, NULL, 10) : 0)) : 0;
+}
+
+void gs_hang_read_code(gs_hang *hang) {
+    const gs_watch_page *page = hang->page;
+    struct wanted wanted[MOST_FUNCTIONS];
+    int architecture = architecture_of(hang);
+    uint32_t images = (uint32_t)gs_min(atomic_load(&page->image_count), GS_WATCH_IMAGES);
+    size_t count = find_wanted(hang, wanted), missing = architecture ? count : 0;
+    int64_t until = gs_now_ns() + MOST_NS;
+    for (uint32_t i = 0; i < images && missing && gs_now_ns() < until; i++)
+        missing = look_in_image(page->process, page->images[i], architecture, wanted, count);
+    for (size_t i = 0; i < hang->kernels.count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (wanted[k].function == hang->kernels.data[i].function)
+                hang->kernels.data[i].code = wanted[k].code;
+    gs_hang_find_heads(hang);
 }

@@ -5,8 +5,11 @@
  */
 #include "hang.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number) {
     const gs_watch_operation *found = &stream->operations[number % GS_WATCH_OPERATIONS];
@@ -26,32 +29,137 @@ bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *oper
     return operation->until > atomic_load(&hang->page->streams[operation->other - 1].done);
 }
 
-/* ---- streams ---- */
+const gs_hang_kernel *gs_hang_kernel_of(const gs_hang *hang, const gs_watch_operation *operation) {
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->operation == operation || (kernel->graph == operation && kernel->is_head))
+            return kernel;
+    }
+    return NULL;
+}
 
-/* Whether an operation can be what the stream stands at. */
-static bool can_wait(const gs_hang *hang, const gs_watch_operation *operation) {
+gs_hang_kernel *gs_hang_first_head(const gs_hang *hang) {
+    for (size_t i = 0; i < hang->kernels.count; i++)
+        if (hang->kernels.data[i].is_head)
+            return &hang->kernels.data[i];
+    return NULL;
+}
+
+char gs_hang_state_of(int process, int thread) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = file >= 0 ? read(file, text, sizeof text - 1) : 0;
+    if (file >= 0)
+        close(file);
+    text[count > 0 ? count : 0] = '\0';
+    const char *end = strrchr(text, ')');
+    return end && end[1] ? end[2] : '\0';
+}
+
+/* ---- the heads of streams ---- */
+
+/* How surely a stream stands at an operation. */
+enum { NEVER, ENDS, MAY_BE_LONG, MAY_WAIT, WAITED_BEFORE, WAITS };
+
+static int weight_of_kernel(const gs_hang_kernel *kernel) {
+    enum { TRIES = GS_SASS_CODE_READS | GS_SASS_CODE_RETRIES | GS_SASS_CODE_POLLS_SHARED };
+    if (kernel->code & GS_SASS_CODE_WAITS || kernel->operation->collective)
+        return kernel->is_older ? WAITED_BEFORE : WAITS;
+    if (kernel->is_older)
+        return NEVER;
+    if (kernel->code & TRIES)
+        return MAY_WAIT;
+    return kernel->code == GS_SASS_CODE_KNOWN ? ENDS : MAY_BE_LONG;
+}
+
+/* Of all but kernels. */
+static int weight_of(const gs_hang *hang, const gs_watch_operation *operation) {
+    uint8_t phase = atomic_load(&operation->phase);
     switch (operation->kind) {
-    case GS_WATCH_RECORD:
-    case GS_WATCH_WRITE_VALUE:
-        return false;
     case GS_WATCH_WAIT_EVENT:
-        return gs_hang_waits_for_event(hang, operation);
+        return gs_hang_waits_for_event(hang, operation) ? WAITS : NEVER;
+    case GS_WATCH_WAIT_VALUE:
+        return WAITS;
     case GS_WATCH_HOST_FUNCTION:
-        return atomic_load(&operation->phase) != 2;
+        return phase == 1 ? WAITS : phase == 0 ? ENDS : NEVER;
+    case GS_WATCH_GRAPH:
+        return MAY_BE_LONG;
+    case GS_WATCH_COPIES:
+        return ENDS;
     default:
-        return true;
+        return NEVER;
     }
 }
 
-static void find_head(const gs_hang *hang, gs_hang_stream *stream) {
-    uint64_t issued = atomic_load(&stream->stream->issued);
-    stream->head = NULL;
-    for (uint64_t number = stream->first; number <= issued && !stream->head; number++) {
-        const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
-        if (operation && can_wait(hang, operation))
-            stream->head = operation;
+static void propose_head(gs_hang_stream *stream, const gs_watch_operation *operation, int weight) {
+    bool is_before = stream->head && operation->number < stream->head->number;
+    if (weight == NEVER || (weight == stream->weight && !is_before) || weight < stream->weight)
+        return;
+    stream->head = operation;
+    stream->weight = weight;
+}
+
+static gs_hang_stream *stream_of(gs_hang *hang, uint32_t place) {
+    for (size_t i = 0; i < hang->streams.count; i++)
+        if (hang->streams.data[i].place == place)
+            return &hang->streams.data[i];
+    return NULL;
+}
+
+void gs_hang_find_heads(gs_hang *hang) {
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        gs_hang_stream *stream = &hang->streams.data[i];
+        uint64_t issued = atomic_load(&stream->stream->issued);
+        stream->head = NULL;
+        stream->weight = NEVER;
+        stream->is_guess = false;
+        for (uint64_t number = stream->first; number <= issued; number++) {
+            const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
+            if (operation)
+                propose_head(stream, operation, weight_of(hang, operation));
+        }
+    }
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        if (stream)
+            propose_head(stream, kernel->graph ? kernel->graph : kernel->operation, weight_of_kernel(kernel));
+    }
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        if (stream && stream->head && kernel->operation->number < stream->head->number &&
+            weight_of_kernel(kernel) >= MAY_BE_LONG)
+            stream->is_guess = true;
+    }
+    /* Of a graph, the first kernel that is a reason to take it. */
+    for (size_t i = 0; i < hang->kernels.count; i++)
+        hang->kernels.data[i].is_head = false;
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        gs_hang_kernel *kernel = &hang->kernels.data[i];
+        const gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        const gs_watch_operation *head = stream ? stream->head : NULL;
+        kernel->is_head =
+            head && (kernel->operation == head || (kernel->graph == head && !gs_hang_kernel_of(hang, head) &&
+                                                   weight_of_kernel(kernel) == stream->weight));
     }
 }
+
+bool gs_hang_is_long(const gs_hang *hang) {
+    size_t heads = 0;
+    if (hang->has_dump || hang->cause == GS_HANG_HOST_FUNCTION)
+        return !hang->has_dump && hang->host_state == 'R';
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        heads += kernel->is_head;
+        if (kernel->is_head && (!kernel->code || kernel->code & GS_HANG_MAY_WAIT))
+            return false;
+    }
+    return heads && hang->cause == GS_HANG_UNKNOWN;
+}
+
+/* ---- streams ---- */
 
 static int by_number(const void *a, const void *b) {
     return GS_COMPARE(((const gs_hang_stream *)a)->number, ((const gs_hang_stream *)b)->number);
@@ -71,8 +179,6 @@ static gs_code find_streams(gs_hang *hang, gs_error *error) {
     }
     if (hang->streams.count)
         qsort(hang->streams.data, hang->streams.count, sizeof *hang->streams.data, by_number);
-    for (size_t i = 0; i < hang->streams.count; i++)
-        find_head(hang, &hang->streams.data[i]);
     return GS_OK;
 }
 
@@ -80,16 +186,18 @@ static gs_code find_streams(gs_hang *hang, gs_error *error) {
 
 static int by_time(const void *a, const void *b) {
     const gs_hang_kernel *one = a, *other = b;
-    return GS_COMPARE(one->operation->at_ns, other->operation->at_ns);
+    int order = GS_COMPARE(one->operation->at_ns, other->operation->at_ns);
+    return order ? order : GS_COMPARE(one->place, other->place);
 }
 
 static gs_code add_kernel(gs_hang *hang, const gs_hang_stream *stream, const gs_watch_operation *operation,
-                          gs_error *error) {
+                          const gs_watch_operation *graph, gs_error *error) {
     gs_hang_kernel kernel = {.operation = operation,
+                             .graph = graph,
                              .stream = stream->place,
                              .stream_number = stream->number,
                              .grid = GS_DUMP_NONE,
-                             .is_head = stream->head == operation};
+                             .is_older = operation->number < stream->first};
     if (operation->function && operation->function <= GS_WATCH_FUNCTIONS)
         kernel.function = &hang->page->functions[operation->function - 1];
     kernel.blocks = (int64_t)operation->shape[0] * operation->shape[1] * operation->shape[2];
@@ -99,23 +207,64 @@ static gs_code add_kernel(gs_hang *hang, const gs_hang_stream *stream, const gs_
     if (!kernel.name)
         return gs_fail_memory(error);
     gs_make_printable(kernel.name);
+    kernel.place = (uint32_t)hang->kernels.count;
     if (GS_PUSH(&hang->kernels, kernel))
         return GS_OK;
     free(kernel.name);
     return gs_fail_memory(error);
 }
 
+static const gs_watch_graph *graph_of(const gs_hang *hang, const gs_watch_operation *operation) {
+    for (size_t i = 0; i < GS_WATCH_GRAPHS; i++)
+        if (atomic_load(&hang->page->graphs[i].handle) == operation->object)
+            return &hang->page->graphs[i];
+    return NULL;
+}
+
+/* Each kernel of a graph, as an operation of its own. */
+static gs_code add_graph(gs_hang *hang, const gs_hang_stream *stream, const gs_watch_operation *operation,
+                         gs_error *error) {
+    const gs_watch_graph *graph = graph_of(hang, operation);
+    gs_code code = GS_OK;
+    for (uint32_t i = 0; graph && i < gs_min(graph->kernel_count, GS_WATCH_GRAPH_KERNELS) && code == GS_OK; i++) {
+        gs_watch_operation *node = calloc(1, sizeof *node);
+        if (!node || !GS_PUSH(&hang->nodes, node)) {
+            free(node);
+            return gs_fail_memory(error);
+        }
+        node->kind = GS_WATCH_KERNEL;
+        node->number = operation->number;
+        node->at_ns = operation->at_ns;
+        node->function = graph->kernels[i].function;
+        node->shared_bytes = graph->kernels[i].shared_bytes;
+        memcpy(node->shape, graph->kernels[i].shape, sizeof node->shape);
+        code = add_kernel(hang, stream, node, operation, error);
+    }
+    return code;
+}
+
+static gs_code find_kernels_of(gs_hang *hang, const gs_hang_stream *stream, gs_error *error) {
+    uint64_t issued = atomic_load(&stream->stream->issued), done = atomic_load(&stream->stream->done);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < GS_WATCH_OLDER && code == GS_OK; i++) {
+        const gs_watch_operation *operation = &stream->stream->older[i];
+        if (operation->kind == GS_WATCH_KERNEL && operation->number > done && operation->number < stream->first)
+            code = add_kernel(hang, stream, operation, NULL, error);
+    }
+    for (uint64_t number = stream->first; number <= issued && code == GS_OK; number++) {
+        const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
+        if (operation && operation->kind == GS_WATCH_KERNEL)
+            code = add_kernel(hang, stream, operation, NULL, error);
+        if (operation && operation->kind == GS_WATCH_GRAPH)
+            code = add_graph(hang, stream, operation, error);
+    }
+    return code;
+}
+
 static gs_code find_kernels(gs_hang *hang, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < hang->streams.count; i++) {
-        const gs_hang_stream *stream = &hang->streams.data[i];
-        uint64_t issued = atomic_load(&stream->stream->issued);
-        for (uint64_t number = stream->first; number <= issued && code == GS_OK; number++) {
-            const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
-            if (operation && operation->kind == GS_WATCH_KERNEL)
-                code = add_kernel(hang, stream, operation, error);
-        }
-    }
+    for (size_t i = 0; i < hang->streams.count && code == GS_OK; i++)
+        code = find_kernels_of(hang, &hang->streams.data[i], error);
     if (hang->kernels.count)
         qsort(hang->kernels.data, hang->kernels.count, sizeof *hang->kernels.data, by_time);
     return code;
@@ -136,7 +285,10 @@ static gs_code find_threads(gs_hang *hang, gs_error *error) {
         gs_hang_thread found = {.thread = thread};
         if (!atomic_load(&thread->thread))
             continue;
-        if (call && call <= GS_WATCH_CALLS) {
+        bool calls = call && call <= GS_WATCH_CALLS;
+        if (atomic_load(&thread->in_host_function) && !calls)
+            hang->host_state = gs_hang_state_of(page->process, atomic_load(&thread->thread));
+        if (calls && !(page->calls[call - 1].class == GS_WATCH_QUERY && atomic_load(&thread->polled))) {
             found.call = page->calls[call - 1].name;
             found.class = (gs_watch_class)page->calls[call - 1].class;
             found.waited_ns = hang->now_ns - atomic_load(&thread->since_ns);
@@ -165,6 +317,7 @@ gs_code gs_hang_find(gs_hang *hang, gs_watch_page *page, int64_t now_ns, int64_t
     gs_code code = find_streams(hang, error);
     if (code == GS_OK)
         code = find_kernels(hang, error);
+    gs_hang_find_heads(hang);
     return code == GS_OK ? find_threads(hang, error) : code;
 }
 
@@ -251,6 +404,9 @@ void gs_hang_free(gs_hang *hang) {
         free(hang->kernels.data[i].name);
     for (size_t i = 0; i < hang->fixes.count; i++)
         free(hang->fixes.data[i]);
+    for (size_t i = 0; i < hang->nodes.count; i++)
+        free(hang->nodes.data[i]);
+    free(hang->nodes.data);
     free(hang->kernels.data);
     free(hang->streams.data);
     free(hang->threads.data);

@@ -24,16 +24,11 @@ static const char *kind_name(const gs_watch_operation *operation) {
     return operation->kind < GS_COUNT(kind_names) ? kind_names[operation->kind] : "?";
 }
 
-static const gs_hang_kernel *kernel_of(const gs_hang *hang, const gs_watch_operation *operation) {
-    for (size_t i = 0; i < hang->kernels.count; i++)
-        if (hang->kernels.data[i].operation == operation)
-            return &hang->kernels.data[i];
-    return NULL;
-}
-
 static void put_operation(const gs_hang *hang, const gs_watch_operation *operation, gs_text *text) {
-    const gs_hang_kernel *kernel = kernel_of(hang, operation);
+    const gs_hang_kernel *kernel = gs_hang_kernel_of(hang, operation);
     gs_text_add(text, "%s", kind_name(operation));
+    if (kernel && kernel->graph == operation)
+        gs_text_add(text, ", its kernel");
     if (kernel)
         gs_text_add(text, " %s, %" PRId64 " x %" PRId64, kernel->name, kernel->blocks, kernel->threads);
     if (operation->kind == GS_WATCH_WAIT_EVENT && operation->other)
@@ -50,13 +45,48 @@ static void put_operation(const gs_hang *hang, const gs_watch_operation *operati
 
 /* ---- text ---- */
 
-static void put_thread(const gs_hang_thread *waits, gs_text *text) {
+static void put_stack(const gs_watch_thread *thread, gs_text *text) {
     enum { HANDLER = 2, MOST = 12 };
-    const gs_watch_thread *thread = waits->thread;
-    gs_text_add(text, "  thread %d %s %s for %.1f s\n", atomic_load(&thread->thread), waits->call ? "is in" : "polls",
-                waits->call ? waits->call : "an event or a stream", seconds(waits->waited_ns));
     for (uint32_t i = HANDLER; i < atomic_load(&thread->frame_count) && i < MOST && i < GS_WATCH_FRAMES; i++)
         gs_text_add(text, "    %s\n", thread->stack[i]);
+}
+
+static void put_thread(const gs_hang_thread *waits, gs_text *text) {
+    const gs_watch_thread *thread = waits->thread;
+    int answer = atomic_load(&thread->answer);
+    gs_text_add(text, "  thread %d %s %s for %.1f s", atomic_load(&thread->thread), waits->call ? "is in" : "polls",
+                waits->call ? waits->call : "an event or a stream", seconds(waits->waited_ns));
+    if (!waits->call && answer)
+        gs_text_add(text, ", and gets error %d", answer);
+    gs_text_add(text, "\n");
+    put_stack(thread, text);
+}
+
+/* Threads that have called CUDA, if none of them is in a call: they wait for something else. */
+static void put_other_threads(const gs_hang *hang, gs_text *text) {
+    for (size_t i = 0; i < GS_WATCH_THREADS; i++) {
+        const gs_watch_thread *thread = &hang->page->threads[i];
+        if (!atomic_load(&thread->thread) || !atomic_load(&thread->frame_count))
+            continue;
+        gs_text_add(text, "  thread %d is in no call of CUDA\n", atomic_load(&thread->thread));
+        put_stack(thread, text);
+    }
+}
+
+/* The last call that could not issue its work. */
+static void put_failed(const gs_hang *hang, gs_text *text) {
+    const gs_watch_page *page = hang->page;
+    uint32_t call = atomic_load(&page->failed.call), function = page->failed.function;
+    if (!call || call > GS_WATCH_CALLS)
+        return;
+    char *name = function && function <= GS_WATCH_FUNCTIONS
+                     ? gs_demangle(page->functions[function - 1].name, GS_NAME_ALONE)
+                     : NULL;
+    if (name)
+        gs_make_printable(name);
+    gs_text_add(text, "  %s%s%s failed with error %d %.1f s ago\n", page->calls[call - 1].name, name ? " of " : "",
+                name ? name : "", page->failed.result, seconds(hang->now_ns - page->failed.at_ns));
+    free(name);
 }
 
 static void put_source(const gs_hang *hang, gs_text *text) {
@@ -83,18 +113,23 @@ void gs_hang_put_text(const gs_hang *hang, gs_text *text) {
     put_source(hang, text);
     for (size_t i = 0; i < hang->streams.count; i++) {
         const gs_hang_stream *stream = &hang->streams.data[i];
+        bool is_guess = !hang->has_dump && stream->head && stream->head->number != stream->first;
         gs_text_add(text,
-                    "  stream %u%s: %" PRIu64 " of %" PRIu64 " operations may be unfinished, at: ", stream->number,
+                    "  stream %u%s: %" PRIu64 " of %" PRIu64 " operations may be unfinished, %sat: ", stream->number,
                     atomic_load(&stream->stream->handle) >> 63 ? " (default)" : "",
-                    atomic_load(&stream->stream->issued) - stream->first + 1, atomic_load(&stream->stream->issued));
+                    atomic_load(&stream->stream->issued) - stream->first + 1, atomic_load(&stream->stream->issued),
+                    is_guess ? "probably " : "");
         if (stream->head)
             put_operation(hang, stream->head, text);
         else
             gs_text_add(text, "none that waits");
         gs_text_add(text, "\n");
     }
+    put_failed(hang, text);
     for (size_t i = 0; i < hang->threads.count; i++)
         put_thread(&hang->threads.data[i], text);
+    if (!hang->threads.count)
+        put_other_threads(hang, text);
 }
 
 /* ---- JSON ---- */
@@ -113,7 +148,7 @@ static void write_streams(const gs_hang *hang, gs_writer *writer) {
             put_operation(hang, stream->head, &at);
             gs_write_string(writer, "at", at.data);
             gs_write_string(writer, "kind", kind_name(stream->head));
-            const gs_hang_kernel *kernel = kernel_of(hang, stream->head);
+            const gs_hang_kernel *kernel = gs_hang_kernel_of(hang, stream->head);
             if (kernel)
                 gs_write_string(writer, "kernel", kernel->name);
             if (stream->head->collective)
@@ -151,7 +186,6 @@ static void write_places(const gs_hang *hang, uint32_t grid, gs_writer *writer) 
 }
 
 static void write_kernels(const gs_hang *hang, gs_writer *writer) {
-    static const char *const codes[] = {"unknown", "runs", "waits"};
     gs_write_array(writer, "kernels");
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
@@ -160,7 +194,11 @@ static void write_kernels(const gs_hang *hang, gs_writer *writer) {
         gs_write_int(writer, "stream", kernel->stream_number);
         gs_write_int(writer, "blocks", kernel->blocks);
         gs_write_int(writer, "threads", kernel->threads);
-        gs_write_string(writer, "code", codes[kernel->code]);
+        gs_write_string(writer, "code",
+                        !kernel->code                       ? "unknown"
+                        : kernel->code & GS_SASS_CODE_WAITS ? "waits"
+                        : kernel->code & GS_HANG_MAY_WAIT   ? "may wait"
+                                                            : "runs");
         gs_write_int(writer, "never_started", kernel->never_started);
         if (kernel->grid != GS_DUMP_NONE) {
             gs_write_int(writer, "resident", hang->dump.grids.data[kernel->grid].resident);

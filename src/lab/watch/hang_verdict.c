@@ -3,9 +3,10 @@
  *
  * A rule looks at facts: what threads wait in, what the heads of streams are, what the dump shows, what the model says
  * of the kernels. Without a dump it is not seen whether blocks wait. Then a kernel only counts as waiting if its code
- * has a loop that does nothing but read memory; kernels that may simply take long raise no alarm.
+ * has a loop that does nothing but read memory. A rule raises the alarm if what it has found does not end by itself;
+ * what may simply take long raises none.
  */
-#include "hang.h"
+#include "hang_rules.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,94 +14,13 @@
 
 const char *gs_hang_cause_name(gs_hang_cause cause) {
     static const char *const names[GS_HANG_CAUSES] = {
-        "unknown",       "too-many-blocks", "two-kernels",   "ranks",        "loading", "whole-gpu", "connections",
-        "configuration", "programmatic",    "host-function", "never-issued", "heap",    "endless"};
+        "unknown",        "too-many-blocks", "two-kernels",   "ranks",        "loading",
+        "whole-gpu",      "connections",     "configuration", "programmatic", "host-function",
+        "default-stream", "never-issued",    "error",         "heap",         "endless"};
     return names[cause];
 }
 
-/* ---- words ---- */
-
-static void add_fix(gs_hang *hang, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_fix(gs_hang *hang, const char *format, ...) {
-    char text[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    char *kept = strdup(text);
-    if (!kept || !GS_PUSH(&hang->fixes, kept))
-        free(kept);
-}
-
-static void put_kernel(gs_text *text, const gs_hang_kernel *kernel) {
-    gs_text_add(text, "%s (", kernel->name);
-    gs_text_put_grouped(text, kernel->blocks);
-    gs_text_add(text, " block%s of %" PRId64 " threads, stream %u)", kernel->blocks == 1 ? "" : "s", kernel->threads,
-                kernel->stream_number);
-}
-
-/* "264 of its blocks are resident and wait at hang.cu:7 for `arrived`" */
-static void put_places(gs_hang *hang, const gs_hang_kernel *kernel) {
-    static const char *const doing[] = {"run",
-                                        "wait at a barrier",
-                                        "wait at a barrier of their cluster",
-                                        "wait for the kernel before",
-                                        "wait at a barrier in shared memory",
-                                        "wait for memory",
-                                        "are in a loop without an end"};
-    gs_text *text = &hang->said;
-    int said = 0;
-    if (kernel->grid == GS_DUMP_NONE)
-        return;
-    for (size_t i = 0; i < hang->places.count && said < 3; i++) {
-        const gs_dump_place *place = &hang->places.data[i];
-        if (place->grid != kernel->grid)
-            continue;
-        gs_text_add(text, "%s%zu warp%s %s", said++ ? ", " : ": ", place->warps, place->warps == 1 ? "" : "s",
-                    place->in_syscall ? "are in a function of the driver, such as malloc" : doing[place->wait.kind]);
-        if (place->variable)
-            gs_text_add(text, " (%s)", place->variable);
-        else if (place->address)
-            gs_text_add(text, " (0x%" PRIx64 ")", place->address);
-        if (place->source)
-            gs_text_add(text, " at %s:%u", place->source, place->line);
-        else if (place->function)
-            gs_text_add(text, " at %s+0x%" PRIx64, place->function, place->offset);
-    }
-}
-
-/* ---- what kernels do ---- */
-
-/* Whether its blocks are seen to wait, or its code can. */
-static bool kernel_waits(const gs_hang *hang, const gs_hang_kernel *kernel) {
-    bool waits = false;
-    if (!hang->has_dump)
-        return kernel->code == GS_SASS_CODE_WAITS;
-    for (size_t i = 0; i < hang->places.count && kernel->grid != GS_DUMP_NONE; i++) {
-        const gs_dump_place *place = &hang->places.data[i];
-        if (place->grid == kernel->grid && (place->wait.kind == GS_SASS_RUNS || place->wait.kind == GS_SASS_ENDLESS))
-            return false;
-        waits = waits || place->grid == kernel->grid;
-    }
-    return waits;
-}
-
-static gs_hang_kernel *first_waiting(gs_hang *hang) {
-    for (size_t i = 0; i < hang->kernels.count; i++) {
-        gs_hang_kernel *kernel = &hang->kernels.data[i];
-        bool is_there = hang->has_dump ? kernel->grid != GS_DUMP_NONE : kernel->is_head;
-        if (is_there && kernel_waits(hang, kernel))
-            return kernel;
-    }
-    return NULL;
-}
-
-static gs_hang_kernel *first_head(gs_hang *hang) {
-    for (size_t i = 0; i < hang->kernels.count; i++)
-        if (hang->kernels.data[i].is_head)
-            return &hang->kernels.data[i];
-    return NULL;
-}
+/* ---- threads ---- */
 
 static const gs_hang_thread *thread_in(const gs_hang *hang, gs_watch_class class) {
     for (size_t i = 0; i < hang->threads.count; i++)
@@ -111,8 +31,6 @@ static const gs_hang_thread *thread_in(const gs_hang *hang, gs_watch_class class
 }
 
 /* ---- the rules ---- */
-
-typedef gs_hang_cause judge(gs_hang *hang, gs_hang_fit *fit);
 
 static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
     (void)fit;
@@ -128,14 +46,59 @@ static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
         gs_text_add(&hang->said,
                     "A host function of stream %u has been running for %.1f s, and the stream waits for its end.",
                     stream->number, (double)(hang->now_ns - atomic_load(&stream->stream->host_since_ns)) / 1e9);
+        hang->is_alarm = within != NULL;
         if (within)
             gs_text_add(&hang->said, " It is in %s, which waits for the GPU.", within->call);
+        else if (hang->host_state == 'R')
+            gs_text_add(&hang->said, " It computes.");
         else
-            gs_text_add(&hang->said, " It is not in a call of CUDA: it waits for a lock or for another thread.");
-        add_fix(hang, within ? "do not call CUDA in host functions: signal a thread that does"
-                             : "let host functions take no lock that a thread holds while it waits for the GPU");
+            gs_text_add(&hang->said, " It is not in a call of CUDA: it waits for a lock, a file or another thread.");
+        gs_hang_add_fix(hang, within
+                                  ? "do not call CUDA in host functions: signal a thread that does"
+                                  : "let host functions take no lock that a thread holds while it waits for the GPU");
         return GS_HANG_HOST_FUNCTION;
     }
+    return GS_HANG_UNKNOWN;
+}
+
+/* A thread asks for an event or a stream again and again, and gets an error. */
+static gs_hang_cause judge_error(gs_hang *hang, gs_hang_fit *fit) {
+    enum { CAPTURED = 907 };
+    (void)fit;
+    for (size_t i = 0; i < hang->threads.count; i++) {
+        const gs_hang_thread *thread = &hang->threads.data[i];
+        int answer = atomic_load(&thread->thread->answer);
+        if (thread->call || !answer || thread->waited_ns < hang->after_ns / 2)
+            continue;
+        gs_text_add(
+            &hang->said,
+            "A thread has asked for %.1f s whether an event or a stream is ready, and the answer is error %d%s. "
+            "It does not become ready.",
+            (double)thread->waited_ns / 1e9, answer,
+            answer == CAPTURED ? ", because a stream that captures recorded the event" : "");
+        gs_hang_add_fix(
+            hang,
+            "look at the answers of cudaEventQuery and cudaStreamQuery: only cudaErrorNotReady means \"not yet\"");
+        hang->is_alarm = true;
+        return GS_HANG_ERROR;
+    }
+    return GS_HANG_UNKNOWN;
+}
+
+/* The last rule, which only says a fact: an event that is awaited was recorded elsewhere. */
+static gs_hang_cause judge_event(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_thread *waiting = thread_in(hang, GS_WATCH_SYNC);
+    (void)fit;
+    if (!waiting || strcmp(waiting->call, "cuEventSynchronize") != 0)
+        return GS_HANG_UNKNOWN;
+    for (size_t i = 0; i < GS_WATCH_EVENTS; i++) {
+        const gs_watch_event *event = &hang->page->events[i];
+        if (atomic_load(&event->handle) == atomic_load(&waiting->thread->object) && event->stream)
+            return GS_HANG_UNKNOWN;
+    }
+    gs_text_add(&hang->said,
+                "A thread waits for an event that no stream of this process has recorded: it is of another "
+                "process, whose report says more.");
     return GS_HANG_UNKNOWN;
 }
 
@@ -148,7 +111,7 @@ static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_ha
 
 /* A kernel that its launch loaded, and that is seen not to have started. */
 static const gs_hang_kernel *loaded_late(gs_hang *hang) {
-    const gs_hang_kernel *waiting = first_waiting(hang);
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
     for (size_t i = 0; i < hang->kernels.count && waiting && hang->has_dump; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         if (kernel->is_head && kernel->operation->loads && kernel->grid == GS_DUMP_NONE && kernel != waiting &&
@@ -162,13 +125,15 @@ static const gs_hang_kernel *loaded_late(gs_hang *hang) {
 static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, const char *name, const char *call) {
     gs_text_add(&hang->said, "%s%s loads %s, which waits until the GPU is idle; ", name ? "The first launch of " : "",
                 name ? name : call, name ? "its code" : "code");
-    put_kernel(&hang->said, waiting);
+    gs_hang_put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " does not end, and waits for what comes later");
-    put_places(hang, waiting);
+    gs_hang_put_places(hang, waiting);
     gs_text_add(&hang->said, ".");
-    add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
+    gs_hang_add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
     if (name)
-        add_fix(hang, "load %s before %s is launched: cudaFuncGetAttributes, or launch it once", name, waiting->name);
+        gs_hang_add_fix(hang, "load %s before %s is launched: cudaFuncGetAttributes, or launch it once", name,
+                        waiting->name);
+    hang->is_alarm = true;
     return GS_HANG_LOADING;
 }
 
@@ -176,7 +141,7 @@ static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, c
 static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
     const gs_watch_function *function = first_launch_of(hang, launching);
-    const gs_hang_kernel *waiting = first_waiting(hang);
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
     (void)fit;
     if (!waiting || (!loading && !function))
         return GS_HANG_UNKNOWN;
@@ -190,19 +155,19 @@ static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
 static gs_hang_cause judge_late(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_kernel *late = loaded_late(hang);
     bool has_room = !fit->is_known || fit->fits;
-    return late && has_room ? say_loading(hang, first_waiting(hang), late->name, "") : GS_HANG_UNKNOWN;
+    return late && has_room ? say_loading(hang, gs_hang_first_waiting(hang), late->name, "") : GS_HANG_UNKNOWN;
 }
 
 static void say_behind(gs_hang *hang) {
-    const gs_hang_kernel *waiting = first_waiting(hang);
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
     if (!waiting)
-        waiting = first_head(hang);
+        waiting = gs_hang_first_head(hang);
     if (!waiting)
         return;
     gs_text_add(&hang->said, " ");
-    put_kernel(&hang->said, waiting);
+    gs_hang_put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " does not end");
-    put_places(hang, waiting);
+    gs_hang_put_places(hang, waiting);
     gs_text_add(&hang->said, ".");
 }
 
@@ -219,12 +184,13 @@ static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_thread *memory = thread_in(hang, GS_WATCH_ALLOCATE);
     const gs_watch_function *function = first_launch_of(hang, thread_in(hang, GS_WATCH_LAUNCH));
     (void)fit;
+    hang->is_alarm = gs_hang_first_waiting(hang) != NULL;
     if (memory && hang->kernels.count) {
         gs_text_add(&hang->said, "A thread has been in %s for %.1f s: it waits until the whole GPU is idle.",
                     memory->call, (double)memory->waited_ns / 1e9);
         say_behind(hang);
-        add_fix(hang, "call %s before that kernel is launched, or after it has ended", memory->call);
-        add_fix(hang, "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
+        gs_hang_add_fix(hang, "call %s before that kernel is launched, or after it has ended", memory->call);
+        gs_hang_add_fix(hang, "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
         return GS_HANG_WHOLE_GPU;
     }
     if (!function || !atomic_load(&function->is_known) || function->local_bytes <= most_local(hang))
@@ -235,9 +201,15 @@ static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
                 "makes room when the whole GPU is idle.",
                 name ? name : "a kernel", function->local_bytes);
     say_behind(hang);
-    add_fix(hang, "cudaDeviceSetLimit(cudaLimitStackSize, %d) before the first launch", function->local_bytes);
+    gs_hang_add_fix(hang, "cudaDeviceSetLimit(cudaLimitStackSize, %d) before the first launch", function->local_bytes);
     free(name);
     return GS_HANG_WHOLE_GPU;
+}
+
+static gs_hang_cause say_heap(gs_hang *hang) {
+    gs_hang_add_fix(hang, "a larger heap: cudaDeviceSetLimit(cudaLimitMallocHeapSize, BYTES)");
+    gs_hang_add_fix(hang, "free memory of the heap, or let the kernel end when malloc returns NULL");
+    return GS_HANG_HEAP;
 }
 
 static gs_hang_cause judge_heap(gs_hang *hang, gs_hang_fit *fit) {
@@ -246,16 +218,22 @@ static gs_hang_cause judge_heap(gs_hang *hang, gs_hang_fit *fit) {
         const gs_dump_place *place = &hang->places.data[i];
         if (!(place->wait.kind == GS_SASS_POLLS && place->wait.calls) && !place->in_syscall)
             continue;
-        gs_text_add(&hang->said, "%zu warps call a function again and again until it succeeds", place->warps);
+        gs_text_add(&hang->said, "%zu warps are in a loop that calls a function again and again", place->warps);
         if (place->source)
             gs_text_add(&hang->said, " (%s:%u)", place->source, place->line);
-        gs_text_add(&hang->said, "%s: the device heap or the buffer of printf is full.",
+        gs_text_add(&hang->said, "%s: if it tries until malloc succeeds, the device heap is full.",
                     place->in_syscall ? ", and are in the driver's part of it, such as malloc" : "");
-        add_fix(hang, "a larger heap: cudaDeviceSetLimit(cudaLimitMallocHeapSize, BYTES)");
-        add_fix(hang, "free memory of the heap, or let the kernel end when malloc returns NULL");
-        return GS_HANG_HEAP;
+        hang->is_alarm = true;
+        return say_heap(hang);
     }
-    return GS_HANG_UNKNOWN;
+    const gs_hang_kernel *kernel = gs_hang_first_head(hang);
+    if (hang->has_dump || !kernel || !(kernel->code & GS_SASS_CODE_RETRIES) || kernel->code & GS_SASS_CODE_WAITS)
+        return GS_HANG_UNKNOWN;
+    gs_hang_put_kernel(&hang->said, kernel);
+    gs_text_add(&hang->said,
+                " does not end. It has a loop that calls a function again and again: if it tries until malloc "
+                "succeeds, the device heap is full.");
+    return say_heap(hang);
 }
 
 /* The fixes that the model found. */
@@ -270,7 +248,7 @@ static void add_model_fixes(gs_hang *hang, const gs_hang_fit *fit) {
             gs_change_text(hang->gpu, fit->run, fix, k, &text);
         }
         if (text.data)
-            add_fix(hang, "%s", text.data);
+            gs_hang_add_fix(hang, "%s", text.data);
         gs_text_free(&text);
     }
 }
@@ -278,17 +256,18 @@ static void add_model_fixes(gs_hang *hang, const gs_hang_fit *fit) {
 static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *kernel) {
     int64_t room = hang->has_dump && kernel->grid != GS_DUMP_NONE ? hang->dump.grids.data[kernel->grid].resident
                                                                   : kernel->blocks - kernel->never_started;
-    put_kernel(&hang->said, kernel);
+    gs_hang_put_kernel(&hang->said, kernel);
     gs_text_add(&hang->said, hang->has_dump ? " waits for all its blocks, but only " : " has room for only ");
     gs_text_put_grouped(&hang->said, room);
     gs_text_add(&hang->said, hang->has_dump ? " are resident, and " : " blocks, and its code waits for others: ");
     gs_text_put_grouped(&hang->said, kernel->never_started);
     gs_text_add(&hang->said, " never started");
-    put_places(hang, kernel);
+    gs_hang_put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
-    add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
-    add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
+    gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
+    gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
     (void)fit;
+    hang->is_alarm = true;
     return GS_HANG_TOO_MANY_BLOCKS;
 }
 
@@ -296,27 +275,28 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs
 static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *waiting) {
     const gs_conflict *here = &fit->answer.check.here;
     bool says = false;
-    put_kernel(&hang->said, waiting);
+    gs_hang_put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " cannot start %" PRId64 " of its blocks", waiting->never_started);
-    put_places(hang, waiting);
+    gs_hang_put_places(hang, waiting);
     gs_text_add(&hang->said, ". The SMs are held by ");
     for (size_t i = 0; i + 1 < here->order.count; i++) {
         const gs_hang_kernel *holder = &hang->kernels.data[fit->kernels[here->order.data[i]]];
         gs_text_add(&hang->said, "%s", says ? " and " : "");
-        put_kernel(&hang->said, holder);
-        put_places(hang, holder);
+        gs_hang_put_kernel(&hang->said, holder);
+        gs_hang_put_places(hang, holder);
         says = true;
     }
     gs_text_add(&hang->said, ", launched before. %s%s", here->why.data ? here->why.data : "",
                 here->why.data ? "." : "");
     add_model_fixes(hang, fit);
+    hang->is_alarm = true;
     return here->why.data && strstr(here->why.data, "configuration") ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
 }
 
 /* Blocks of a programmatic launch that wait for the kernel before it, which waits for one that has no room beside them.
  */
 static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *dependent = NULL, *missing = NULL, *waiting = first_waiting(hang);
+    const gs_hang_kernel *dependent = NULL, *missing = NULL, *waiting = gs_hang_first_waiting(hang);
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         if (kernel->operation->is_programmatic && (!hang->has_dump || kernel->grid != GS_DUMP_NONE))
@@ -328,18 +308,19 @@ static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
     if (!dependent || !missing || !waiting || waiting->stream != dependent->stream ||
         missing->stream == dependent->stream || !lacks_room)
         return GS_HANG_UNKNOWN;
-    put_kernel(&hang->said, missing);
+    gs_hang_put_kernel(&hang->said, missing);
     gs_text_add(&hang->said, " cannot start: blocks of ");
-    put_kernel(&hang->said, dependent);
+    gs_hang_put_kernel(&hang->said, dependent);
     gs_text_add(&hang->said, ", a programmatic launch, hold the SMs");
-    put_places(hang, dependent);
+    gs_hang_put_places(hang, dependent);
     gs_text_add(&hang->said, ". They wait for the end of ");
-    put_kernel(&hang->said, waiting);
-    put_places(hang, waiting);
+    gs_hang_put_kernel(&hang->said, waiting);
+    gs_hang_put_places(hang, waiting);
     gs_text_add(&hang->said, ".");
-    add_fix(hang, "launch %s before %s", missing->name, dependent->name);
-    add_fix(hang, "launch %s with fewer blocks, so that SMs stay free, or without the programmatic attribute",
-            dependent->name);
+    gs_hang_add_fix(hang, "launch %s before %s", missing->name, dependent->name);
+    gs_hang_add_fix(hang, "launch %s with fewer blocks, so that SMs stay free, or without the programmatic attribute",
+                    dependent->name);
+    hang->is_alarm = true;
     return GS_HANG_PROGRAMMATIC;
 }
 
@@ -351,10 +332,10 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
             continue;
         if (fit->is_known && fit->fits)
             kernel->never_started = 0; /* alone they have room: they have ended */
-        else if (kernel_waits(hang, kernel))
+        else if (gs_hang_kernel_waits(hang, kernel))
             return judge_alone(hang, fit, kernel);
     }
-    if (!fit->is_known || fit->fits || !first_waiting(hang) || !fit->answer.check.here.order.count)
+    if (!fit->is_known || fit->fits || !gs_hang_first_waiting(hang) || !fit->answer.check.here.order.count)
         return GS_HANG_UNKNOWN;
     const gs_conflict *here = &fit->answer.check.here;
     gs_hang_kernel *last = &hang->kernels.data[fit->kernels[here->order.data[here->order.count - 1]]];
@@ -364,12 +345,12 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
         return GS_HANG_UNKNOWN;
     if (here->order.count > 1)
         return judge_conflict(hang, fit, last);
-    return kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
+    return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
 }
 
 /* A kernel at the head of a stream that has room, and still does not start. */
 static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *waiting = first_waiting(hang), *missing = NULL;
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = NULL;
     size_t streams = 0;
     for (size_t i = 0; i < hang->streams.count; i++)
         streams += hang->streams.data[i].head != NULL;
@@ -383,13 +364,14 @@ static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
         return GS_HANG_UNKNOWN;
     gs_text_add(&hang->said, "%zu streams have work, and CUDA_DEVICE_MAX_CONNECTIONS is %d: some share a queue. ",
                 streams, hang->page->connections);
-    put_kernel(&hang->said, missing);
+    gs_hang_put_kernel(&hang->said, missing);
     gs_text_add(&hang->said, " has room, but stands in a queue behind work that waits for ");
-    put_kernel(&hang->said, waiting);
-    put_places(hang, waiting);
+    gs_hang_put_kernel(&hang->said, waiting);
+    gs_hang_put_places(hang, waiting);
     gs_text_add(&hang->said, ".");
-    add_fix(hang, "CUDA_DEVICE_MAX_CONNECTIONS=%zu (32 at most)", gs_min_u64(32, gs_max_u64(8, streams)));
-    add_fix(hang, "issue %s before what waits for it", missing->name);
+    gs_hang_add_fix(hang, "CUDA_DEVICE_MAX_CONNECTIONS=%zu (32 at most)", gs_min_u64(32, gs_max_u64(8, streams)));
+    gs_hang_add_fix(hang, "issue %s before what waits for it", missing->name);
+    hang->is_alarm = true;
     return GS_HANG_CONNECTIONS;
 }
 
@@ -399,108 +381,55 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         if (!kernel->is_head || !kernel->operation->collective || (hang->has_dump && kernel->grid == GS_DUMP_NONE))
             continue;
-        put_kernel(&hang->said, kernel);
+        gs_hang_put_kernel(&hang->said, kernel);
         gs_text_add(&hang->said, " is collective %u of its stream", kernel->operation->collective);
         if (hang->page->rank >= 0)
             gs_text_add(&hang->said, " on rank %d", hang->page->rank);
         gs_text_add(&hang->said, ", and waits for other ranks");
-        put_places(hang, kernel);
+        gs_hang_put_places(hang, kernel);
         gs_text_add(&hang->said, ". Another rank has not come to it, or is at another collective.");
-        add_fix(hang, "gridsmith watch --join FOLDER says which rank is missing (run all ranks with -o FOLDER)");
-        add_fix(hang, "issue the same collectives in the same order on all ranks");
+        gs_hang_add_fix(hang,
+                        "gridsmith watch --join FOLDER says which rank is missing (run all ranks with -o FOLDER)");
+        gs_hang_add_fix(hang, "issue the same collectives in the same order on all ranks");
+        hang->is_alarm = true;
         return GS_HANG_RANKS;
     }
     return GS_HANG_UNKNOWN;
 }
 
-/* ---- waits between streams ---- */
-
-/* The stream that would write the value that a stream waits for, or NULL. */
-static const gs_hang_stream *writer_of(const gs_hang *hang, const gs_watch_operation *wait) {
-    for (size_t i = 0; i < hang->streams.count; i++) {
-        const gs_hang_stream *stream = &hang->streams.data[i];
-        uint64_t issued = atomic_load(&stream->stream->issued);
-        for (uint64_t number = stream->first; number <= issued; number++) {
-            const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
-            if (operation && operation->kind == GS_WATCH_WRITE_VALUE && operation->object == wait->object)
-                return stream;
-        }
-    }
-    return NULL;
+/* Whether a cause depends on which kernels streams are at. */
+static bool is_of_kernels(gs_hang_cause cause) {
+    return cause != GS_HANG_HOST_FUNCTION && cause != GS_HANG_NEVER_ISSUED && cause != GS_HANG_ERROR;
 }
 
-/* The stream that a stream waits for, or NULL. */
-static const gs_hang_stream *awaited_by(const gs_hang *hang, const gs_hang_stream *stream) {
-    const gs_watch_operation *head = stream->head;
-    if (head && head->kind == GS_WATCH_WAIT_VALUE)
-        return writer_of(hang, head);
-    if (head && gs_hang_waits_for_event(hang, head))
-        return gs_hang_stream_of(hang, head->other - 1);
-    return NULL;
-}
-
-static gs_hang_cause judge_waits(gs_hang *hang, gs_hang_fit *fit) {
-    (void)fit;
-    for (size_t i = 0; i < hang->streams.count; i++) {
-        const gs_hang_stream *first = &hang->streams.data[i], *at = first;
-        for (size_t steps = 0; at && steps <= hang->streams.count; steps++) {
-            at = awaited_by(hang, at);
-            if (at != first)
-                continue;
-            gs_text_add(&hang->said, "Streams wait in a circle: stream %u", first->number);
-            for (at = awaited_by(hang, first); at != first; at = awaited_by(hang, at))
-                gs_text_add(&hang->said, " waits for stream %u, which", at->number);
-            gs_text_add(&hang->said, " waits for stream %u.", first->number);
-            add_fix(hang, "issue the write before the wait in one of these streams");
-            return GS_HANG_NEVER_ISSUED;
-        }
+/* Whether a stream may be at another kernel than the one that is taken: one before it that takes long, or none of so
+   long ago. */
+static bool is_guess(const gs_hang *hang) {
+    for (size_t i = 0; i < hang->kernels.count && !hang->has_dump; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        const gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
+        if (kernel->is_head && (kernel->is_older || (stream && stream->is_guess)))
+            return true;
     }
-    for (size_t i = 0; i < hang->streams.count; i++) {
-        const gs_watch_operation *head = hang->streams.data[i].head;
-        if (!head || head->kind != GS_WATCH_WAIT_VALUE || writer_of(hang, head) || first_waiting(hang))
-            continue;
-        gs_text_add(&hang->said,
-                    "Stream %u waits until the word at 0x%" PRIx64 " is %u, and no stream has an operation that "
-                    "writes it.",
-                    hang->streams.data[i].number, head->object, head->value);
-        add_fix(hang, "issue the write of that word (cuStreamWriteValue32), or let the host or a kernel do it");
-        return GS_HANG_NEVER_ISSUED;
-    }
-    return GS_HANG_UNKNOWN;
-}
-
-/* What is left: a kernel that does not end by itself. */
-static gs_hang_cause judge_endless(gs_hang *hang, gs_hang_fit *fit) {
-    (void)fit;
-    const gs_hang_kernel *kernel = first_waiting(hang);
-    for (size_t i = 0; i < hang->kernels.count && hang->has_dump && !kernel; i++)
-        if (hang->kernels.data[i].grid != GS_DUMP_NONE)
-            kernel = &hang->kernels.data[i];
-    if (!kernel)
-        return GS_HANG_UNKNOWN;
-    put_kernel(&hang->said, kernel);
-    bool is_endless = false;
-    for (size_t i = 0; i < hang->places.count; i++)
-        is_endless = is_endless ||
-                     (hang->places.data[i].grid == kernel->grid && hang->places.data[i].wait.kind == GS_SASS_ENDLESS);
-    if (is_endless)
-        gs_text_add(&hang->said, " never ends");
-    else if (kernel_waits(hang, kernel))
-        gs_text_add(&hang->said, hang->has_dump
-                                     ? " waits for something that nothing which is issued can do"
-                                     : " has code that waits for memory, and nothing which is issued can end that");
-    else
-        gs_text_add(&hang->said, " runs: it takes long, or never ends");
-    put_places(hang, kernel);
-    gs_text_add(&hang->said, ".");
-    add_fix(hang, "look at the lines above: who sets what they wait for, and do all threads come to the barrier?");
-    return GS_HANG_ENDLESS;
+    return false;
 }
 
 gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
-    static judge *const rules[] = {judge_host_function, judge_whole_gpu, judge_loading, judge_heap,
-                                   judge_programmatic,  judge_room,      judge_ranks,   judge_waits,
-                                   judge_connections,   judge_late,      judge_endless};
+    static gs_hang_rule *const rules[] = {judge_error,
+                                          judge_host_function,
+                                          judge_whole_gpu,
+                                          judge_loading,
+                                          judge_heap,
+                                          judge_programmatic,
+                                          judge_room,
+                                          judge_ranks,
+                                          gs_hang_judge_waits,
+                                          gs_hang_judge_default_stream,
+                                          judge_connections,
+                                          judge_late,
+                                          gs_hang_judge_condition,
+                                          gs_hang_judge_endless,
+                                          judge_event};
     gs_hang_fit fit;
     gs_text_clear(&hang->said);
     for (size_t i = 0; i < hang->fixes.count; i++)
@@ -508,9 +437,12 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
     hang->fixes.count = 0;
     hang->cause = GS_HANG_UNKNOWN;
     gs_code code = gs_hang_check(hang, &fit, error);
-    for (size_t i = 0; i < GS_COUNT(rules) && code == GS_OK && hang->cause == GS_HANG_UNKNOWN; i++)
+    for (size_t i = 0; i < GS_COUNT(rules) && code == GS_OK && hang->cause == GS_HANG_UNKNOWN; i++) {
+        hang->is_alarm = false;
         hang->cause = rules[i](hang, &fit);
-    hang->is_alarm = hang->cause != GS_HANG_UNKNOWN && (hang->cause != GS_HANG_ENDLESS || hang->has_dump);
+    }
+    hang->is_alarm =
+        hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(is_of_kernels(hang->cause) && is_guess(hang));
     gs_hang_fit_free(&fit);
     return code == GS_OK && hang->said.failed ? gs_fail_memory(error) : code;
 }

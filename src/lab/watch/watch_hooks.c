@@ -40,6 +40,13 @@ static inline bool is_per_thread(const char *name) {
     return strcmp(name + length - 5, "_ptsz") == 0 || strcmp(name + length - 5, "_ptds") == 0;
 }
 
+/* What a call that succeeded has done. */
+#define DONE(what)                                                                                                     \
+    do {                                                                                                               \
+        if (result == GS_CUDA_OK)                                                                                      \
+            what;                                                                                                      \
+    } while (0)
+
 /* ---- kernels and graphs ---- */
 
 /* CUlaunchConfig and CUlaunchAttribute. */
@@ -106,6 +113,17 @@ CALLS(cuLaunchCooperativeKernel,
 CALLS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, (uintptr_t)graph,
       ISSUE(GS_WATCH_GRAPH, graph), ISSUED)
 
+/* A graph becomes executable, or another one. */
+#define MADE(name, parameters, arguments, executable)                                                                  \
+    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)graph, (void)0,                                            \
+         DONE(gs_watch_graph_made(executable, graph)))
+MADE(cuGraphInstantiate_v2, (void **made, void *graph, void *node, char *text, size_t size),
+     (made, graph, node, text, size), *made)
+MADE(cuGraphInstantiateWithFlags, (void **made, void *graph, unsigned long long flags), (made, graph, flags), *made)
+MADE(cuGraphInstantiateWithParams, (void **made, void *graph, void *how), (made, graph, how), *made)
+MADE(cuGraphInstantiateWithParams_ptsz, (void **made, void *graph, void *how), (made, graph, how), *made)
+MADE(cuGraphExecUpdate_v2, (void *made, void *graph, void *what), (made, graph, what), made)
+
 /* ---- copies and memsets ---- */
 
 #define NOTE_COPY ISSUE(GS_WATCH_COPIES, to)
@@ -150,11 +168,6 @@ CALLS(cuEventRecordWithFlags, (void *event, void *stream, unsigned flags), (even
       (uintptr_t)event, RECORDED, ISSUED)
 CALLS(cuStreamWaitEvent, (void *stream, void *event, unsigned flags), (stream, event, flags), stream, (uintptr_t)event,
       gs_watch_event_awaited(&call, (uintptr_t)event), ISSUED)
-#define DONE(what)                                                                                                     \
-    do {                                                                                                               \
-        if (result == GS_CUDA_OK)                                                                                      \
-            what;                                                                                                      \
-    } while (0)
 CALL(cuEventSynchronize, (void *event), (event), NO_STREAM, (uintptr_t)event, (void)0,
      DONE(gs_watch_event_done((uintptr_t)event, false)))
 CALLS(cuStreamSynchronize, (void *stream), (stream), stream, (uintptr_t)stream, (void)0,
@@ -166,7 +179,7 @@ CALL(cuCtxSynchronize_v2, (void *context), (context), NO_STREAM, 0, (void)0, DON
     do {                                                                                                               \
         if (result == GS_CUDA_OK)                                                                                      \
             done;                                                                                                      \
-        gs_watch_polled(&call, (uintptr_t)(object), result != GS_CUDA_NOT_READY);                                      \
+        gs_watch_polled(&call, (uintptr_t)(object), result);                                                           \
     } while (0)
 CALL(cuEventQuery, (void *event), (event), NO_STREAM, (uintptr_t)event, (void)0,
      QUERIED(event, gs_watch_event_done((uintptr_t)event, false)))
@@ -210,7 +223,48 @@ VALUES(cuStreamWriteValue64, uint64_t, GS_WATCH_WRITE_VALUE)
 VALUES(cuStreamWriteValue32_v2, uint32_t, GS_WATCH_WRITE_VALUE)
 VALUES(cuStreamWriteValue64_v2, uint64_t, GS_WATCH_WRITE_VALUE)
 
+/* CUstreamBatchMemOpParams. */
+typedef struct batch_operation {
+    int kind;
+    uint64_t address, value;
+    unsigned flags;
+    uint64_t unused[2];
+} batch_operation;
+
+static void note_batch(gs_watch_call *call, unsigned count, const batch_operation *operations) {
+    enum { WAIT = 1, WRITE = 2, WAIT_64 = 4, WRITE_64 = 5 };
+    for (unsigned i = 0; i < count; i++) {
+        int kind = operations[i].kind;
+        bool waits = kind == WAIT || kind == WAIT_64;
+        gs_watch_operation *made = waits || kind == WRITE || kind == WRITE_64
+                                       ? gs_watch_issue(call, waits ? GS_WATCH_WAIT_VALUE : GS_WATCH_WRITE_VALUE)
+                                       : NULL;
+        if (!made)
+            continue;
+        made->object = operations[i].address;
+        made->value = (uint32_t)operations[i].value;
+    }
+}
+
+#define BATCH(name)                                                                                                    \
+    CALLS(name, (void *stream, unsigned count, const batch_operation *operations, unsigned flags),                     \
+          (stream, count, operations, flags), stream, 0, (void)0, DONE(note_batch(&call, count, operations)))
+BATCH(cuStreamBatchMemOp)
+BATCH(cuStreamBatchMemOp_v2)
+
 /* ---- host functions ---- */
+
+static void put_callback(gs_watch_call *call, void *stream, void (**function)(void *, int, void *), void **data) {
+    gs_watch_host *host = gs_watch_host_new(call, stream, NULL, *data);
+    if (host) {
+        host->callback = *function;
+        *function = gs_watch_host_call;
+        *data = host;
+    }
+}
+
+CALLS(cuStreamAddCallback, (void *stream, void (*function)(void *, int, void *), void *data, unsigned flags),
+      (stream, function, data, flags), stream, 0, put_callback(&call, stream, &function, &data), ISSUED)
 
 static void put_host(gs_watch_call *call, void *stream, void (**function)(void *), void **data) {
     gs_watch_host *host = gs_watch_host_new(call, stream, *function, *data);
@@ -289,6 +343,11 @@ static const gs_front_hook hooks[] = {
     STREAMED(cuLaunchKernelEx, LAUNCH),
     STREAMED(cuLaunchCooperativeKernel, LAUNCH),
     STREAMED(cuGraphLaunch, LAUNCH),
+    HOOK(cuGraphInstantiate_v2, OTHER),
+    HOOK(cuGraphInstantiateWithFlags, OTHER),
+    HOOK(cuGraphInstantiateWithParams, OTHER),
+    HOOK(cuGraphInstantiateWithParams_ptsz, OTHER),
+    HOOK(cuGraphExecUpdate_v2, OTHER),
     DEFAULT(cuMemcpy, COPY),
     STREAMED(cuMemcpyAsync, COPY),
     DEFAULT(cuMemcpyHtoD_v2, COPY),
@@ -329,6 +388,9 @@ static const gs_front_hook hooks[] = {
     STREAMED(cuStreamWriteValue64, OTHER),
     STREAMED(cuStreamWriteValue32_v2, OTHER),
     STREAMED(cuStreamWriteValue64_v2, OTHER),
+    STREAMED(cuStreamBatchMemOp, OTHER),
+    STREAMED(cuStreamBatchMemOp_v2, OTHER),
+    STREAMED(cuStreamAddCallback, OTHER),
     HOOK(cuLaunchHostFunc, OTHER),
     HOOK(cuLaunchHostFunc_ptsz, OTHER),
     HOOK(cuMemAlloc_v2, ALLOCATE),
@@ -396,4 +458,8 @@ void gs_front_ready(bool has_driver) {
     FIND(cuCtxGetDevice);
     FIND(cuDeviceGetName);
     FIND(cuDeviceGetAttribute);
+    FIND(cuGraphGetNodes);
+    FIND(cuGraphNodeGetType);
+    FIND(cuGraphKernelNodeGetParams_v2);
+    FIND(cuGraphChildGraphNodeGetGraph);
 }

@@ -47,22 +47,9 @@ void gs_watched_close(gs_watched *watched) {
     *watched = (gs_watched){0};
 }
 
-/* The letter of a process in /proc: T and t: it is stopped; Z, or 0: it has ended. */
-static char state_of(int process) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count = file >= 0 ? read(file, text, sizeof text - 1) : 0;
-    if (file >= 0)
-        close(file);
-    text[count > 0 ? count : 0] = '\0';
-    const char *end = strrchr(text, ')');
-    return end && end[1] ? end[2] : '\0';
-}
-
 int64_t gs_watched_waits(gs_watched *watched, int64_t now_ns, int64_t *since_ns) {
     int64_t oldest = now_ns;
-    char state = state_of(watched->process);
+    char state = gs_hang_state_of(watched->process, watched->process);
     watched->has_ended = !state || state == 'Z' || state == 'X';
     if (state == 'T' || state == 't')
         watched->counted_ns = now_ns;
@@ -128,7 +115,7 @@ static bool wait_for_dump(const char *path, int process) {
         size = is_there ? found.st_size : -1;
         if (stable >= STUCK_MS || (stable >= STABLE_MS && can_read_dump(path)))
             return true;
-        char state = state_of(process);
+        char state = gs_hang_state_of(process, process);
         if (!is_there && (!state || state == 'Z'))
             return false;
     }

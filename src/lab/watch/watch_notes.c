@@ -177,7 +177,7 @@ static gs_watch_stream *find_stream(uint64_t key, bool is_added) {
 void gs_watch_stream_new(const void *handle, unsigned flags, int priority) {
     gs_watch_stream *stream = gs_watch_shared ? find_stream(key_of_stream(handle, false), true) : NULL;
     if (stream) {
-        stream->flags = flags;
+        stream->flags = flags | GS_WATCH_FLAGS_KNOWN;
         stream->priority = priority;
     }
 }
@@ -189,10 +189,22 @@ void gs_watch_stream_gone(const void *handle) {
         atomic_store(&stream->captures, 0);
 }
 
+static uint32_t place_of_stream(const gs_watch_stream *stream) {
+    return (uint32_t)(stream - gs_watch_shared->streams) + 1;
+}
+
+/* The end of a capture is also that of streams that came into it by an event. */
 void gs_watch_captures(const void *handle, bool per_thread, bool captures) {
     gs_watch_stream *stream = gs_watch_shared ? find_stream(key_of_stream(handle, per_thread), true) : NULL;
-    if (stream)
-        atomic_store(&stream->captures, captures);
+    if (!stream)
+        return;
+    uint32_t place = place_of_stream(stream);
+    if (captures)
+        atomic_store(&stream->captures, place);
+    for (size_t i = 0; i < GS_WATCH_STREAMS && !captures; i++) {
+        uint32_t within = place;
+        atomic_compare_exchange_strong(&gs_watch_shared->streams[i].captures, &within, 0);
+    }
 }
 
 static void raise_done(gs_watch_stream *stream, uint64_t number) {
@@ -226,19 +238,42 @@ void gs_watch_leave(gs_watch_call *call) {
         atomic_store_explicit(&call->thread->call, call->before, memory_order_release);
 }
 
+/* Keeps a kernel whose place is needed, if it may be unfinished. */
+static void keep_older(gs_watch_stream *stream, const gs_watch_operation *operation) {
+    uint64_t done = atomic_load_explicit(&stream->done, memory_order_relaxed);
+    if (operation->kind != GS_WATCH_KERNEL || operation->number <= done)
+        return;
+    for (size_t i = 0; i < GS_WATCH_OLDER; i++) {
+        gs_watch_operation *older = &stream->older[(operation->function + i) % GS_WATCH_OLDER];
+        if (older->number <= done || older->function == operation->function) {
+            *older = *operation;
+            return;
+        }
+    }
+}
+
 gs_watch_operation *gs_watch_issue(gs_watch_call *call, gs_watch_kind kind) {
     gs_watch_stream *stream = call->stream;
     if (!stream || atomic_load_explicit(&stream->captures, memory_order_relaxed))
         return NULL;
     call->number = atomic_fetch_add(&stream->issued, 1) + 1;
     call->operation = &stream->operations[call->number % GS_WATCH_OPERATIONS];
+    keep_older(stream, call->operation);
     *call->operation = (gs_watch_operation){.kind = (uint8_t)kind, .at_ns = call->at_ns, .number = call->number};
     atomic_store_explicit(&gs_watch_shared->active_ns, call->at_ns, memory_order_relaxed);
     return call->operation;
 }
 
 void gs_watch_issued(gs_watch_call *call, int result) {
-    if (call->operation && call->operation->number == call->number && result != GS_CUDA_OK)
+    gs_watch_page *page = gs_watch_shared;
+    bool is_noted = call->operation && call->operation->number == call->number;
+    if (result == GS_CUDA_OK)
+        return;
+    page->failed.result = result;
+    page->failed.function = is_noted && call->operation->kind == GS_WATCH_KERNEL ? call->operation->function : 0;
+    page->failed.at_ns = call->at_ns;
+    atomic_store(&page->failed.call, call->call + 1);
+    if (is_noted)
         call->operation->kind = GS_WATCH_NONE;
 }
 
@@ -331,6 +366,13 @@ static void describe_launched(gs_watch_function *function, const void *handle) {
         describe_function(function, of, false);
 }
 
+uint32_t gs_watch_function_place(const void *handle) {
+    gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
+    if (function && !atomic_load(&function->is_known))
+        describe_function(function, handle, true);
+    return function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0;
+}
+
 void gs_watch_image(const void *image) {
     uint32_t place = atomic_fetch_add(&gs_watch_shared->image_count, 1);
     gs_watch_shared->images[place % GS_WATCH_IMAGES] = (uint64_t)(uintptr_t)image;
@@ -409,17 +451,21 @@ static gs_watch_event *find_event(uint64_t handle, bool is_added) {
 
 void gs_watch_event_recorded(gs_watch_call *call, uint64_t handle) {
     gs_watch_operation *operation = gs_watch_issue(call, GS_WATCH_RECORD);
-    gs_watch_event *event = operation ? find_event(handle, true) : NULL;
+    uint32_t capture = call->stream ? atomic_load(&call->stream->captures) : 0;
+    gs_watch_event *event = operation || capture ? find_event(handle, true) : NULL;
     if (operation)
         operation->object = handle;
     if (event) {
-        event->stream = (uint32_t)(call->stream - gs_watch_shared->streams) + 1;
+        event->capture = capture;
+        event->stream = capture ? 0 : place_of_stream(call->stream);
         event->number = call->number;
     }
 }
 
 void gs_watch_event_awaited(gs_watch_call *call, uint64_t handle) {
     const gs_watch_event *event = find_event(handle, false);
+    if (event && event->capture && call->stream)
+        atomic_store(&call->stream->captures, event->capture);
     gs_watch_operation *operation = gs_watch_issue(call, GS_WATCH_WAIT_EVENT);
     if (!operation)
         return;
@@ -460,11 +506,12 @@ void gs_watch_all_done(gs_watch_call *call, const void *context) {
     }
 }
 
-void gs_watch_polled(gs_watch_call *call, uint64_t object, bool is_ready) {
+void gs_watch_polled(gs_watch_call *call, uint64_t object, int result) {
     gs_watch_thread *thread = call->thread;
     if (!thread)
         return;
-    if (is_ready)
+    atomic_store_explicit(&thread->answer, result == GS_CUDA_NOT_READY ? 0 : result, memory_order_relaxed);
+    if (result == GS_CUDA_OK)
         atomic_store_explicit(&thread->polled, 0, memory_order_relaxed);
     else if (atomic_load_explicit(&thread->polled, memory_order_relaxed) != object) {
         atomic_store_explicit(&thread->polled_ns, call->at_ns, memory_order_relaxed);
@@ -488,7 +535,7 @@ gs_watch_host *gs_watch_host_new(gs_watch_call *call, void *stream, void (*funct
     if (!host)
         return NULL;
     operation->object = (uint64_t)(uintptr_t)function;
-    *host = (gs_watch_host){function, data, call->stream, operation, call->number};
+    *host = (gs_watch_host){function, NULL, data, call->stream, operation, call->number};
     return host;
 }
 
@@ -500,15 +547,22 @@ static void set_phase(const gs_watch_host *host, uint8_t phase) {
     raise_done(host->stream, phase == 1 ? host->number - 1 : host->number);
 }
 
-void gs_watch_host_run(void *argument) {
+void gs_watch_host_call(void *stream, int result, void *argument) {
     gs_watch_host *host = argument;
     gs_watch_thread *thread = gs_watch_own_thread();
     set_phase(host, 1);
     if (thread)
         atomic_store(&thread->in_host_function, 1);
-    host->function(host->data);
+    if (host->callback)
+        host->callback(stream, result, host->data);
+    else
+        host->function(host->data);
     if (thread)
         atomic_store(&thread->in_host_function, 0);
     set_phase(host, 2);
     free(host);
+}
+
+void gs_watch_host_run(void *host) {
+    gs_watch_host_call(NULL, GS_CUDA_OK, host);
 }

@@ -3,6 +3,7 @@
  *
  *   watch_hooks.c    the hooks
  *   watch_notes.c    what a hook notes in the page
+ *   watch_graphs.c   the kernels of graphs
  *   watch_helper.c   a thread that asks for the stacks of other threads and queries streams, when it is told to
  *
  * It never waits for the GPU by itself, and issues nothing. It needs only the C library.
@@ -30,6 +31,10 @@ typedef struct gs_watch_driver {
     int (*cuCtxGetDevice)(int *);
     int (*cuDeviceGetName)(char *, int, int);
     int (*cuDeviceGetAttribute)(int *, int, int);
+    int (*cuGraphGetNodes)(void *, void **, size_t *);
+    int (*cuGraphNodeGetType)(void *, int *);
+    int (*cuGraphKernelNodeGetParams_v2)(void *, void *);
+    int (*cuGraphChildGraphNodeGetGraph)(void *, void **);
 } gs_watch_driver;
 
 extern gs_watch_driver gs_watch_driver_functions;
@@ -61,6 +66,9 @@ void gs_watch_issued(gs_watch_call *call, int result);
 
 /* An image that is loaded, for those who look at the code of kernels. */
 void gs_watch_image(const void *image);
+/* The place of a CUkernel or CUfunction in the page, plus 1; 0: there is no place. It is described without loading it.
+ */
+uint32_t gs_watch_function_place(const void *handle);
 /* A CUkernel or CUfunction was loaded before its first launch. */
 void gs_watch_loaded(const void *handle);
 void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
@@ -72,14 +80,15 @@ void gs_watch_event_done(uint64_t event, bool is_forgotten);
    the call began. */
 void gs_watch_stream_done(gs_watch_call *call);
 void gs_watch_all_done(gs_watch_call *call, const void *context);
-void gs_watch_polled(gs_watch_call *call, uint64_t object, bool is_ready);
+void gs_watch_polled(gs_watch_call *call, uint64_t object, int result);
 void gs_watch_stream_new(const void *stream, unsigned flags, int priority);
 void gs_watch_stream_gone(const void *stream);
 void gs_watch_captures(const void *stream, bool per_thread, bool captures);
 
-/* The host function of an operation; the driver gets this in its place. */
+/* The host function of an operation, or the older form, a callback; the driver gets this in its place. */
 typedef struct gs_watch_host {
     void (*function)(void *);
+    void (*callback)(void *, int, void *);
     void *data;
     gs_watch_stream *stream;
     gs_watch_operation *operation;
@@ -88,6 +97,12 @@ typedef struct gs_watch_host {
 /* NULL: it is not watched, because the stream captures or there is no memory. */
 gs_watch_host *gs_watch_host_new(gs_watch_call *call, void *stream, void (*function)(void *), void *data);
 void gs_watch_host_run(void *host);
+void gs_watch_host_call(void *stream, int result, void *host);
+
+/* ---- watch_graphs.c ---- */
+
+/* An executable graph was made from this one. */
+void gs_watch_graph_made(void *executable, void *graph);
 
 /* ---- watch_helper.c ---- */
 

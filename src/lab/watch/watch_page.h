@@ -16,17 +16,23 @@
 enum {
     GS_WATCH_THREADS = 256,
     GS_WATCH_STREAMS = 256,
-    GS_WATCH_OPERATIONS = 64, /* that are kept of a stream */
+    GS_WATCH_OPERATIONS = 64, /* that are kept of a stream, */
+    GS_WATCH_OLDER = 16,      /* and kernels before them */
     GS_WATCH_FUNCTIONS = 1024,
     GS_WATCH_EVENTS = 4096,
+    GS_WATCH_GRAPHS = 256,
+    GS_WATCH_GRAPH_KERNELS = 16, /* that are kept of a graph */
     GS_WATCH_CALLS = 256,
     GS_WATCH_IMAGES = 1024,
     GS_WATCH_FRAMES = 16,
     GS_WATCH_FRAME = 112,
     GS_WATCH_NAME = 512,
     GS_WATCH_CALL_NAME = 40,
-    GS_WATCH_MAGIC = 0x57415431
+    GS_WATCH_MAGIC = 0x57415432
 };
+
+/* In the flags of a stream: its making was seen. */
+#define GS_WATCH_FLAGS_KNOWN (1u << 31)
 
 /* What a call of the driver can wait for. */
 typedef enum gs_watch_class {
@@ -76,8 +82,9 @@ typedef struct gs_watch_stream {
     _Atomic uint64_t host_function; /* the number of the one that runs; 0: none */
     _Atomic int64_t host_since_ns;
     _Atomic uint32_t collectives;
-    _Atomic uint32_t captures;
+    _Atomic uint32_t captures;                          /* the stream whose capture this one is in, plus 1; 0: none */
     gs_watch_operation operations[GS_WATCH_OPERATIONS]; /* operation n is at n % GS_WATCH_OPERATIONS */
+    gs_watch_operation older[GS_WATCH_OLDER];           /* the last launch of each kernel before these */
 } gs_watch_stream;
 
 typedef struct gs_watch_thread {
@@ -87,7 +94,8 @@ typedef struct gs_watch_thread {
     _Atomic uint64_t stream, object; /* of the call */
     _Atomic uint32_t function;       /* that it launches */
     _Atomic uint32_t in_host_function;
-    _Atomic uint64_t polled;    /* the event or stream whose last query said "not yet", */
+    _Atomic uint64_t polled;    /* the event or stream whose last query said "not yet", or failed, */
+    _Atomic int32_t answer;     /* with this error, */
     _Atomic int64_t polled_ns;  /* since when */
     _Atomic int64_t queried_ns; /* the last query */
     _Atomic uint32_t frame_count;
@@ -107,9 +115,20 @@ typedef struct gs_watch_function {
 
 typedef struct gs_watch_event {
     _Atomic uint64_t handle;
-    uint32_t stream; /* plus 1 */
-    uint64_t number; /* of the record in that stream */
+    uint32_t stream;  /* plus 1 */
+    uint32_t capture; /* recorded in a capture: that of this stream, plus 1 */
+    uint64_t number;  /* of the record in that stream */
 } gs_watch_event;
+
+/* An executable graph: its first kernels, each function and shape once. */
+typedef struct gs_watch_graph {
+    _Atomic uint64_t handle;
+    uint32_t kernel_count;
+    uint32_t has_condition; /* a node that may be repeated */
+    struct {
+        uint32_t function, shape[6], shared_bytes; /* as of an operation */
+    } kernels[GS_WATCH_GRAPH_KERNELS];
+} gs_watch_graph;
 
 typedef struct gs_watch_page {
     uint32_t magic, size;
@@ -132,6 +151,13 @@ typedef struct gs_watch_page {
     gs_watch_stream streams[GS_WATCH_STREAMS];
     gs_watch_function functions[GS_WATCH_FUNCTIONS];
     gs_watch_event events[GS_WATCH_EVENTS];
+    gs_watch_graph graphs[GS_WATCH_GRAPHS];
+    struct {
+        _Atomic uint32_t call; /* the last one that could not issue its work: its place in `calls`, plus 1 */
+        int32_t result;
+        uint32_t function; /* as of an operation */
+        int64_t at_ns;
+    } failed;
     _Atomic uint32_t image_count;
     uint64_t images[GS_WATCH_IMAGES]; /* addresses in the process of what was loaded, the last ones */
 } gs_watch_page;

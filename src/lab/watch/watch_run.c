@@ -123,14 +123,18 @@ static gs_code write_reports(const struct watch *watch, const gs_hang *hang, gs_
     return code;
 }
 
-/* A kernel whose code does not wait, alone, is long: one line. */
-static bool is_probably_long(const gs_hang *hang) {
-    size_t heads = 0, running = 0;
-    for (size_t i = 0; i < hang->kernels.count; i++) {
-        heads += hang->kernels.data[i].is_head;
-        running += hang->kernels.data[i].is_head && hang->kernels.data[i].code == GS_SASS_CODE_RUNS;
-    }
-    return hang->cause == GS_HANG_UNKNOWN && !hang->has_dump && heads && running == heads;
+/* What computes is probably long: one line. */
+static void print_long(const gs_hang *hang) {
+    const gs_hang_kernel *kernel = gs_hang_first_head(hang);
+    if (hang->cause == GS_HANG_HOST_FUNCTION)
+        fprintf(stderr, "gridsmith: %s (process %d)\n", hang->said.data ? hang->said.data : "", hang->page->process);
+    else if (kernel)
+        fprintf(stderr,
+                "gridsmith: %s has been running for up to %.0f s in process %d: its code waits for nothing, so it is "
+                "long "
+                "or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
+                kernel->name, (double)(hang->now_ns - kernel->operation->at_ns) / 1e9, hang->page->process,
+                hang->page->process);
 }
 
 static void print_report(const gs_hang *hang, FILE *answer) {
@@ -160,13 +164,12 @@ static gs_code report_process(struct watch *watch, gs_watched *watched, bool is_
         gs_hang_free(&hang);
         return GS_OK;
     }
-    bool ends = code == GS_OK && aborts && (is_wanted || hang.is_alarm);
+    bool is_long = code == GS_OK && !is_wanted && gs_hang_is_long(&hang);
+    bool ends = code == GS_OK && aborts && !is_long;
     if (ends)
         code = gs_watched_dump(watched, watch->folder, &hang, error);
-    if (code == GS_OK && !is_wanted && is_probably_long(&hang))
-        fprintf(stderr, "gridsmith: %s has been running for %.0f s in process %d; its code does not wait for memory\n",
-                hang.kernels.data[0].name, (double)(hang.now_ns - hang.kernels.data[0].operation->at_ns) / 1e9,
-                watched->process);
+    if (is_long)
+        print_long(&hang);
     else if (code == GS_OK)
         print_report(&hang, answer);
     if (code == GS_OK)

@@ -1,0 +1,222 @@
+/*
+ * hang_streams.c: rules about streams that wait for each other, and about what is left. See hang_rules.h.
+ */
+#include "hang_rules.h"
+
+#include <inttypes.h>
+
+/* ---- waits between streams ---- */
+
+/* The stream that would write the value that a stream waits for, or NULL. */
+static const gs_hang_stream *writer_of(const gs_hang *hang, const gs_watch_operation *wait) {
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *stream = &hang->streams.data[i];
+        uint64_t issued = atomic_load(&stream->stream->issued);
+        for (uint64_t number = stream->first; number <= issued; number++) {
+            const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
+            if (operation && operation->kind == GS_WATCH_WRITE_VALUE && operation->object == wait->object)
+                return stream;
+        }
+    }
+    return NULL;
+}
+
+/* The last write of a word among the operations that are kept, also of those that have ended; NULL: none. */
+static const gs_watch_operation *last_write_of(const gs_hang *hang, uint64_t word) {
+    const gs_watch_operation *last = NULL;
+    for (size_t i = 0; i < (size_t)GS_WATCH_STREAMS * GS_WATCH_OPERATIONS; i++) {
+        const gs_watch_operation *operation =
+            &hang->page->streams[i / GS_WATCH_OPERATIONS].operations[i % GS_WATCH_OPERATIONS];
+        if (operation->kind == GS_WATCH_WRITE_VALUE && operation->object == word &&
+            (!last || operation->at_ns >= last->at_ns))
+            last = operation;
+    }
+    return last;
+}
+
+/* The stream that a stream waits for, or NULL. */
+static const gs_hang_stream *awaited_by(const gs_hang *hang, const gs_hang_stream *stream) {
+    const gs_watch_operation *head = stream->head;
+    if (head && head->kind == GS_WATCH_WAIT_VALUE)
+        return writer_of(hang, head);
+    if (head && gs_hang_waits_for_event(hang, head))
+        return gs_hang_stream_of(hang, head->other - 1);
+    return NULL;
+}
+
+gs_hang_cause gs_hang_judge_waits(gs_hang *hang, gs_hang_fit *fit) {
+    (void)fit;
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *first = &hang->streams.data[i], *at = first;
+        for (size_t steps = 0; at && steps <= hang->streams.count; steps++) {
+            at = awaited_by(hang, at);
+            if (at != first)
+                continue;
+            gs_text_add(&hang->said, "Streams wait in a circle: stream %u", first->number);
+            for (at = awaited_by(hang, first); at != first; at = awaited_by(hang, at))
+                gs_text_add(&hang->said, " waits for stream %u, which", at->number);
+            gs_text_add(&hang->said, " waits for stream %u.", first->number);
+            gs_hang_add_fix(hang, "issue the write before the wait in one of these streams");
+            hang->is_alarm = true;
+            return GS_HANG_NEVER_ISSUED;
+        }
+    }
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_watch_operation *head = hang->streams.data[i].head;
+        if (!head || head->kind != GS_WATCH_WAIT_VALUE || writer_of(hang, head) || gs_hang_first_waiting(hang))
+            continue;
+        const gs_watch_operation *last = last_write_of(hang, head->object);
+        gs_text_add(&hang->said,
+                    "Stream %u waits until the word at 0x%" PRIx64 " is %u, and no stream has an operation that "
+                    "writes it.",
+                    hang->streams.data[i].number, head->object, head->value);
+        if (last)
+            gs_text_add(&hang->said, " The last one that did wrote %u.", last->value);
+        gs_hang_add_fix(hang, "issue the write of that word (cuStreamWriteValue32), or let the host or a kernel do it");
+        return GS_HANG_NEVER_ISSUED;
+    }
+    return GS_HANG_UNKNOWN;
+}
+
+/* ---- the default stream ---- */
+
+/* Whether the default stream, as it was before there was one for each thread, waits for a stream and it for that one.
+ */
+static bool waits_for_all(const gs_watch_stream *stream) {
+    enum { OF_THREAD_BIT = 40 };
+    uint64_t handle = atomic_load(&stream->handle);
+    return handle >> 63 && !(handle >> OF_THREAD_BIT & 1);
+}
+
+static bool waits_for_default(const gs_watch_stream *stream) {
+    enum { NON_BLOCKING = 1 };
+    return stream->flags & GS_WATCH_FLAGS_KNOWN && !(stream->flags & NON_BLOCKING);
+}
+
+/* The first operation of a stream that was issued after a kernel; NULL: none. */
+static const gs_watch_operation *issued_after(const gs_hang_stream *stream, const gs_hang_kernel *kernel) {
+    uint64_t issued = atomic_load(&stream->stream->issued);
+    for (uint64_t number = stream->first; number <= issued; number++) {
+        const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
+        if (operation && operation->at_ns > kernel->operation->at_ns && operation->kind != GS_WATCH_RECORD)
+            return operation;
+    }
+    return NULL;
+}
+
+/* Work that stands behind a kernel in another stream, because one of the two is the default stream. */
+gs_hang_cause gs_hang_judge_default_stream(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_kernel *kernel = gs_hang_first_waiting(hang);
+    (void)fit;
+    if (!kernel && !hang->has_dump)
+        kernel = gs_hang_first_head(hang);
+    if (!kernel || !(hang->has_dump || kernel->code & (GS_SASS_CODE_WAITS | GS_SASS_CODE_READS)))
+        return GS_HANG_UNKNOWN;
+    const gs_watch_stream *own = &hang->page->streams[kernel->stream];
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *stream = &hang->streams.data[i];
+        bool is_behind = (waits_for_all(own) && waits_for_default(stream->stream)) ||
+                         (waits_for_default(own) && waits_for_all(stream->stream));
+        const gs_watch_operation *behind = is_behind ? issued_after(stream, kernel) : NULL;
+        if (!behind)
+            continue;
+        const gs_hang_kernel *other = gs_hang_kernel_of(hang, behind);
+        gs_hang_put_kernel(&hang->said, kernel);
+        gs_text_add(&hang->said, hang->has_dump ? " does not end" : " does not end, and its code %s",
+                    gs_hang_code_words(kernel));
+        gs_hang_put_places(hang, kernel);
+        gs_text_add(&hang->said,
+                    ". Behind it stands %s%s in stream %u: the default stream and streams that are not "
+                    "cudaStreamNonBlocking wait for each other.",
+                    other ? "kernel " : "a copy or another operation", other ? other->name : "", stream->number);
+        gs_hang_add_fix(hang, "create stream %u with cudaStreamNonBlocking",
+                        waits_for_all(own) ? stream->number : kernel->stream_number);
+        gs_hang_add_fix(hang, "compile with --default-stream per-thread, or issue that work in a stream of its own");
+        hang->is_alarm = hang->has_dump;
+        return GS_HANG_DEFAULT_STREAM;
+    }
+    return GS_HANG_UNKNOWN;
+}
+
+/* ---- what is left ---- */
+
+/* A kernel that does not end by itself, or NULL. */
+static const gs_hang_kernel *endless_kernel(gs_hang *hang) {
+    const gs_hang_kernel *kernel = gs_hang_first_waiting(hang);
+    for (size_t i = 0; i < hang->kernels.count && !kernel; i++) {
+        const gs_hang_kernel *other = &hang->kernels.data[i];
+        if (hang->has_dump ? other->grid != GS_DUMP_NONE : other->is_head && other->code & GS_HANG_MAY_WAIT)
+            kernel = other;
+    }
+    return kernel;
+}
+
+/* What is not seen: what the kernel stands at, what stands behind it, and that a graph runs once at a time. */
+static void say_code(gs_hang *hang, const gs_hang_kernel *kernel) {
+    const gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
+    uint64_t behind = stream ? atomic_load(&stream->stream->issued) - kernel->operation->number : 0;
+    gs_text_add(&hang->said, " does not end. Its code %s.", gs_hang_code_words(kernel));
+    if (behind)
+        gs_text_add(&hang->said, " %" PRIu64 " operation%s of its stream wait%s for it.", behind,
+                    behind == 1 ? "" : "s", behind == 1 ? "s" : "");
+    for (size_t i = 0; i < hang->streams.count && kernel->graph; i++) {
+        const gs_watch_operation *head = hang->streams.data[i].head;
+        if (head && head != kernel->graph && head->kind == GS_WATCH_GRAPH && head->object == kernel->graph->object)
+            gs_text_add(&hang->said, " Stream %u launched the same graph, which runs once at a time.",
+                        hang->streams.data[i].number);
+    }
+    gs_hang_add_fix(
+        hang, kernel->code & GS_SASS_CODE_WAITS
+                  ? "who sets what it waits for? It must be issued before, or in a stream that does not wait for it"
+                  : "it may be long, or some of its threads wait for what does not come");
+    gs_hang_add_fix(hang, "gridsmith watch --now %d --abort shows where its blocks are, and ends the program",
+                    hang->page->process);
+}
+
+static void say_seen(gs_hang *hang, const gs_hang_kernel *kernel) {
+    bool is_endless = false;
+    for (size_t i = 0; i < hang->places.count; i++)
+        is_endless = is_endless ||
+                     (hang->places.data[i].grid == kernel->grid && hang->places.data[i].wait.kind == GS_SASS_ENDLESS);
+    bool waits = gs_hang_kernel_waits(hang, kernel);
+    gs_text_add(&hang->said, is_endless ? " never ends"
+                             : waits    ? " waits for something that nothing which is issued can do"
+                                        : " runs: it takes long, or never ends");
+    gs_hang_put_places(hang, kernel);
+    gs_text_add(&hang->said, ".");
+    gs_hang_add_fix(hang,
+                    "look at the lines above: who sets what they wait for, and do all threads come to the barrier?");
+    hang->is_alarm = is_endless || waits;
+}
+
+/* A graph at the head of a stream that may repeat its nodes. */
+gs_hang_cause gs_hang_judge_condition(gs_hang *hang, gs_hang_fit *fit) {
+    (void)fit;
+    for (size_t i = 0; i < hang->streams.count * GS_WATCH_GRAPHS; i++) {
+        const gs_hang_stream *stream = &hang->streams.data[i / GS_WATCH_GRAPHS];
+        const gs_watch_graph *graph = &hang->page->graphs[i % GS_WATCH_GRAPHS];
+        if (!stream->head || stream->head->kind != GS_WATCH_GRAPH || !graph->has_condition ||
+            atomic_load(&graph->handle) != stream->head->object)
+            continue;
+        gs_text_add(&hang->said,
+                    "The graph that stream %u is at has a conditional node: if it is a loop, its condition may never "
+                    "become false.",
+                    stream->number);
+        gs_hang_add_fix(hang, "let the loop of the graph count, and end after a number of iterations");
+        return GS_HANG_ENDLESS;
+    }
+    return GS_HANG_UNKNOWN;
+}
+
+gs_hang_cause gs_hang_judge_endless(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_kernel *kernel = endless_kernel(hang);
+    (void)fit;
+    if (!kernel)
+        return GS_HANG_UNKNOWN;
+    gs_hang_put_kernel(&hang->said, kernel);
+    if (hang->has_dump)
+        say_seen(hang, kernel);
+    else
+        say_code(hang, kernel);
+    return GS_HANG_ENDLESS;
+}
