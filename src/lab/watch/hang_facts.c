@@ -156,7 +156,7 @@ bool gs_hang_is_long(const gs_hang *hang) {
         if (kernel->is_head && (!kernel->code || kernel->code & GS_HANG_MAY_WAIT))
             return false;
     }
-    return heads && hang->cause == GS_HANG_UNKNOWN;
+    return heads && (hang->cause == GS_HANG_UNKNOWN || hang->cause == GS_HANG_WHOLE_GPU);
 }
 
 /* ---- streams ---- */

@@ -4,8 +4,8 @@
  *   watch_run.c      runs the program, sees that nothing goes on, asks for a look
  *   watch_look.c     a look: the page of a process, stacks, a dump of the GPU if the program is to be ended
  *   hang_facts.c     what hangs: streams, kernels, threads (hang.h)
- *   hang_code.c      whether the code of a kernel waits for memory
- *   hang_verdict.c   the cause, in words
+ *   hang_code.c      what the code of kernels can wait for
+ *   hang_verdict.c   the cause, in words (hang_rules.h, hang_streams.c, hang_words.c)
  *   hang_model.c     which kernels cannot be resident together, and what would help
  *   hang_report.c    the report: text, JSON, a page
  *   watch_join.c     reports of several ranks put together
@@ -20,7 +20,7 @@
 
 typedef struct gs_watch_options {
     int64_t after_ns;   /* no progress for this long is a hang */
-    bool aborts;        /* at a hang, look into the GPU, which ends the work there, and end the program */
+    bool aborts;        /* at a wait, look into the GPU, which ends the work there, and end the program */
     int64_t rank;       /* -1: from the environment */
     const char *folder; /* where reports are written as files, or NULL */
 } gs_watch_options;
