@@ -1,6 +1,6 @@
 """Programs that `gridsmith explain` was tried on, each with changes that it predicts: how long a step takes.
 
-    python3 programs.py list [seen|fresh]           the programs and their changes
+    python3 programs.py list [seen|fresh|later]     the programs and their changes
     python3 programs.py PROGRAM record              the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
     python3 programs.py PROGRAM profile FILE        the same, as a trace of the PyTorch profiler
     python3 programs.py PROGRAM measure             a JSON line for each change, and the unchanged program beside it
@@ -8,8 +8,8 @@
                                                     changes, and the first advice that there is a variant of
 
 A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, five rounds;
-the median and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`; those
-that are `fresh` had no part in them. "host=never-late" is measured by a kernel that holds the stream while the host issues
+the median and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`, and
+later of those that are `fresh`; those that are `later` had no part in them. "host=never-late" is measured by a kernel that holds the stream while the host issues
 the steps behind it.
 """
 import json
@@ -490,9 +490,69 @@ class Margin(Worker):
         return step
 
 
+# ---- programs that no rule was made with, measured after those ----
+
+class Experts(Program):
+    """A mixture of experts: each token goes through two of eight small networks, one after the other. Limited by the host."""
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2"]
+
+    def make(self, change):
+        router = torch.nn.Linear(512, 8).half().cuda()
+        experts = [torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.SiLU(), torch.nn.Linear(1024, 512)).half().cuda()
+                   for _ in range(8)]
+        x = torch.randn(256, 512, **HALF)
+
+        def step(_):
+            with torch.no_grad():
+                y = x
+                for _ in range(2):
+                    weights = router(y).softmax(-1)
+                    kept = torch.topk(weights, 2).values[:, 1:]
+                    weights = weights * (weights >= kept)
+                    y = y + sum(weights[:, i:i + 1] * expert(y) for i, expert in enumerate(experts))
+                return y
+        return step
+
+
+class Frames(Program):
+    """Pictures are copied to the GPU, filtered, and copied back."""
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2"]
+
+    def make(self, change):
+        source = torch.randint(0, 256, (8, 3, 540, 960), dtype=torch.uint8).pin_memory()
+        result = torch.empty(8, 3, 540, 960, dtype=torch.uint8).pin_memory()
+        blur = torch.nn.Conv2d(3, 3, 9, padding=4, groups=3, bias=False).cuda()
+
+        def step(_):
+            with torch.no_grad():
+                picture = source.to("cuda", non_blocking=True).float()
+                sharp = picture + 0.5 * (picture - blur(picture))
+                result.copy_(sharp.clamp(0, 255).to(torch.uint8), non_blocking=True)
+        return step
+
+
+class Search(Program):
+    """The nearest vectors of a table, by products and a selection. Limited by the GPU."""
+    steps = 20
+    changes = ["host=never-late", "streams=2", "sms=112", "graph"]
+
+    def make(self, change):
+        table = torch.nn.functional.normalize(torch.randn(100000, 384, **HALF), dim=1)
+        queries = torch.randn(64, 384, **HALF)
+
+        def step(_):
+            with torch.no_grad():
+                found = torch.topk(torch.nn.functional.normalize(queries, dim=1) @ table.T, 16)
+                return table[found.indices].mean(1)
+        return step
+
+
 PROGRAMS = {"decode": Decode, "encode": Encode, "serve": Serve, "train": Train, "branches": Branches, "recommend": Recommend,
             "communicate": Communicate}
 FRESH = {"vision": Vision, "recurrent": Recurrent, "tune": Tune, "tail": Tail, "margin": Margin}
+LATER = {"experts": Experts, "frames": Frames, "search": Search}
+SETS = {"seen": PROGRAMS, "fresh": FRESH, "later": LATER}
+ALL = {**PROGRAMS, **FRESH, **LATER}
 
 
 def time_change(program, parts):
@@ -551,7 +611,7 @@ def measure_list(path, seconds):
                 print(json.dumps(dict(program=row["program"], error="ended with %d" % status)), flush=True)
             continue
         signal.alarm(seconds)
-        measure(row["program"], {**PROGRAMS, **FRESH}[row["program"]](), row["changes"], row["advice"])
+        measure(row["program"], ALL[row["program"]](), row["changes"], row["advice"])
         sys.exit(0)
 
 
@@ -577,14 +637,14 @@ def record(program, path):
 
 def main():
     if sys.argv[1] == "list":
-        for name, program in (FRESH if sys.argv[2:] == ["fresh"] else PROGRAMS).items():
+        for name, program in SETS[sys.argv[2] if len(sys.argv) > 2 else "seen"].items():
             print(name, " ".join(program.changes))
         return
     if sys.argv[1] == "measure":
         measure_list(sys.argv[2], int(sys.argv[3]))
         return
     name, mode = sys.argv[1], sys.argv[2]
-    program = {**PROGRAMS, **FRESH}[name]()
+    program = ALL[name]()
     if mode == "measure":
         measure(name, program, program.changes)
     else:

@@ -1,7 +1,7 @@
-"""What-ifs beside measurements, all of it on a GPU: python3 run.py GRIDSMITH FOLDER [seen|fresh|advice] [SECONDS [PROGRAM...]]
+"""What-ifs beside measurements, all of it on a GPU: python3 run.py GRIDSMITH FOLDER [seen|fresh|later|advice] [SECONDS [PROGRAM...]]
 
-Records programs of programs.py with `gridsmith trace`, makes changes and measures them, and prints the tables of compare.py. `seen`
-and `fresh`: those programs with all their changes, and the first advice of `gridsmith explain` that there is a variant of;
+Records programs of programs.py with `gridsmith trace`, makes changes and measures them, and prints the tables of compare.py. `seen`,
+`fresh` and `later`: those programs with all their changes, and the first advice of `gridsmith explain` that there is a variant of;
 `advice`: the programs that are seen with that advice alone. FOLDER gets the recordings, `wanted.jsonl` and `measured.jsonl`. A
 program that takes longer than SECONDS (120) is left out, and said. PROGRAM: only these.
 """
@@ -52,7 +52,7 @@ def main():
     seconds = int(sys.argv[4]) if len(sys.argv) > 4 else 120
     only = sys.argv[5:]
     os.makedirs(folder, exist_ok=True)
-    listed = run_program([sys.executable, PROGRAMS, "list", "fresh" if chosen == "fresh" else "seen"], 60).splitlines()
+    listed = run_program([sys.executable, PROGRAMS, "list", "seen" if chosen == "advice" else chosen], 60).splitlines()
     with open(folder + "/wanted.jsonl", "w") as wanted:
         for name, *changes in (line.split() for line in listed):
             if only and name not in only:

@@ -155,6 +155,37 @@ static void networks_become_launches(void **state) {
     gs_plan_table_clear(&table);
 }
 
+/* Each kernel of a table comes first once. */
+static void the_order_of_kernels_in_a_table_does_not_matter(void **state) {
+    (void)state;
+    gs_plan_table table = example_table();
+    gs_network_options options = gs_network_defaults();
+    gs_task_list usual = {0};
+    assert_int_equal(gs_task_list_add_network(&usual, "resnet50", &options, &table, 1, NULL), GS_OK);
+    const gs_listed_task *wanted = &usual.data[0];
+    char names[300][40];
+    assert_in_range(wanted->launches.count, 1, GS_COUNT(names));
+    for (size_t i = 0; i < wanted->launches.count; i++)
+        snprintf(names[i], sizeof names[i], "%s", table.kernels.data[wanted->launches.data[i].kernel].name);
+    for (size_t turn = 0; turn < table.kernels.count; turn++) {
+        gs_task_list tasks = {0};
+        gs_table_kernel first = table.kernels.data[0];
+        memmove(table.kernels.data, table.kernels.data + 1, (table.kernels.count - 1) * sizeof first);
+        table.kernels.data[table.kernels.count - 1] = first;
+        assert_int_equal(gs_task_list_add_network(&tasks, "resnet50", &options, &table, 1, NULL), GS_OK);
+        assert_int_equal(tasks.data[0].launches.count, wanted->launches.count);
+        for (size_t i = 0; i < wanted->launches.count; i++) {
+            const gs_listed_launch *launch = &tasks.data[0].launches.data[i];
+            assert_string_equal(table.kernels.data[launch->kernel].name, names[i]);
+            assert_int_equal(launch->blocks, wanted->launches.data[i].blocks);
+            plan_expect_near(launch->work, wanted->launches.data[i].work, 0);
+        }
+        gs_task_list_clear(&tasks);
+    }
+    gs_task_list_clear(&usual);
+    gs_plan_table_clear(&table);
+}
+
 /* ---- plans ---- */
 
 static const char *const small_plan =
@@ -175,7 +206,8 @@ static const char *const small_plan =
     "{\"first\": \"a\", \"second\": \"b\", \"option\": \"inside\", \"first_workers_per_sm\": 4, "
     "\"second_workers_per_sm\": 8,"
     " \"turns_us\": 150, \"together_us\": 125, \"gain\": 0.1667, \"reason\": \"\", \"points\": []},"
-    "{\"first\": \"a\", \"second\": \"c\", \"option\": \"turns\", \"reason\": \"nothing to gain\"},"
+    "{\"first\": \"a\", \"second\": \"c\", \"option\": \"turns\", \"reason\": \"nothing to gain\", "
+    "\"first_sms\": 40, \"second_workers_per_sm\": 1, \"first_us\": 90},"
     "{\"first\": \"a\", \"second\": \"broken\", \"option\": \"split\", \"together_us\": 3}]}";
 
 static void waves_of_a_plan_are_counted(void **state) {
@@ -205,6 +237,15 @@ static void a_plan_is_read(void **state) {
     plan_expect_near(table.kernels.data[1].alone_us, 50, 0); /* the faster form */
     assert_int_equal(table.kernels.data[1].shape.threads, 64);
     assert_int_equal(table.pairs.count, 2);
+    const gs_table_pair *inside = &table.pairs.data[0], *turns = &table.pairs.data[1];
+    assert_true(inside->first == 0 && inside->second == 1 && turns->first == 0 && turns->second == 2);
+    assert_true(inside->first_workers == 4 && inside->second_workers == 8 && inside->first_sms == 0);
+    assert_true(turns->first_workers == 0 && turns->second_workers == 1 && turns->first_sms == 40);
+    plan_expect_near(inside->together_us, 125, 0);
+    plan_expect_near(inside->first_us, 100, 0); /* alone, unless the pair says otherwise */
+    plan_expect_near(inside->second_us, 50, 0);
+    plan_expect_near(turns->first_us, 90, 0);
+    plan_expect_near(turns->second_us, 40, 0);
     assert_true(gs_table_pair_rates(&table.pairs.data[0], &rates, &residual));
     plan_expect_near(rates.first, 0.8, 1e-12);
     plan_expect_near(rates.second, 0.4, 1e-12);
@@ -918,6 +959,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_are_the_published_ones),
         cmocka_unit_test(networks_become_launches),
+        cmocka_unit_test(the_order_of_kernels_in_a_table_does_not_matter),
         cmocka_unit_test(networks_are_read),
         cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
         cmocka_unit_test(a_plan_is_read),

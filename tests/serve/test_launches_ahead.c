@@ -181,6 +181,74 @@ static void who_comes_back_does_not_wait_long(void **state) {
     close_scene(scene);
 }
 
+/* A kernel in a shape without measurements takes as long per block as in its last shape, if it had one. */
+static void a_new_shape_takes_as_long_per_block_as_the_last(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    double ns_per_block[] = {1e9, 500};
+    gs_profile *known = scene->action.launch.profile,
+               *fresh = gs_profile_store_get(scene->server.profiles, 2, "fresh", BLOCKS);
+    scene->action.launch.request.kernel = 1;
+    assert_int_equal(gs_launch_expected_ns(&scene->action), 300000);
+    scene->action.launch.profile = fresh;
+    assert_int_equal(gs_launch_expected_ns(&scene->action), 0);
+    assert_int_equal(filled(scene), 1);
+    scene->module.ns_per_block = ns_per_block;
+    assert_int_equal(gs_launch_expected_ns(&scene->action), 500 * BLOCKS);
+    scene->action.launch.blocks = 3;
+    assert_int_equal(gs_launch_expected_ns(&scene->action), 1500);
+    scene->action.launch.profile = known;
+    scene->action.launch.blocks = BLOCKS;
+    assert_int_equal(gs_launch_expected_ns(&scene->action), 300000); /* what was measured counts */
+    gs_profile_store_put(scene->server.profiles, fresh);
+    close_scene(scene);
+}
+
+/* The next launch of a confined kernel is sent to its workers, unless anything speaks against it: each reason alone is
+   enough. */
+static void the_next_launch_joins_the_workers_of_the_same_kernel(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 2);
+    gs_server *server = &scene->server;
+    gs_stream *stream = scene->contenders[0];
+    gs_action running = scene->action, next = scene->next;
+    gs_resource other = {0};
+    running.launch.request.workers = 8;
+    stream->confined = &running;
+    stream->launches = 1;
+    assert_true(gs_launch_may_share_next(stream, &next));
+#define EXPECT_ALONE(place, value)                                                                                     \
+    do {                                                                                                               \
+        __typeof__(place) kept = place;                                                                                \
+        place = value;                                                                                                 \
+        assert_false(gs_launch_may_share_next(stream, &next));                                                         \
+        place = kept;                                                                                                  \
+        assert_true(gs_launch_may_share_next(stream, &next));                                                          \
+    } while (0)
+    EXPECT_ALONE(next.command, GS_WIRE_EVENT);
+    EXPECT_ALONE(next.launch.profile, NULL);
+    EXPECT_ALONE(next.resource, &other);
+    EXPECT_ALONE(next.launch.request.first_block, 1);
+    EXPECT_ALONE(running.launch.profile, NULL);
+    EXPECT_ALONE(running.launch.request.workers, 0);
+    EXPECT_ALONE(running.launch.is_stopping, true);
+    EXPECT_ALONE(running.launch.was_resized, true);
+    EXPECT_ALONE(stream->launches, 2);
+    EXPECT_ALONE(stream->launches, 0);
+    EXPECT_ALONE(stream->session->waits_for_turn, true);
+    EXPECT_ALONE(server->scheduler.somebody_waits, true);
+    EXPECT_ALONE(server->loads.loading, 1);
+    EXPECT_ALONE(server->contenders.count, 1);
+    EXPECT_ALONE(server->contenders.count, 3);
+#undef EXPECT_ALONE
+    server->options.shuffle_ns = 1; /* for tests: beside any number of others */
+    server->contenders.count = 3;
+    assert_true(gs_launch_may_share_next(stream, &next));
+    running.launch.profile = next.launch.profile = NULL;
+    assert_false(gs_launch_may_share_next(stream, &next));
+    close_scene(scene);
+}
+
 /* How many of the launches are reported at once. */
 static int reported(struct scene *scene, int launches) {
     int count = 0;
@@ -344,6 +412,8 @@ int main(void) {
         cmocka_unit_test(with_others_they_go_4_ms_ahead),
         cmocka_unit_test(below_a_higher_priority_they_go_2_ms_ahead),
         cmocka_unit_test(who_comes_back_does_not_wait_long),
+        cmocka_unit_test(a_new_shape_takes_as_long_per_block_as_the_last),
+        cmocka_unit_test(the_next_launch_joins_the_workers_of_the_same_kernel),
         cmocka_unit_test(ends_are_reported_every_millisecond),
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),

@@ -121,6 +121,19 @@ static void stop_daemon(pid_t process) {
     assert_int_equal(access(socket_path, F_OK), -1);
 }
 
+/* Whether the log of the daemons has a line with these words. Removes the log. */
+static bool log_has(const char *words) {
+    char line[1000];
+    bool found = false;
+    FILE *log = fopen("daemon.log", "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        found = found || strstr(line, words);
+    fclose(log);
+    assert_int_equal(unlink("daemon.log"), 0);
+    return found;
+}
+
 /* The status of the daemon. The caller releases it. */
 static json_t *read_status(void) {
     char *text = NULL;
@@ -699,7 +712,9 @@ static void kernel_that_faults_is_its_clients_error(void **state) {
 
 static void kernel_that_never_ends_is_stopped(void **state) {
     (void)state;
+    unlink("daemon.log");
     bad_kernel(ENDLESS);
+    assert_true(log_has(": test: it ran longer than the limit of " SHORT_LIMIT " s: the worker was restarted\n"));
 }
 
 static void wrong_calls_are_reported_and_change_nothing(void **state) {
@@ -1660,6 +1675,7 @@ static int client_meets_stopped_worker(int what) {
 
 static void worker_that_is_stopped_is_replaced(void **state) {
     (void)state;
+    unlink("daemon.log");
     pid_t daemon = DAEMON("--sms", "4", "--limit", SHORT_LIMIT);
     for (int what = 0; what < 3; what++) {
         assert_int_equal(WEXITSTATUS(wait_process(spawn(client_meets_stopped_worker, what))), GS_CLIENT_RESET);
@@ -1667,6 +1683,7 @@ static void worker_that_is_stopped_is_replaced(void **state) {
         assert_int_equal(wait_process(spawn(client_works, 1)), 0);
     }
     stop_daemon(daemon);
+    assert_true(log_has(": the worker was lost: the worker was restarted\n"));
 }
 
 /* A worker that hangs is not the fault of the kernel that runs. */
@@ -1908,19 +1925,6 @@ static void rates_are_of_the_same_client(void **state) {
     for (int i = 0; i < 2; i++)
         gs_client_close(clients[i]);
     stop_daemon(daemon);
-}
-
-/* Whether the log of the daemons has a line with these words. Removes the log. */
-static bool log_has(const char *words) {
-    char line[1000];
-    bool found = false;
-    FILE *log = fopen("daemon.log", "r");
-    assert_non_null(log);
-    while (fgets(line, sizeof line, log))
-        found = found || strstr(line, words);
-    fclose(log);
-    assert_int_equal(unlink("daemon.log"), 0);
-    return found;
 }
 
 /* A daemon that gets its socket from systemd uses it, says so, and does not remove it. */

@@ -48,9 +48,9 @@ static struct range range_of_special(const gs_ptx_kernel *kernel, const gs_ptx_o
         most = gs_min_u64(most, limits->required_threads[part]);
     if (operand->value == GS_PTX_LANEID)
         return range_from(0, 31);
-    if (operand->value == GS_PTX_TID && is_part && most)
+    if (operand->value == GS_PTX_TID && is_part)
         return range_from(0, most - 1);
-    return operand->value == GS_PTX_NTID && is_part && most ? range_from(1, most) : nothing_known;
+    return operand->value == GS_PTX_NTID && is_part ? range_from(1, most) : nothing_known;
 }
 
 /* The smallest number of the form 2^n - 1 that is not below `number`. */

@@ -367,8 +367,7 @@ static bool failure_ends(const gs_ptx_loop *loop, const gs_ptx_statement *call) 
     uint32_t at = gs_ptx_number_of(kernel, call);
     uint32_t last = kernel->flow.blocks.data[gs_ptx_flow_block(&kernel->flow, at)].last;
     const gs_ptx_operand *results = gs_ptx_operand_at(kernel, call, 0);
-    for (uint32_t i = at + 1; i <= last && call->count > 1 && results->kind == GS_PTX_LIST && results->count == 1;
-         i++) {
+    for (uint32_t i = at + 1; i <= last && results->kind == GS_PTX_LIST && results->count == 1; i++) {
         const gs_ptx_statement *load = gs_ptx_statement_at(kernel, i);
         gs_ptx_given given = {load, {GS_FACT_IS, 0}};
         if (load->kind == GS_PTX_INSTRUCTION && gs_ptx_access_of(loop, load)->reads & GS_PTX_IN_PARAM)

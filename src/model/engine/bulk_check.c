@@ -55,16 +55,19 @@ static const char *check_full(const gs_engine *engine) {
 const char *gs_bulk_check(const gs_engine *engine) {
     const gs_bulk *bulk = engine->bulk;
     int64_t residents = 0;
+    size_t lanes = 0;
     const char *violated = NULL;
     for (size_t i = 0; i < engine->run->launches.count && !violated; i++)
         if (engine->plays[i].lane >= 0)
-            violated = check_lane(engine, i, &residents);
+            violated = check_lane(engine, i, &residents), lanes++;
         else if (engine->plays[i].started != engine->plays[i].ended)
             violated = "21: a launch has running blocks and no lane";
     if (violated)
         return violated;
     if (residents != bulk->residents || gs_dispatcher_state(engine->dispatcher)->resident_count)
         return "21: the number of blocks on the SMs is wrong";
+    if (gs_patterns_taken_tags(bulk->patterns) != lanes)
+        return "21: a launch that has no lane has a tag";
     int32_t listed = 0;
     for (int32_t i = 0; i < bulk->sms; i++)
         listed += bulk->is_listed[i];

@@ -152,6 +152,13 @@ void gs_patterns_return_tag(gs_patterns *patterns, gs_tag tag) {
     patterns->memory->owners.data[tag - 1].launch = SIZE_MAX;
 }
 
+size_t gs_patterns_taken_tags(const gs_patterns *patterns) {
+    size_t taken = 0;
+    for (size_t i = 0; i < patterns->memory->owners.count; i++)
+        taken += patterns->memory->owners.data[i].launch != SIZE_MAX;
+    return taken;
+}
+
 static const struct owner *owner_of(const struct pattern_memory *memory, gs_tag tag) {
     return &memory->owners.data[tag - 1];
 }

@@ -50,6 +50,7 @@ void gs_patterns_free(gs_patterns *patterns);
 /* A tag for a launch of this kernel that no other launch has; 0: out of memory. */
 gs_tag gs_patterns_take_tag(gs_patterns *patterns, int kernel, size_t launch);
 void gs_patterns_return_tag(gs_patterns *patterns, gs_tag tag);
+size_t gs_patterns_taken_tags(const gs_patterns *patterns); /* how many launches have one */
 
 /* The pattern of an idle SM. `warm_bytes`: the configuration that it keeps for a kernel that waits; -1: none. Returns
    UINT32_MAX if memory runs out. */

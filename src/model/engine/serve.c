@@ -416,10 +416,8 @@ static bool end_blocks(gs_engine *engine, size_t at) {
 }
 
 /* Plays a memoized launch block by block after all, from its beginning to the present. False: out of memory. */
-static bool replay_memo(gs_engine *engine) {
-    size_t launch = engine->solo.launch;
+static bool replay_memo(gs_engine *engine, size_t launch) {
     int64_t now_ns = engine->clock.now_ns, horizon_ns = engine->clock.horizon_ns;
-    engine->solo.launch = NO_LAUNCH;
     engine->clock.now_ns = engine->solo.began_ns;
     engine->clock.horizon_ns = now_ns;
     take_ending(engine, 0);
@@ -436,9 +434,10 @@ static bool replay_memo(gs_engine *engine) {
 
 /* Another launch is about to enter the queue, or blocks are about to end: no launch has the scheduler to itself. */
 bool gs_end_solo(gs_engine *engine) {
-    bool replayed = !is_memoized(engine) || replay_memo(engine);
+    size_t launch = engine->solo.launch;
+    bool must_replay = is_memoized(engine);
     engine->solo.launch = NO_LAUNCH;
-    return replayed;
+    return !must_replay || replay_memo(engine, launch);
 }
 
 static bool enter_queue(gs_engine *engine, size_t launch) {

@@ -675,11 +675,15 @@ gs_runs *gs_runs_open(const char *path, gs_error *error) {
     gs_input *input = gs_input_open(path, error);
     const char *bytes, *other = NULL;
     size_t count;
-    if (input && strcmp(path, "-") != 0 && gs_input_more(input, &bytes, &count, &(gs_error){0}) == GS_OK)
+    gs_error wrong = {.code = GS_OK};
+    if (input && strcmp(path, "-") != 0 && gs_input_more(input, &bytes, &count, &wrong) == GS_OK)
         other = gs_other_file(path, bytes, count);
-    if (!other)
+    if (other)
+        gs_fail(&wrong, GS_E_FORMAT, "%s: %s", path, other);
+    if (wrong.code == GS_OK)
         return runs_of(input, error);
-    gs_fail(error, GS_E_FORMAT, "%s: %s", path, other);
+    if (error)
+        *error = wrong;
     gs_input_close(input);
     return NULL;
 }

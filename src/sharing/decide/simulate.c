@@ -244,7 +244,6 @@ static void enter_place(struct player *player, size_t task, struct active *place
     place->contender = (gs_contender){.profile = launch->profile,
                                       .state = GS_CONTENDER_WAITS,
                                       .client = (uint32_t)task,
-                                      .weight = 1,
                                       .arrival = player->arrivals++,
                                       .fair = &state->fair,
                                       .stream = (uint64_t)(place - player->active) + 1,

@@ -78,8 +78,11 @@ gs_network_options gs_network_defaults(void) {
    of im2col writes 256 numbers of 2 bytes, one of transpose 32 x 32 of 4 bytes. */
 static int32_t copying_kernel(const gs_plan_table *table, double *work) {
     int32_t kernel = gs_plan_table_find(table, "im2col");
-    *work = kernel >= 0 ? 1 : 0.125;
-    return kernel >= 0 ? kernel : gs_plan_table_find(table, "transpose");
+    *work = 1;
+    if (kernel >= 0)
+        return kernel;
+    *work = 0.125;
+    return gs_plan_table_find(table, "transpose");
 }
 
 /* Numbers that a block of im2col copies. */

@@ -73,12 +73,11 @@ void gs_actions_trim(gs_server *server) {
         sort_free(actions);
         actions->sorted_ns = server->now_ns;
     }
-    size_t before = actions->count;
     for (int i = 0; i < FREED_AT_ONCE && actions->count > KEPT && actions->used + ALLOCATED_AT_ONCE <= actions->count;
          i += ALLOCATED_AT_ONCE)
         free_last(actions);
 #ifdef __GLIBC__
-    if (before > KEPT && actions->count <= KEPT)
+    if (actions->count <= KEPT)
         malloc_trim(0);
 #endif
 }

@@ -100,7 +100,7 @@ bool gs_launch_may_share_next(const gs_stream *stream, const gs_action *action) 
     const gs_action_launch *before = &stream->confined->launch, *launch = &action->launch;
     return action->command == GS_WIRE_LAUNCH && stream->launches == 1 && before->request.workers &&
            !before->is_stopping && !before->was_resized && launch->profile && launch->profile == before->profile &&
-           action->resource == stream->confined->resource && launch->request.kernel == before->request.kernel &&
-           launch->request.first_block == 0 && (server->contenders.count == PAIR || server->options.shuffle_ns) &&
-           !server->scheduler.somebody_waits && !stream->session->waits_for_turn && !server->loads.loading;
+           action->resource == stream->confined->resource && launch->request.first_block == 0 &&
+           (server->contenders.count == PAIR || server->options.shuffle_ns) && !server->scheduler.somebody_waits &&
+           !stream->session->waits_for_turn && !server->loads.loading;
 }

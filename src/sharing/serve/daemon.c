@@ -110,10 +110,10 @@ static bool must_stop(const struct daemon *daemon) {
            (daemon->must_stop_now || !gs_server_is_busy(daemon->server) || (uint64_t)gs_now_ns() >= daemon->stop_at_ns);
 }
 
+/* A timer of 0 ns would never end. */
 static void set_timer(struct daemon *daemon, uint64_t ns) {
+    ns = gs_max_u64(ns, 1);
     struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}};
-    if (ns == 0)
-        when.it_value.tv_nsec = 1;
     timerfd_settime(daemon->timer_fd, 0, &when, NULL);
 }
 
