@@ -285,6 +285,42 @@ static void mistakes_in_machines_are_told(void **state) {
     }
 }
 
+static int64_t path_of(const gs_machine *machine, const gs_body *body) {
+    gs_demand demand;
+    assert_int_equal(gs_demand_of(machine, body, false, &demand, &error), GS_OK);
+    return demand.path_cycles;
+}
+
+/* A store is done when a fence behind it is, unless a load can follow. */
+static void stores_that_nobody_loads_are_done_as_before_a_fence(void **state) {
+    (void)state;
+    gs_machine *machine = machine_of(
+        MACHINE(UNIT("dram", "gpu"),
+                ROW("global_load", "400", "900", "1", "\"dram\": 10") "," ROW(
+                    "fence", "600", "900", "1",
+                    "\"dram\": 10") ","
+                                    "{\"name\": \"global_store\", \"latency_cycles\": 5000, \"loaded_cycles\": 5000, "
+                                    "\"read_cycles\": 300, \"loaded_read_cycles\": 700, \"transactions\": 1, "
+                                    "\"held_millicycles\": {\"dram\": 10}}"));
+    gs_body body = {0};
+    assert_non_null(machine);
+    assert_int_equal(gs_body_class(&body, "global_load"), 0);
+    assert_int_equal(gs_body_class(&body, "global_store"), 1);
+    gs_body_open(&body, GS_PART_LOOP, 0, 0)->times = 1;
+    gs_body_open(&body, GS_PART_INSTRUCTION, 0, 0)->class_number = 0;
+    body.parts.data[0].end = 1; /* the load is behind the loop, which is empty */
+    gs_body_open(&body, GS_PART_INSTRUCTION, 16, 0)->class_number = 1;
+    assert_int_equal(path_of(machine, &body), 7 + 1 + 600);
+    body.parts.data[0].end = 3; /* both are in the loop: in its next round a load follows */
+    assert_int_equal(path_of(machine, &body), 7 + 1 + 5000);
+    body.parts.data[0].end = 1;
+    body.parts.data[1].class_number = 1;
+    body.parts.data[2].class_number = 0;
+    assert_int_equal(path_of(machine, &body), 7 + 5000);
+    gs_body_clear(&body);
+    gs_machine_free(machine);
+}
+
 /* A load, an instruction that waits for it, and a barrier, in a loop, summed by hand. */
 static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
     (void)state;
@@ -350,8 +386,11 @@ static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_worst_case_is_that_of_trying_everything), cmocka_unit_test(no_body_ends_after_its_bound),
-        cmocka_unit_test(machines_are_written_as_they_are_read),       cmocka_unit_test(mistakes_in_machines_are_told),
+        cmocka_unit_test(the_worst_case_is_that_of_trying_everything),
+        cmocka_unit_test(no_body_ends_after_its_bound),
+        cmocka_unit_test(machines_are_written_as_they_are_read),
+        cmocka_unit_test(mistakes_in_machines_are_told),
+        cmocka_unit_test(stores_that_nobody_loads_are_done_as_before_a_fence),
         cmocka_unit_test(the_parts_of_a_bound_are_those_of_the_body),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

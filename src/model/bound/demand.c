@@ -11,6 +11,9 @@
  *
  * Where threads of a warp have parted, both sides of a branch can be interleaved in any way, and share scoreboards.
  * There each instruction waits for the one before.
+ *
+ * A store is done when a fence behind it is. The latency of its class is longer: that until a load has read what it
+ * wrote. It counts if a load of memory can follow the store, in the order of the tree or in a round of a loop.
  */
 #include "bound.h"
 
@@ -39,6 +42,9 @@ struct demanding {
     const gs_machine *machine;
     const gs_body *body;
     const gs_machine_class **classes; /* by class number of the body */
+    const gs_machine_class *fence;    /* a store, and a fence behind it; or NULL */
+    size_t last_load;                 /* the last part that reads memory of the GPU */
+    size_t outer_loop;                /* that is walked; SIZE_MAX: none */
     bool is_loaded;
     int64_t fetch_cycles, jump_cycles;
     int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
@@ -191,14 +197,39 @@ static int64_t after_issue(const gs_machine *machine, const gs_machine_class *ro
     return sum;
 }
 
+static int64_t latency_of(const struct demanding *demanding, const gs_machine_class *row) {
+    return demanding->is_loaded ? row->loaded_cycles : row->latency_cycles;
+}
+
+/* Whether an instruction uses a unit of the GPU, and stores, or does something else. */
+static bool uses_memory(const struct demanding *demanding, const gs_body_part *part, bool stores) {
+    const gs_machine *machine = demanding->machine;
+    const gs_machine_class *row = demanding->classes[part->class_number];
+    bool is_used = false;
+    for (size_t i = 0; i < machine->units.count; i++)
+        is_used = is_used || (machine->units.data[i].scope == GS_UNIT_OF_GPU && row->held_millicycles[i]);
+    return is_used && (strstr(demanding->body->classes.data[part->class_number], "_store") != NULL) == stores;
+}
+
+/* Until a store is done that has read its operands after so many cycles. */
+static int64_t stored_cycles(const struct demanding *demanding, const gs_body_part *part, int64_t latency,
+                             int64_t reads) {
+    size_t place = (size_t)(part - demanding->body->parts.data);
+    bool is_read = demanding->last_load > (demanding->outer_loop == SIZE_MAX ? place : demanding->outer_loop);
+    if (is_read || !demanding->fence || !uses_memory(demanding, part, true))
+        return latency;
+    return gs_min(latency, gs_max(latency_of(demanding, demanding->fence), reads));
+}
+
 static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
     const gs_machine *machine = demanding->machine;
     const gs_machine_class *row = demanding->classes[part->class_number];
-    int64_t latency = demanding->is_loaded ? row->loaded_cycles : row->latency_cycles;
+    int64_t latency = latency_of(demanding, row);
     int64_t reads = demanding->is_loaded ? row->loaded_read_cycles : row->read_cycles;
     if (part->constant == GS_ANY_CONSTANT)
         latency += machine->cold_constant_cycles;
     reads = reads ? reads : latency;
+    latency = stored_cycles(demanding, part, latency, reads);
     int64_t transactions = transactions_of(part, row);
     int64_t fetch = fetch_of(demanding, part);
     chain_instruction(demanding, &sum->chain, part, fetch, latency, reads);
@@ -254,7 +285,10 @@ static struct sum sum_loop(struct demanding *demanding, size_t loop) {
     const gs_body_part *part = &demanding->body->parts.data[loop];
     struct sum whole = sum_of_nothing();
     demanding->is_first = true;
+    bool is_outer = demanding->outer_loop == SIZE_MAX;
+    demanding->outer_loop = is_outer ? loop : demanding->outer_loop;
     struct sum round = sum_parts(demanding, loop + 1, part->end);
+    demanding->outer_loop = is_outer ? SIZE_MAX : demanding->outer_loop;
     add_work(demanding, &whole, &round, part->times);
     whole.chain = part->source == GS_ROUNDS_OF_GROUPS ? chain_of_cycles(demanding, whole.serial, whole.tail)
                                                       : chain_power(demanding, round.chain, part->times);
@@ -309,6 +343,8 @@ static gs_code find_classes(struct demanding *demanding, gs_error *error) {
         const gs_machine_class *row = demanding->classes[part->class_number];
         int64_t held = after_issue(demanding->machine, row, transactions_of(part, row));
         demanding->barrier_cycles = gs_max(demanding->barrier_cycles, gs_divide_up(held, 1000));
+        if (uses_memory(demanding, part, false))
+            demanding->last_load = i;
     }
     return GS_OK;
 }
@@ -349,7 +385,12 @@ static int64_t count_constants(const gs_body *body, int64_t line_bytes) {
 
 gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loaded, gs_demand *demand,
                      gs_error *error) {
-    struct demanding demanding = {.machine = machine, .body = body, .is_loaded = is_loaded, .is_first = true};
+    struct demanding demanding = {.machine = machine,
+                                  .body = body,
+                                  .fence = gs_machine_find(machine, "fence"),
+                                  .outer_loop = SIZE_MAX,
+                                  .is_loaded = is_loaded,
+                                  .is_first = true};
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
     bool is_kept = demand->lines * machine->line_bytes <= machine->code_bytes;
     demanding.fetch_cycles = is_kept ? machine->fetch_cycles : machine->cold_fetch_cycles;
