@@ -63,7 +63,7 @@ static bool is_of_class(const gs_flow_step *step, const char *class_name) {
     size_t length = strlen(class_name);
     return strncmp(step->class_name, class_name, length) == 0 &&
            (!step->class_name[length] || strcmp(step->class_name + length, "_near") == 0 ||
-            strcmp(step->class_name + length, "_scattered") == 0);
+            strcmp(step->class_name + length, "_wide") == 0 || strcmp(step->class_name + length, "_scattered") == 0);
 }
 
 static bool count_step(void *user, const gs_flow_step *step) {

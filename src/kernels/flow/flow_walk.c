@@ -78,20 +78,26 @@ static gs_code check_barrier(struct walker *walker, const gs_flow_instruction *i
     return GS_OK;
 }
 
-/* The class of an instruction: that of its table, or a faster one for lanes that read and write beside each other. */
+/* The class of an instruction: that of its table, or a faster one for lanes that read and write beside each other, 4
+   bytes each, or more. */
 static const char *class_of(const gs_flow_instruction *instruction) {
     static const struct {
-        const char *name, *near_name;
+        const char *name, *near_name, *wide_name;
         int most; /* transactions, of each part of a warp */
-    } classes[] = {{"global_load", "global_load_near", 7}, {"global_store", "global_store_near", 7},
-                   {"local_load", "local_load_near", 7},   {"local_store", "local_store_near", 7},
-                   {"shared_load", "shared_load_near", 1}, {"shared_store", "shared_store_near", 1},
-                   {"constant_scattered", "constant", 1},  {"global_atomic", "global_atomic_near", 7}};
+    } classes[] = {{"global_load", "global_load_near", "global_load_wide", 7},
+                   {"global_store", "global_store_near", "global_store_wide", 7},
+                   {"local_load", "local_load_near", "local_load_wide", 7},
+                   {"local_store", "local_store_near", "local_store_wide", 7},
+                   {"global_atomic", "global_atomic_near", "global_atomic_near", 7},
+                   {"shared_load", "shared_load_near", "shared_load_near", 1},
+                   {"shared_store", "shared_store_near", "shared_store_near", 1},
+                   {"constant_scattered", "constant", "constant", 1}};
     const char *name = instruction->opcode->class_name;
+    int parts = gs_flow_access_parts(instruction);
     for (size_t i = 0; i < GS_COUNT(classes); i++)
         if (strcmp(classes[i].name, name) == 0 && instruction->transactions &&
-            instruction->transactions <= classes[i].most * gs_flow_access_parts(instruction))
-            return classes[i].near_name;
+            instruction->transactions <= classes[i].most * parts)
+            return parts > 1 ? classes[i].wide_name : classes[i].near_name;
     return name;
 }
 

@@ -11,6 +11,8 @@
  *             GPU. A transaction for the memory also passes the load/store units of its SM: this is measured with one
  *             block alone, in memory that is in the cache of the GPU
  *
+ * Accesses of more than 4 bytes by each lane (`wide`) take at least as long as those of 4 bytes (`near`).
+ *
  * Measured times contain what is around an instruction, and so are too long rather than too short. Classes that cannot
  * be measured by themselves have the times of others: `aliases`.
  */
@@ -25,8 +27,10 @@ static const char load_store_unit[] = "load/store";
 
 static const struct alias {
     const char *name, *as;
-} aliases[] = {{"global_atomic_near", "global_atomic"},   {"local_load_near", "global_load_near"},
-               {"local_store_near", "global_store_near"}, {"local_load", "global_load"},
+} aliases[] = {{"global_load_wide", "global_load_near"},  {"global_store_wide", "global_store_near"},
+               {"global_atomic_near", "global_atomic"},   {"local_load_near", "global_load_near"},
+               {"local_store_near", "global_store_near"}, {"local_load_wide", "global_load_wide"},
+               {"local_store_wide", "global_store_wide"}, {"local_load", "global_load"},
                {"local_store", "global_store"},           {"generic_load", "global_load"},
                {"generic_load", "shared_load"},           {"generic_store", "global_store"},
                {"generic_store", "shared_store"},         {"generic_atomic", "global_atomic"},
@@ -35,12 +39,17 @@ static const struct alias {
 /* A store, or an atomic operation, has read its operands by the time at which a load in its place would have its
  * result.
  */
-static const struct alias reads[] = {
-    {"global_store", "global_load"},          {"global_store_near", "global_load_near"},
-    {"global_atomic", "global_load"},         {"global_atomic_near", "global_load_near"},
-    {"local_store", "global_load"},           {"local_store_near", "global_load_near"},
-    {"generic_store", "generic_load"},        {"shared_store", "shared_load"},
-    {"shared_store_near", "shared_load_near"}};
+static const struct alias reads[] = {{"global_store", "global_load"},
+                                     {"global_store_near", "global_load_near"},
+                                     {"global_store_wide", "global_load_wide"},
+                                     {"local_store_wide", "global_load_wide"},
+                                     {"global_atomic", "global_load"},
+                                     {"global_atomic_near", "global_load_near"},
+                                     {"local_store", "global_load"},
+                                     {"local_store_near", "global_load_near"},
+                                     {"generic_store", "generic_load"},
+                                     {"shared_store", "shared_load"},
+                                     {"shared_store_near", "shared_load_near"}};
 
 struct timing {
     gs_device *device;

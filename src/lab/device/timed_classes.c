@@ -92,7 +92,7 @@ const gs_timed_row gs_timed_rows[] = {
      .code = NEAR_ADDRESS
      "asm volatile(\"ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : \"l\"(at) : \"memory\"); c.x += v & a.zero;",
      .start = OF_WARP},
-    {"global_load_near", "memory", GPU, WIDE_TRANSACTIONS, 70,
+    {"global_load_wide", "memory", GPU, WIDE_TRANSACTIONS, 70,
      .code = WIDE_ADDRESS "asm volatile(\"ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(v), \"=r\"(w), "
                           "\"=r\"(s), \"=r\"(t) : "
                           "\"l\"(at) : \"memory\"); c.x += (v + w + s + t) & a.zero;",
@@ -106,7 +106,7 @@ const gs_timed_row gs_timed_rows[] = {
      "asm volatile(\"st.volatile.global.u32 [%1], %2; ld.volatile.global.u32 %0, [%1];\" : \"=r\"(v) : "
      "\"l\"(at), \"r\"(c.x) : \"memory\"); c.x += v & a.zero;",
      .start = OF_WARP},
-    {"global_store_near", "memory", GPU, WIDE_TRANSACTIONS, 70,
+    {"global_store_wide", "memory", GPU, WIDE_TRANSACTIONS, 70,
      .code = WIDE_ADDRESS
      "asm volatile(\"st.volatile.global.v4.u32 [%4], {%5, %5, %5, %5}; ld.volatile.global.v4.u32 {%0, %1, %2, %3}, "
      "[%4];\" : \"=r\"(v), \"=r\"(w), \"=r\"(s), \"=r\"(t) : \"l\"(at), \"r\"(c.x) : \"memory\"); "

@@ -315,16 +315,21 @@ static struct sum sum_parts(struct demanding *demanding, size_t from, size_t end
 
 /* ---- a warp ---- */
 
-/* A class, or the slower one that a machine without it has. */
+/* A class, or the one that a machine without it has instead: the name without or with another end. */
 static const gs_machine_class *find_class(const gs_machine *machine, const char *name) {
+    static const char *const ends[][2] = {{"_wide", "_near"}, {"_near", ""}, {"_scattered", ""}, {"_fp64", ""}};
     const gs_machine_class *found = gs_machine_find(machine, name);
-    const char *last = strrchr(name, '_');
-    bool is_kind =
-        last && (strcmp(last, "_near") == 0 || strcmp(last, "_scattered") == 0 || strcmp(last, "_fp64") == 0);
-    char base[64];
-    if (found || !is_kind || (size_t)snprintf(base, sizeof base, "%.*s", (int)(last - name), name) >= sizeof base)
+    char known[64];
+    if ((size_t)snprintf(known, sizeof known, "%s", name) >= sizeof known - 1)
         return found;
-    return gs_machine_find(machine, base);
+    for (size_t i = 0; i < GS_COUNT(ends) && !found; i++) {
+        char *end = strrchr(known, '_');
+        if (end && strcmp(end, ends[i][0]) == 0) {
+            memcpy(end, ends[i][1], strlen(ends[i][1]) + 1);
+            found = gs_machine_find(machine, known);
+        }
+    }
+    return found;
 }
 
 static gs_code find_classes(struct demanding *demanding, gs_error *error) {
