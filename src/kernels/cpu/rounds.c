@@ -71,10 +71,6 @@ static gs_code find_loops(struct counting *counting) {
     return GS_OK;
 }
 
-static size_t end_of_token(const gs_ptx_module *module, uint32_t token) {
-    return module->tokens.data[token].at + module->tokens.data[token].length;
-}
-
 /* The text with counters. */
 static bool add_counters(const struct counting *counting, gs_text *text) {
     const gs_ptx_module *module = counting->module;
@@ -83,19 +79,19 @@ static bool add_counters(const struct counting *counting, gs_text *text) {
     gs_edits_add(&edits, module->tokens.data[function->parameter_close].at, 0, "%s.param .u64 gs_rounds",
                  function->parameter_count ? ", " : "");
     gs_edits_add(
-        &edits, end_of_token(module, function->open), 0,
+        &edits, gs_ptx_token_end(module, function->open), 0,
         "\n.reg .b64 %%gs_rounds_at;\n.reg .b32 %%gs_rounds_<%zu>;\nld.param.u64 %%gs_rounds_at, [gs_rounds];\n"
         "cvta.to.global.u64 %%gs_rounds_at, %%gs_rounds_at;\n",
         counting->labels_count);
     for (size_t i = 0; i < counting->labels_count; i++)
-        gs_edits_add(&edits, end_of_token(module, function->open), 0, "mov.u32 %%gs_rounds_%zu, 0;\n", i);
+        gs_edits_add(&edits, gs_ptx_token_end(module, function->open), 0, "mov.u32 %%gs_rounds_%zu, 0;\n", i);
     for (uint32_t i = 0; i < function->statement_count; i++)
         for (size_t counter = 0; counter < counting->labels_count; counter++) {
             const gs_ptx_statement *label = statement_at(counting, i);
             if (counting->labels[counter] != i)
                 continue;
             gs_edits_add(&edits, module->tokens.data[label->first].at, 0, "\nmov.u32 %%gs_rounds_%zu, 0;\n", counter);
-            gs_edits_add(&edits, end_of_token(module, label->last), 0,
+            gs_edits_add(&edits, gs_ptx_token_end(module, label->last), 0,
                          "\nadd.u32 %%gs_rounds_%zu, %%gs_rounds_%zu, 1;\n"
                          "red.global.max.u32 [%%gs_rounds_at+%zu], %%gs_rounds_%zu;\n",
                          counter, counter, counter * 4, counter);

@@ -42,10 +42,6 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
 
 /* ---- bounds of one comparison ---- */
 
-static bool is_exact(gs_flow_value value) {
-    return value.is_known && value.base == GS_NO_BASE && value.low == value.high;
-}
-
 /* The rounds in which first + k * step < limit can hold, for all k below: at most. -1: no bound. */
 static int64_t rounds_below(gs_flow_value first, gs_flow_value step, int64_t limit, bool is_signed) {
     if (step.low <= 0 || limit + step.high > INT32_MAX || (!is_signed && first.low < 0))
@@ -315,7 +311,7 @@ static void clear_states(gs_flow_state **states, size_t count) {
 /* What is exactly known behind a loop counts; else the range that it has where it is left. */
 static void keep_exact(gs_flow_state *state, const gs_flow_state *after) {
     for (int i = 0; i < GS_VALUES; i++)
-        if (is_exact(after->values[i]) || !state->values[i].is_known)
+        if (gs_flow_is_exact(after->values[i]) || !state->values[i].is_known)
             state->values[i] = after->values[i];
 }
 
@@ -343,14 +339,6 @@ static gs_code pass_inner(struct pass *pass, int32_t inner) {
     return result;
 }
 
-/* The loop right inside `loop` that a block is in; 0: it is in none. */
-static int32_t loop_inside(const gs_flow_graph *graph, int32_t block, int32_t loop) {
-    int32_t at = graph->blocks.data[block].loop;
-    while (at != loop && graph->loops.data[at].parent != loop)
-        at = graph->loops.data[at].parent;
-    return at == loop ? 0 : at;
-}
-
 static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin) {
     const gs_flow_graph *graph = pass->counting->graph;
     int32_t header = graph->loops.data[pass->loop].header;
@@ -363,7 +351,7 @@ static gs_code pass_loop(struct pass *pass, const gs_flow_state *begin) {
         int32_t at = graph->order[i];
         if (!pass->at[at] || !gs_flow_in_loop(graph, at, pass->loop))
             continue;
-        int32_t inner = loop_inside(graph, at, pass->loop);
+        int32_t inner = gs_flow_loop_inside(graph, at, pass->loop);
         if (inner && graph->loops.data[inner].header == at)
             result = pass_inner(pass, inner);
         else if (!inner)
@@ -472,7 +460,8 @@ static bool count_exactly(const struct pass *pass, int32_t exit, const gs_flow_s
     for (int is_mirrored = 0; is_mirrored < 2; is_mirrored++) {
         gs_flow_value counter = is_mirrored ? fact.y : fact.x, limit = is_mirrored ? fact.x : fact.y;
         bool is_counter = counter.is_known && counter.base != GS_NO_BASE && !counter.shift;
-        if (!is_counter || !is_exact(at_entry(pass, counter, false)) || !is_exact(at_entry(pass, limit, true)))
+        if (!is_counter || !gs_flow_is_exact(at_entry(pass, counter, false)) ||
+            !gs_flow_is_exact(at_entry(pass, limit, true)))
             continue;
         gs_flow_value step = pass->back->values[counter.base];
         int64_t found = rounds_of(pass, &fact, is_mirrored);
@@ -505,7 +494,7 @@ static gs_code leave_loop(struct pass *pass, const gs_flow_written_set *set, gs_
             continue;
         }
         gs_flow_value first = pass->entry->values[value.base], step = pass->back->values[value.base];
-        bool is_counter = is_exact(first) && step.is_known && step.base == value.base && !step.shift &&
+        bool is_counter = gs_flow_is_exact(first) && step.is_known && step.base == value.base && !step.shift &&
                           step.low == step.high && !__builtin_mul_overflow(rounds - 1, step.low, &sum);
         if (is_counter && llabs(sum) < INT32_MAX && first.low + sum >= INT32_MIN && first.low + sum <= INT32_MAX)
             after->values[i] = gs_flow_number(first.low + sum + value.low, first.low + sum + value.high);

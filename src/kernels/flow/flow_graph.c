@@ -256,6 +256,13 @@ bool gs_flow_in_loop(const gs_flow_graph *graph, int32_t block, int32_t loop) {
     return at == loop;
 }
 
+int32_t gs_flow_loop_inside(const gs_flow_graph *graph, int32_t block, int32_t loop) {
+    int32_t at = graph->blocks.data[block].loop;
+    while (at != loop && graph->loops.data[at].parent != loop)
+        at = graph->loops.data[at].parent;
+    return at == loop ? 0 : at;
+}
+
 /* Puts a block and what leads to it, up to the header, into a loop. Loops are found from the outermost to the
    innermost, so a block that is in a loop inside this one already stays there. */
 static void fill_loop(gs_flow_graph *graph, int32_t from, int32_t loop, bool *is_inside) {

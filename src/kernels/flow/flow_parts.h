@@ -114,6 +114,8 @@ gs_code gs_flow_graph_make(gs_flow_graph *graph, const gs_flow_code *code, size_
 void gs_flow_graph_clear(gs_flow_graph *graph);
 bool gs_flow_dominates(const gs_flow_graph *graph, int32_t above, int32_t block);
 bool gs_flow_in_loop(const gs_flow_graph *graph, int32_t block, int32_t loop);
+/* The loop right inside `loop` that a block is in; 0: it is in none. */
+int32_t gs_flow_loop_inside(const gs_flow_graph *graph, int32_t block, int32_t loop);
 
 /* Registers and predicates that a function writes, with those it calls. */
 typedef struct gs_flow_written_set {
@@ -180,6 +182,7 @@ bool gs_flow_narrow(gs_flow_state *state, const gs_flow_fact *fact);
 gs_flow_relation gs_flow_opposite(gs_flow_relation relation);
 gs_flow_relation gs_flow_mirrored(gs_flow_relation relation); /* y relation x */
 gs_flow_value gs_flow_number(int64_t low, int64_t high);
+bool gs_flow_is_exact(gs_flow_value value); /* one number */
 
 /* ---- lanes ---- */
 

@@ -31,7 +31,7 @@ gs_flow_value gs_flow_number(int64_t low, int64_t high) {
     return (gs_flow_value){.is_known = true, .base = GS_NO_BASE, .low = low, .high = high};
 }
 
-static bool is_exact(gs_flow_value value) {
+bool gs_flow_is_exact(gs_flow_value value) {
     return value.is_known && value.base == GS_NO_BASE && value.low == value.high;
 }
 
@@ -40,9 +40,9 @@ static bool is_number(gs_flow_value value) {
 }
 
 static gs_flow_value sum_of(gs_flow_value a, gs_flow_value b) {
-    if (is_exact(b) && b.low == 0)
+    if (gs_flow_is_exact(b) && b.low == 0)
         return a;
-    if (is_exact(a) && a.low == 0)
+    if (gs_flow_is_exact(a) && a.low == 0)
         return b;
     if (!a.is_known || !b.is_known || (a.base != GS_NO_BASE && b.base != GS_NO_BASE) || a.shift || b.shift)
         return unknown;
@@ -66,18 +66,18 @@ static gs_flow_value shifted_base(gs_flow_value value, int shift) {
 
 /* The exponent of a power of two, else 0. */
 static int power_of(gs_flow_value value) {
-    for (int shift = 1; shift < 31 && is_exact(value); shift++)
+    for (int shift = 1; shift < 31 && gs_flow_is_exact(value); shift++)
         if (value.low == (int64_t)1 << shift)
             return shift;
     return 0;
 }
 
 static gs_flow_value product_of(gs_flow_value a, gs_flow_value b) {
-    if (is_exact(a) && a.low == 1)
+    if (gs_flow_is_exact(a) && a.low == 1)
         return b;
-    if (is_exact(b) && b.low == 1)
+    if (gs_flow_is_exact(b) && b.low == 1)
         return a;
-    if ((is_exact(a) && a.low == 0) || (is_exact(b) && b.low == 0))
+    if ((gs_flow_is_exact(a) && a.low == 0) || (gs_flow_is_exact(b) && b.low == 0))
         return gs_flow_number(0, 0);
     if (power_of(b) && a.base != GS_NO_BASE)
         return shifted_base(a, power_of(b));
@@ -223,14 +223,14 @@ static gs_flow_value masked(const gs_flow_instruction *instruction, struct opera
     gs_flow_value a = operands.a, b = operands.b;
     if (table == NOT_A || table == NOT_B)
         return sum_of(negative_of(table == NOT_A ? a : b), gs_flow_number(-1, -1));
-    if (is_exact(a) && is_exact(b) && is_exact(operands.c)) {
+    if (gs_flow_is_exact(a) && gs_flow_is_exact(b) && gs_flow_is_exact(operands.c)) {
         uint32_t x = (uint32_t)a.low, y = (uint32_t)b.low, z = (uint32_t)operands.c.low, result = 0;
         for (int i = 0; i < 8; i++)
             if (table >> i & 1)
                 result |= (i & 4 ? x : ~x) & (i & 2 ? y : ~y) & (i & 1 ? z : ~z);
         return gs_flow_number((int32_t)result, (int32_t)result);
     }
-    if (table != AND || !is_exact(b))
+    if (table != AND || !gs_flow_is_exact(b))
         return unknown;
     bool is_positive = is_number(a) && a.low >= 0;
     if (b.low >= 0)
@@ -244,12 +244,14 @@ static gs_flow_value shifted(const gs_flow_instruction *instruction, struct oper
     enum { SIGNED = 2, UNSIGNED = 3 };
     bool is_right = gs_bits(instruction->high, 12, 1), is_high = gs_bits(instruction->high, 16, 1);
     unsigned type = gs_bits(instruction->high, 9, 3);
-    if (!is_exact(operands.b) || operands.b.low < 0 || operands.b.low > 31 || (type != SIGNED && type != UNSIGNED))
+    if (!gs_flow_is_exact(operands.b) || operands.b.low < 0 || operands.b.low > 31 ||
+        (type != SIGNED && type != UNSIGNED))
         return unknown;
     int shift = (int)operands.b.low;
     if (!is_right && !is_high)
         return product_of(operands.a, gs_flow_number((int64_t)1 << shift, (int64_t)1 << shift));
-    if (is_right && is_high && type == UNSIGNED && shift && is_exact(operands.a) && operands.c.base != GS_NO_BASE)
+    if (is_right && is_high && type == UNSIGNED && shift && gs_flow_is_exact(operands.a) &&
+        operands.c.base != GS_NO_BASE)
         return shifted_base(operands.c, -shift);
     bool is_plain = is_right && is_high && is_number(operands.c) && (type == SIGNED || operands.c.low >= 0);
     return is_plain ? gs_flow_number(operands.c.low >> shift, operands.c.high >> shift) : unknown;
@@ -394,8 +396,8 @@ static bool is_constant(const gs_flow_state *state, unsigned operand, bool is_un
     if ((operand & GS_NO_PREDICATE) == GS_NO_PREDICATE)
         return wanted;
     const gs_flow_fact *fact = &state->facts[(is_uniform ? GS_UNIFORM_FACT : 0) + (int)(operand & GS_NO_PREDICATE)];
-    return fact->if_true && fact->if_false && fact->relation == (wanted ? GS_EQUAL : GS_DIFFERS) && is_exact(fact->x) &&
-           is_exact(fact->y) && fact->x.low == fact->y.low;
+    return fact->if_true && fact->if_false && fact->relation == (wanted ? GS_EQUAL : GS_DIFFERS) &&
+           gs_flow_is_exact(fact->x) && gs_flow_is_exact(fact->y) && fact->x.low == fact->y.low;
 }
 
 /* A comparison and, by bits 74 and 75, another predicate: both (0) or one of them (1). */

@@ -192,14 +192,6 @@ static bool add_ways(struct region *region, size_t node) {
     return true;
 }
 
-/* The loop right inside this one that a block is in; 0: none. */
-static int32_t loop_inside(const gs_flow_graph *graph, int32_t block, int32_t loop) {
-    int32_t at = graph->blocks.data[block].loop;
-    while (at != loop && graph->loops.data[at].parent != loop)
-        at = graph->loops.data[at].parent;
-    return at == loop ? 0 : at;
-}
-
 static void place_nodes(struct region *region) {
     const gs_flow_graph *graph = region->graph;
     for (size_t i = 0; i < graph->blocks.count; i++)
@@ -208,7 +200,7 @@ static void place_nodes(struct region *region) {
         int32_t block = graph->order[i];
         if (!gs_flow_in_loop(graph, block, region->loop))
             continue;
-        int32_t inner = loop_inside(graph, block, region->loop);
+        int32_t inner = gs_flow_loop_inside(graph, block, region->loop);
         bool is_node = !inner || graph->loops.data[inner].header == block;
         if (is_node)
             region->nodes[region->count] = block;
@@ -273,7 +265,7 @@ static void clear_region(struct region *region) {
 
 static gs_code walk_node(struct region *region, int32_t node) {
     const gs_flow_graph *graph = region->graph;
-    int32_t block = region->nodes[node], inner = loop_inside(graph, block, region->loop);
+    int32_t block = region->nodes[node], inner = gs_flow_loop_inside(graph, block, region->loop);
     if (!inner)
         return walk_block(region->walker, &graph->blocks.data[block]);
     const gs_flow_loop *loop = &graph->loops.data[inner];

@@ -6,14 +6,6 @@
 /* The name of the form, and the number of the function: names of functions may be long. */
 #define COPY_NAME "%s" GS_LOOP_NAMES "f%u"
 
-static size_t begin_of(const gs_ptx_module *module, uint32_t token) {
-    return module->tokens.data[token].at;
-}
-
-static size_t end_of(const gs_ptx_module *module, uint32_t token) {
-    return module->tokens.data[token].at + module->tokens.data[token].length;
-}
-
 void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     char form[GS_PTX_SYMBOL_MOST];
@@ -49,16 +41,16 @@ static void load_part(const gs_ptx_kernel *kernel, size_t at, int number, gs_edi
 static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
                              const gs_ptx_operand *operand, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
-    size_t at = begin_of(module, operand->first), length = end_of(module, operand->last) - at;
+    size_t at = gs_ptx_token_begin(module, operand->first), length = gs_ptx_token_end(module, operand->last) - at;
     bool is_grid = operand->value == GS_PTX_NCTAID;
     if (gs_ptx_reads_shared_size(operand) && kernel->loop.is_behind) {
-        gs_edits_add(edits, begin_of(module, statement->first), 0,
+        gs_edits_add(edits, gs_ptx_token_begin(module, statement->first), 0,
                      "mov.u32 %%gs_b6, %%dynamic_smem_size;\n\tsub.u32 %%gs_b6, %%gs_b6, %d;\n\t", GS_JOB_SHARED);
         gs_edits_add(edits, at, length, "%%gs_b6");
         gs_ptx_widen_move(module, statement, edits);
     } else if (operand->kind == GS_PTX_SPECIAL && (operand->value == GS_PTX_CTAID || is_grid)) {
         int number = operand->part - 'x' + (is_grid ? 3 : 0);
-        load_part(kernel, begin_of(module, statement->first), number, edits);
+        load_part(kernel, gs_ptx_token_begin(module, statement->first), number, edits);
         gs_edits_add(edits, at, length, "%%gs_b%d", number);
         gs_ptx_widen_move(module, statement, edits);
     }
@@ -71,7 +63,7 @@ static void change_copy(const gs_ptx_kernel *kernel, uint32_t number, const char
     const gs_ptx_function *function = &module->functions.data[number];
     const gs_ptx_token *name = &module->tokens.data[function->name];
     gs_edits_add(edits, name->at, name->length, COPY_NAME, form, number);
-    gs_edits_add(edits, end_of(module, function->open), 0, "\n\t.reg .b32 %%gs_b<9>;\n");
+    gs_edits_add(edits, gs_ptx_token_end(module, function->open), 0, "\n\t.reg .b32 %%gs_b<9>;\n");
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
         if (statement->kind != GS_PTX_INSTRUCTION)
@@ -97,8 +89,8 @@ static gs_code put_copy(const gs_ptx_kernel *kernel, uint32_t number, const char
     const gs_ptx_function *function = &module->functions.data[number];
     gs_edits edits = {0};
     change_copy(kernel, number, form, &edits);
-    bool is_done = gs_edits_apply(&edits, module->text, begin_of(module, head_of(module, function)),
-                                  end_of(module, function->last), into);
+    bool is_done = gs_edits_apply(&edits, module->text, gs_ptx_token_begin(module, head_of(module, function)),
+                                  gs_ptx_token_end(module, function->last), into);
     gs_text_add(into, "\n");
     gs_edits_free(&edits);
     return is_done ? GS_OK : gs_fail_memory(error);
@@ -116,10 +108,11 @@ gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *
         const gs_ptx_function *function = &module->functions.data[i];
         if (!kernel->is_copied[i])
             continue;
-        size_t from = begin_of(module, head_of(module, function)), name = end_of(module, function->name);
-        gs_text_put(into, module->text + from, begin_of(module, function->name) - from);
+        size_t from = gs_ptx_token_begin(module, head_of(module, function)),
+               name = gs_ptx_token_end(module, function->name);
+        gs_text_put(into, module->text + from, gs_ptx_token_begin(module, function->name) - from);
         gs_text_add(into, COPY_NAME, form, i);
-        gs_text_add(into, "%.*s;\n", (int)(begin_of(module, function->open) - name), module->text + name);
+        gs_text_add(into, "%.*s;\n", (int)(gs_ptx_token_begin(module, function->open) - name), module->text + name);
     }
     for (uint32_t i = 0; i < module->functions.count && code == GS_OK; i++)
         if (kernel->is_copied[i])

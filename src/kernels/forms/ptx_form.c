@@ -11,33 +11,25 @@
 
 enum { MANY_REGISTERS = 64 };
 
-static size_t begin_of(const gs_ptx_module *module, uint32_t token) {
-    return module->tokens.data[token].at;
-}
-
-static size_t end_of(const gs_ptx_module *module, uint32_t token) {
-    return module->tokens.data[token].at + module->tokens.data[token].length;
-}
-
 /* ---- the body ---- */
 
 /* %ctaid.y becomes %gs_y. For %nctaid.y the grid is loaded before the statement. */
 static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
                              const gs_ptx_operand *operand, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
-    size_t at = begin_of(module, operand->first), length = end_of(module, operand->last) - at;
+    size_t at = gs_ptx_token_begin(module, operand->first), length = gs_ptx_token_end(module, operand->last) - at;
     if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_CTAID) {
         gs_edits_add(edits, at, length, "%%gs_%c", operand->part);
         gs_ptx_widen_move(module, statement, edits);
     } else if (gs_ptx_reads_shared_size(operand) && kernel->loop.is_behind) {
-        gs_edits_add(edits, begin_of(module, statement->first), 0, "ld.param.u32 %%gs_grid3, [gs_job+%u];\n\t",
-                     gs_block_loop_shared_at(&kernel->loop));
+        gs_edits_add(edits, gs_ptx_token_begin(module, statement->first), 0,
+                     "ld.param.u32 %%gs_grid3, [gs_job+%u];\n\t", gs_block_loop_shared_at(&kernel->loop));
         gs_edits_add(edits, at, length, "%%gs_grid3");
         gs_ptx_widen_move(module, statement, edits);
     } else if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_NCTAID) {
         int number = operand->part - 'x';
-        gs_edits_add(edits, begin_of(module, statement->first), 0, "ld.param.u32 %%gs_grid%d, [gs_job+%d];\n\t", number,
-                     4 * number);
+        gs_edits_add(edits, gs_ptx_token_begin(module, statement->first), 0,
+                     "ld.param.u32 %%gs_grid%d, [gs_job+%d];\n\t", number, 4 * number);
         gs_edits_add(edits, at, length, "%%gs_grid%d", number);
         gs_ptx_widen_move(module, statement, edits);
     }
@@ -46,20 +38,21 @@ static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement
 }
 
 static void replace_return(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
-    size_t at = begin_of(kernel->module, statement->word), end = end_of(kernel->module, statement->last);
+    size_t at = gs_ptx_token_begin(kernel->module, statement->word),
+           end = gs_ptx_token_end(kernel->module, statement->last);
     gs_edits_add(edits, at, end - at, "bra $gs_next;");
 }
 
 /* The text of a guard, with the blank behind it. */
 static int guard_length(const gs_ptx_module *module, const gs_ptx_statement *statement) {
-    return (int)(begin_of(module, statement->word) - begin_of(module, statement->first));
+    return (int)(gs_ptx_token_begin(module, statement->word) - gs_ptx_token_begin(module, statement->first));
 }
 
 /* Puts an instruction behind a statement, with its guard. */
 static void put_guarded(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *text,
                         gs_edits *edits) {
-    gs_edits_add(edits, end_of(module, statement->last), 0, "\n\t%.*s%s;", guard_length(module, statement),
-                 module->text + begin_of(module, statement->first), text);
+    gs_edits_add(edits, gs_ptx_token_end(module, statement->last), 0, "\n\t%.*s%s;", guard_length(module, statement),
+                 module->text + gs_ptx_token_begin(module, statement->first), text);
 }
 
 /* Adds the votes of a barrier to the counter of this interval, before it. "And" counts votes against. */
@@ -68,7 +61,7 @@ static void add_votes(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
     const gs_ptx_operand *vote = &module->operands.data[statement->operands + 2];
     const gs_ptx_token *predicate = &module->tokens.data[vote->last];
     const char *text = module->text, *added = GS_PTX_VOTES_AT;
-    size_t at = begin_of(module, statement->first);
+    size_t at = gs_ptx_token_begin(module, statement->first);
     bool is_negated = vote->is_negated != gs_ptx_has(module, statement, "and");
     if (vote->kind == GS_PTX_INTEGER)
         gs_edits_add(edits, at, 0, "%.*sred.shared.add.u32 [%s], %d;\n\t", guard_length(module, statement), text + at,
@@ -87,7 +80,7 @@ static void add_votes(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
    the counter has grown since this thread read it last. It is written last, because it may be in the guard. */
 static void replace_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
-    size_t word = begin_of(module, statement->word), end = end_of(module, statement->last);
+    size_t word = gs_ptx_token_begin(module, statement->word), end = gs_ptx_token_end(module, statement->last);
     bool is_vote = gs_ptx_row(statement)->result == GS_PTX_OF_BARRIER;
     bool is_all = gs_ptx_has(module, statement, "and"), is_any = gs_ptx_has(module, statement, "or");
     if (!kernel->loop.exited_threads_wait || statement->count != (is_vote ? 3 : 1))
@@ -121,7 +114,7 @@ static void replace_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement 
 static void add_guard(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_token *guard = &module->tokens.data[statement->first + 1 + statement->guard_is_negated];
     if (statement->guard != GS_PTX_NONE)
-        gs_edits_add(edits, begin_of(module, statement->first), 0,
+        gs_edits_add(edits, gs_ptx_token_begin(module, statement->first), 0,
                      statement->guard_is_negated ? "not.pred %%gs_p6, %.*s;\n\tand.pred %%gs_p7, %%gs_p7, %%gs_p6;\n\t"
                                                  : "and.pred %%gs_p7, %%gs_p7, %.*s;\n\t",
                      (int)guard->length, module->text + guard->at);
@@ -132,7 +125,7 @@ static void count_arrivals(const gs_ptx_kernel *kernel, const gs_ptx_statement *
     const gs_ptx_module *module = kernel->module;
     bool is_vote = gs_ptx_row(statement)->result == GS_PTX_OF_BARRIER;
     const gs_ptx_operand *id = &module->operands.data[statement->operands + is_vote];
-    size_t at = begin_of(module, statement->first);
+    size_t at = gs_ptx_token_begin(module, statement->first);
     if (statement->count <= (is_vote ? 3u : 1u) || id->kind != GS_PTX_INTEGER ||
         !(kernel->loop.arrivals >> id->bits & 1))
         return;
@@ -149,16 +142,16 @@ static void replace_mbarrier(const gs_ptx_kernel *kernel, const gs_ptx_statement
     if (!gs_ptx_has(module, statement, "init") || !statement->count)
         return;
     const gs_ptx_operand *address = &module->operands.data[statement->operands];
-    size_t at = begin_of(module, address->first), length = end_of(module, address->last) - at;
-    gs_edits_add(edits, begin_of(module, statement->first), 0, "setp.ne.u32 %%gs_p7, %%gs_again, 0;\n\t");
+    size_t at = gs_ptx_token_begin(module, address->first), length = gs_ptx_token_end(module, address->last) - at;
+    gs_edits_add(edits, gs_ptx_token_begin(module, statement->first), 0, "setp.ne.u32 %%gs_p7, %%gs_again, 0;\n\t");
     add_guard(module, statement, edits);
-    gs_edits_add(edits, begin_of(module, statement->first), 0, "@%%gs_p7 mbarrier.inval.shared.b64 %.*s;\n\t",
+    gs_edits_add(edits, gs_ptx_token_begin(module, statement->first), 0, "@%%gs_p7 mbarrier.inval.shared.b64 %.*s;\n\t",
                  (int)length, module->text + at);
 }
 
 static void replace_instruction(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
-    size_t at = begin_of(module, statement->first), end = end_of(module, statement->last);
+    size_t at = gs_ptx_token_begin(module, statement->first), end = gs_ptx_token_end(module, statement->last);
     for (uint32_t i = 0; i < statement->count; i++)
         replace_specials(kernel, statement, &module->operands.data[statement->operands + i], edits);
     if (statement->opcode == GS_PTX_RETURN || statement->opcode == GS_PTX_EXIT)
@@ -200,17 +193,18 @@ static void change_head(const gs_ptx_kernel *kernel, uint32_t max_registers, gs_
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     gs_text parameter = {0};
-    gs_edits_add(edits, end_of(module, function->name), 0, "__%s", gs_form_name(kernel->loop.form));
+    gs_edits_add(edits, gs_ptx_token_end(module, function->name), 0, "__%s", gs_form_name(kernel->loop.form));
     bool has_list = function->parameter_close != GS_PTX_NONE;
     gs_text_add(&parameter, "%s", !has_list ? "(\n" : function->parameter_count ? ",\n" : "\n");
     gs_block_loop_parameter(&parameter, &kernel->loop);
     gs_text_add(&parameter, "%s", has_list ? "\n" : "\n)");
-    size_t at = has_list ? begin_of(module, function->parameter_close) : end_of(module, function->name);
+    size_t at =
+        has_list ? gs_ptx_token_begin(module, function->parameter_close) : gs_ptx_token_end(module, function->name);
     gs_edits_put(edits, at, 0, parameter.data ? parameter.data : "", parameter.count);
     edits->failed = edits->failed || parameter.failed;
     gs_text_free(&parameter);
     if (max_registers && !has_limit(module, function))
-        gs_edits_add(edits, begin_of(module, function->open), 0, ".maxnreg %u\n", max_registers);
+        gs_edits_add(edits, gs_ptx_token_begin(module, function->open), 0, ".maxnreg %u\n", max_registers);
 }
 
 /* Finds the parts of %ctaid that an operand reads. */
@@ -241,7 +235,7 @@ static size_t begin_of_body(const gs_ptx_kernel *kernel) {
     uint32_t last = 0; /* the brace */
     while (last + 1 < function->statement_count && statements[last + 1].kind == GS_PTX_DECLARATION)
         last++;
-    return end_of(kernel->module, statements[last].last);
+    return gs_ptx_token_end(kernel->module, statements[last].last);
 }
 
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
@@ -253,7 +247,7 @@ static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
     edits->failed = edits->failed || begin.failed || end.failed;
     if (!edits->failed) {
         gs_edits_put(edits, begin_of_body(kernel), 0, begin.data, begin.count);
-        gs_edits_put(edits, begin_of(module, function->close), 0, end.data, end.count);
+        gs_edits_put(edits, gs_ptx_token_begin(module, function->close), 0, end.data, end.count);
     }
     gs_text_free(&begin);
     gs_text_free(&end);
@@ -301,8 +295,8 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
             code = gs_ptx_put_copies(&kernel, into, error);
         if (code == GS_OK) {
             gs_text_add(into, "\n");
-            bool is_done =
-                gs_edits_apply(&edits, module->text, begin_of(module, found->first), end_of(module, found->last), into);
+            bool is_done = gs_edits_apply(&edits, module->text, gs_ptx_token_begin(module, found->first),
+                                          gs_ptx_token_end(module, found->last), into);
             gs_text_add(into, "\n");
             code = is_done && !into->failed && !ours.failed ? GS_OK : gs_fail_memory(error);
         }

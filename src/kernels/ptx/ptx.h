@@ -60,8 +60,8 @@ typedef struct gs_ptx_token {
     X(F16, "f16", 2)                                                                                                   \
     X(F16X2, "f16x2", 4)                                                                                               \
     X(BF16, "bf16", 2)                                                                                                 \
-    X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8)     \
-        X(SURFREF, "surfref", 8)
+    X(BF16X2, "bf16x2", 4)                                                                                             \
+    X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -206,6 +206,13 @@ gs_code gs_ptx_fail(const gs_ptx_module *module, uint32_t token, gs_error *error
     __attribute__((format(printf, 5, 6)));
 
 bool gs_ptx_token_is(const gs_ptx_module *module, uint32_t token, const char *word);
+/* Where a token begins and ends in the text. */
+static inline size_t gs_ptx_token_begin(const gs_ptx_module *module, uint32_t token) {
+    return module->tokens.data[token].at;
+}
+static inline size_t gs_ptx_token_end(const gs_ptx_module *module, uint32_t token) {
+    return module->tokens.data[token].at + module->tokens.data[token].length;
+}
 char gs_ptx_punct(const gs_ptx_module *module, uint32_t token); /* the character of a punctuation token, else 0 */
 /* Copies a token, cut to `size`. Returns `into`. */
 char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into, size_t size);
@@ -405,9 +412,10 @@ gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_state
     X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                                                                       \
     X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                                                                     \
     X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)                                                               \
-    X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD)  \
-        X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)          \
-            X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)        \
+    X(LANEMASK_EQ, "lanemask_eq", THREAD)                                                                              \
+    X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD)  \
+        X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD)                \
+            X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)                                        \
                 X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)                \
                     X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)        \
                         X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)    \

@@ -17,13 +17,6 @@ static gs_code expand_ptx(const char *source, gs_text *text, gs_error *error) {
                 : gs_fail(error, GS_E_USAGE, "there is no %s.ptx in the zoo", source);
 }
 
-static const gs_zoo_launch *first_launch(const gs_zoo_instance *instance, size_t kind) {
-    for (size_t i = 0; i < instance->launches.count; i++)
-        if (instance->launches.data[i].kind == kind)
-            return &instance->launches.data[i];
-    return NULL;
-}
-
 /* ---- reshaping ---- */
 
 static gs_code make_elastic(gs_zoo_part *part, const gs_source *source, const gs_zoo_launch *launch, uint32_t factor,
@@ -60,7 +53,7 @@ static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instan
                         : gs_fail(error, GS_E_USAGE, "there is no %s in the zoo", name);
     if (code != GS_OK)
         return code;
-    code = make_elastic(part, &source, first_launch(instance, kind), form->factor, guess, error);
+    code = make_elastic(part, &source, gs_zoo_launch_first(instance, kind), form->factor, guess, error);
     gs_source_free(&source);
     return code;
 }
@@ -159,7 +152,7 @@ gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char
 
 gs_code gs_zoo_part_cost(gs_zoo_part *part, gs_executor *executor, int architecture, const gs_zoo_instance *instance,
                          size_t kind, gs_error *error) {
-    const gs_zoo_launch *launch = first_launch(instance, kind);
+    const gs_zoo_launch *launch = gs_zoo_launch_first(instance, kind);
     const char *list[1];
     uint32_t block[3];
     for (int i = 0; i < 3; i++)

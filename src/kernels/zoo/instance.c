@@ -77,6 +77,13 @@ static size_t kind_of(gs_zoo_instance *instance, const char *source, const char 
     return instance->kind_count++;
 }
 
+const gs_zoo_launch *gs_zoo_launch_first(const gs_zoo_instance *instance, size_t kind) {
+    for (size_t i = 0; i < instance->launches.count; i++)
+        if (instance->launches.data[i].kind == kind)
+            return &instance->launches.data[i];
+    return NULL;
+}
+
 void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char *kernel, const uint32_t grid[3],
                        const uint32_t block[3], const char *arguments, ...) {
     if (!GS_RESERVE(&instance->launches, 1) || strlen(arguments) > GS_COUNT(instance->launches.data->list)) {

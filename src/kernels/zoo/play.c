@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t bytes_of(const gs_zoo_buffer *buffer) {
-    return buffer->count * gs_scalar_bytes(buffer->type);
-}
-
 static uint64_t blocks_of(const gs_zoo_launch *launch) {
     return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 }
@@ -56,7 +52,7 @@ static void fill_work(const gs_zoo_pass *pass, const struct group *group, gs_wor
     uint64_t marked = 0;
     for (size_t i = 0; i < instance->buffer_count; i++)
         gs_work_buffer(work, work->discards_results ? instance->buffers[i].data : pass->data[i],
-                       bytes_of(&instance->buffers[i]));
+                       gs_zoo_buffer_bytes(&instance->buffers[i]));
     for (uint32_t repeat = 0; repeat < pass->repeat; repeat++)
         for (size_t i = group->first; i < group->first + group->count; i++) {
             const gs_zoo_launch *launch = &instance->launches.data[i];
@@ -125,10 +121,10 @@ static gs_code run_group(gs_zoo_pass *pass, struct group *group, gs_error *error
 static gs_code copy_inputs(gs_zoo_pass *pass, gs_error *error) {
     for (size_t i = 0; i < pass->instance->buffer_count; i++) {
         const gs_zoo_buffer *buffer = &pass->instance->buffers[i];
-        pass->data[i] = malloc(bytes_of(buffer) + 1);
+        pass->data[i] = malloc(gs_zoo_buffer_bytes(buffer) + 1);
         if (!pass->data[i])
             return gs_fail_memory(error);
-        memcpy(pass->data[i], buffer->data, bytes_of(buffer));
+        memcpy(pass->data[i], buffer->data, gs_zoo_buffer_bytes(buffer));
     }
     return GS_OK;
 }

@@ -90,6 +90,11 @@ typedef struct gs_zoo_instance {
 gs_code gs_zoo_instance_make(gs_zoo_instance *instance, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
                              gs_error *error);
 void gs_zoo_instance_free(gs_zoo_instance *instance);
+/* The first launch of a kind, or NULL. */
+const gs_zoo_launch *gs_zoo_launch_first(const gs_zoo_instance *instance, size_t kind);
+static inline size_t gs_zoo_buffer_bytes(const gs_zoo_buffer *buffer) {
+    return buffer->count * gs_scalar_bytes(buffer->type);
+}
 
 /* Functions for gs_zoo_kernel.instance. Adds a buffer of random numbers from `low` to `high`; returns its number. */
 int gs_zoo_buffer_add(gs_zoo_instance *instance, gs_scalar type, size_t count, double low, double high);

@@ -30,14 +30,10 @@ struct comparison {
     unsigned kind;    /* of the part played so far */
 };
 
-static const gs_seen *seen_of(const gs_run *run, size_t launch) {
-    return run->events.data[run->launches.data[launch].event].seen;
-}
-
 static size_t count_scored(const gs_run *recorded) {
     size_t launch = 0;
     while (launch < recorded->launches.count &&
-           gs_seen_started(seen_of(recorded, launch)) == recorded->launches.data[launch].blocks)
+           gs_seen_started(gs_launch_seen(recorded, launch)) == recorded->launches.data[launch].blocks)
         launch++;
     return launch < recorded->launches.count ? launch + 1 : launch;
 }
@@ -50,7 +46,7 @@ static int32_t *missing_of(const struct comparison *comparison, size_t launch) {
 
 /* The observed blocks of a launch are missing until they start. */
 static void expect_launch(struct comparison *comparison, size_t launch) {
-    const gs_sm_list *placed = &seen_of(comparison->recorded, launch)->placed;
+    const gs_sm_list *placed = &gs_launch_seen(comparison->recorded, launch)->placed;
     int32_t *missing = missing_of(comparison, launch);
     for (size_t i = 0; i < placed->count; i++)
         if (placed->data[i] != GS_WAIT && placed->data[i] < comparison->gpu->sms)
@@ -62,7 +58,7 @@ static bool check_start(void *user, size_t launch, int64_t block, int32_t sm, in
     (void)now_ns;
     if (launch >= comparison->scored)
         return true;
-    bool is_right = comparison->block_by_block ? gs_seen_sm(seen_of(comparison->recorded, launch), block) == sm
+    bool is_right = comparison->block_by_block ? gs_seen_sm(gs_launch_seen(comparison->recorded, launch), block) == sm
                                                : missing_of(comparison, launch)[sm]-- > 0;
     if (!is_right)
         comparison->differs = launch;
@@ -139,7 +135,7 @@ static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_e
     if (code == GS_OK)
         code = gs_engine_finish(engine, error);
     for (size_t launch = 0; launch < comparison->scored && code == GS_OK; launch++)
-        check_launch(comparison, engine, launch, gs_seen_started(seen_of(recorded, launch)));
+        check_launch(comparison, engine, launch, gs_seen_started(gs_launch_seen(recorded, launch)));
     return code;
 }
 

@@ -57,8 +57,8 @@ static gs_run *draw_run(const struct session *session, uint64_t number, gs_error
 
 static bool is_placed_alike(const gs_run *one, const gs_run *two) {
     for (size_t i = 0; i < one->launches.count; i++) {
-        const gs_seen *a = one->events.data[one->launches.data[i].event].seen;
-        const gs_seen *b = two->events.data[two->launches.data[i].event].seen;
+        const gs_seen *a = gs_launch_seen(one, i);
+        const gs_seen *b = gs_launch_seen(two, i);
         for (int64_t block = 0; block < one->launches.data[i].blocks; block++)
             if (gs_seen_sm(a, block) != gs_seen_sm(b, block))
                 return false;

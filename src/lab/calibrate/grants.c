@@ -66,7 +66,7 @@ static gs_run *play_alone(const struct session *session, const gs_shape *shape, 
 /* The SMs of the blocks of a launch, if it has one block for each SM. */
 static gs_code keep_sequence(struct session *session, const gs_run *run, size_t launch, gs_error *error) {
     int32_t sms = session->gpu->sms;
-    const gs_seen *seen = run->events.data[run->launches.data[launch].event].seen;
+    const gs_seen *seen = gs_launch_seen(run, launch);
     bool *is_taken = calloc((size_t)sms, sizeof *is_taken);
     int16_t *sequence = calloc((size_t)sms, sizeof *sequence);
     bool is_whole = run->launches.data[launch].blocks == sms;

@@ -95,11 +95,6 @@ static gs_run *play_fillers(const struct session *session, int64_t before, int32
     return seen;
 }
 
-/* The observation of a launch at its launch. */
-static const gs_seen *seen_of(const gs_run *run, size_t launch) {
-    return run->events.data[run->launches.data[launch].event].seen;
-}
-
 static bool is_sm(const gs_gpu *gpu, int32_t sm) {
     return sm >= 0 && sm < gpu->sms;
 }
@@ -119,7 +114,7 @@ static gs_code measure_portion(const struct session *session, struct order *orde
     if (!run)
         return error->code;
     for (size_t i = from ? 1 : 0; i < run->launches.count; i++) {
-        int32_t sm = gs_seen_sm(seen_of(run, i), 0);
+        int32_t sm = gs_seen_sm(gs_launch_seen(run, i), 0);
         if (!is_sm(session->gpu, sm) || is_known[sm])
             continue;
         is_known[sm] = true;
@@ -227,7 +222,7 @@ static void count_pair(gs_survey *survey, int32_t one, int32_t two) {
 static void join_clusters(const struct session *session, const gs_run *run, int16_t *groups) {
     size_t last = run->launches.count - 1;
     const gs_launch *launch = &run->launches.data[last];
-    const gs_seen *seen = seen_of(run, last);
+    const gs_seen *seen = gs_launch_seen(run, last);
     for (int64_t block = 0; block < launch->blocks; block++) {
         int64_t first = block - block % launch->cluster;
         int32_t sm = gs_seen_sm(seen, block), with = gs_seen_sm(seen, first);

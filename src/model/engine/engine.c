@@ -30,10 +30,6 @@ static void turns_begin(gs_engine *engine, const gs_gpu *gpu) {
         turns->data[turns->count++] = turns_of(gpu, turn);
 }
 
-static size_t most_blocks_of(const gs_gpu *gpu) {
-    return (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
-}
-
 static bool init_sms(gs_engine *engine, const gs_gpu *gpu) {
     struct open_sms *sms = &engine->sms;
     sms->closed = calloc((size_t)gpu->sms, sizeof *sms->closed);
@@ -46,8 +42,8 @@ static bool init_sms(gs_engine *engine, const gs_gpu *gpu) {
 static bool init_numbering(gs_engine *engine, const gs_gpu *gpu) {
     struct numbering *numbering = &engine->numbering;
     bool by_grant = gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT;
-    numbering->burst.placed = calloc(most_blocks_of(gpu), sizeof *numbering->burst.placed);
-    numbering->order = calloc(most_blocks_of(gpu), sizeof *numbering->order);
+    numbering->burst.placed = calloc(gs_gpu_most_blocks(gpu), sizeof *numbering->burst.placed);
+    numbering->order = calloc(gs_gpu_most_blocks(gpu), sizeof *numbering->order);
     numbering->numberer = by_grant ? gs_numberer_new(gpu, NULL) : NULL;
     turns_begin(engine, gpu);
     return numbering->burst.placed && numbering->order && (numbering->numberer || !by_grant);
@@ -55,7 +51,7 @@ static bool init_numbering(gs_engine *engine, const gs_gpu *gpu) {
 
 static bool init_blocks(gs_engine *engine, const gs_gpu *gpu) {
     bool has_clusters = gs_gpu_has_clusters(gpu);
-    engine->running = calloc(most_blocks_of(gpu), sizeof *engine->running);
+    engine->running = calloc(gs_gpu_most_blocks(gpu), sizeof *engine->running);
     engine->clusters = has_clusters ? gs_clusters_new(gpu, NULL) : NULL;
     engine->round = calloc((size_t)gpu->sms, sizeof *engine->round);
     return engine->running && engine->round && (engine->clusters || !has_clusters);
@@ -125,7 +121,7 @@ void gs_engine_free(gs_engine *engine) {
 }
 
 bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
-    size_t most_blocks = most_blocks_of(gs_dispatcher_state(from->dispatcher)->gpu);
+    size_t most_blocks = gs_gpu_most_blocks(gs_dispatcher_state(from->dispatcher)->gpu);
     memcpy(to->plays, from->plays, from->launched * sizeof *to->plays);
     for (size_t i = from->launched; i < to->launched; i++)
         to->plays[i] = gs_play_new();

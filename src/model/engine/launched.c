@@ -44,10 +44,6 @@ static const gs_gpu *gpu_of(const gs_launched *launched) {
     return gs_dispatcher_state(launched->dispatcher)->gpu;
 }
 
-static size_t most_blocks(const gs_gpu *gpu) {
-    return (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
-}
-
 /* The engine has started a block: it is the last of its list. */
 static bool keep_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     gs_launched *launched = user;
@@ -82,8 +78,8 @@ static gs_launched *launched_new(gs_dispatcher *dispatcher, gs_run *run, int32_t
         gs_engine_hooks hooks = {
             .user = launched, .started = keep_started, .endless = true, .turn = turn, .dispatcher = dispatcher};
         *launched = (gs_launched){.dispatcher = dispatcher, .run = run, .turn = turn};
-        launched->next = calloc(most_blocks(gpu), sizeof *launched->next);
-        launched->places = calloc(most_blocks(gpu), sizeof *launched->places);
+        launched->next = calloc(gs_gpu_most_blocks(gpu), sizeof *launched->next);
+        launched->places = calloc(gs_gpu_most_blocks(gpu), sizeof *launched->places);
         launched->engine = run ? gs_engine_new(gpu, run, &hooks, NULL) : NULL;
         if (launched->next && launched->places && launched->engine)
             return launched;
@@ -104,7 +100,7 @@ void gs_dispatcher_free(gs_dispatcher *dispatcher) {
 
 /* Makes `to` an equal of `from`, with its SMs. Its run is a copy already. */
 static gs_code copy_launched(gs_launched *to, const gs_launched *from, gs_error *error) {
-    size_t blocks = most_blocks(gpu_of(from));
+    size_t blocks = gs_gpu_most_blocks(gpu_of(from));
     if (!GS_RESERVE(&to->lists, from->lists.count) || !gs_engine_copy(to->engine, from->engine))
         return gs_fail_memory(error);
     if (from->lists.count)
@@ -250,7 +246,7 @@ int gs_dispatcher_place(gs_dispatcher *dispatcher, int number, int sm) {
 
 /* Starts what can start now. */
 static void release_block(gs_launched *launched, int block) {
-    if (block < 0 || (size_t)block >= most_blocks(gpu_of(launched)) || launched->places[block] == STARTED)
+    if (block < 0 || (size_t)block >= gs_gpu_most_blocks(gpu_of(launched)) || launched->places[block] == STARTED)
         return;
     bool is_launched = launched->places[block] == TAKEN;
     launched->places[block] = ELSEWHERE;
@@ -269,7 +265,7 @@ void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
 
 /* What is on the SMs of a launch that ends is forgotten, taken or not. */
 static void forget_blocks(gs_launched *launched, size_t launch) {
-    for (int32_t i = 0; (size_t)i < most_blocks(gpu_of(launched)); i++)
+    for (int32_t i = 0; (size_t)i < gs_gpu_most_blocks(gpu_of(launched)); i++)
         if (launched->places[i] != ELSEWHERE && gs_engine_launch_of(launched->engine, i) == launch)
             launched->places[i] = ELSEWHERE;
     launched->lists.data[launch].first = NOTHING;

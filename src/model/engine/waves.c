@@ -19,8 +19,7 @@
 #include <stdlib.h>
 
 static int64_t most_running(const gs_engine *engine) {
-    const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
-    return (int64_t)gpu->sms * gpu->limits.blocks_per_sm;
+    return (int64_t)gs_gpu_most_blocks(gs_dispatcher_state(engine->dispatcher)->gpu);
 }
 
 void gs_waves_free(gs_engine *engine) {

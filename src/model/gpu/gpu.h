@@ -251,6 +251,11 @@ bool gs_gpu_is_called(const gs_gpu *gpu, const char *driver_name, int32_t sms);
 /* The built-in GPU of that name, or NULL. The caller frees it. */
 gs_gpu *gs_gpu_open_called(const char *driver_name, int32_t sms);
 
+/* The most blocks that are on the GPU at a time. */
+static inline size_t gs_gpu_most_blocks(const gs_gpu *gpu) {
+    return (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
+}
+
 /* The description as one line of JSON, without the newline. */
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text);
 

@@ -148,17 +148,13 @@ static void sm_init(gs_state *state, int32_t number) {
         group->first_sm = number;
 }
 
-static size_t most_residents(const gs_gpu *gpu) {
-    return (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
-}
-
 gs_code gs_state_init(gs_state *state, const gs_gpu *gpu, gs_error *error) {
     size_t sms = (size_t)gpu->sms;
     *state = (gs_state){.gpu = gpu};
     state->sms = calloc(sms, sizeof *state->sms);
     state->groups = calloc(sms, sizeof *state->groups);
-    state->residents = calloc(most_residents(gpu), sizeof *state->residents);
-    state->in_cluster = calloc(most_residents(gpu), sizeof *state->in_cluster);
+    state->residents = calloc(gs_gpu_most_blocks(gpu), sizeof *state->residents);
+    state->in_cluster = calloc(gs_gpu_most_blocks(gpu), sizeof *state->in_cluster);
     state->pieces = calloc(sms * pieces_per_sm(gpu) + 1, sizeof *state->pieces);
     state->spaces = calloc(sms * GS_MAX_PARTITIONS, sizeof *state->spaces);
     if (!state->sms || !state->groups || !state->residents || !state->in_cluster || !state->pieces || !state->spaces) {
@@ -168,9 +164,9 @@ gs_code gs_state_init(gs_state *state, const gs_gpu *gpu, gs_error *error) {
     for (int32_t i = 0; i < gpu->sms; i++)
         sm_init(state, i);
     state->group_count = state->sms[sms - 1].group + 1;
-    for (size_t i = 0; i < most_residents(gpu); i++)
+    for (size_t i = 0; i < gs_gpu_most_blocks(gpu); i++)
         state->residents[i] = (gs_resident){.need = -1, .sm = (int32_t)i + 1};
-    state->residents[most_residents(gpu) - 1].sm = -1;
+    state->residents[gs_gpu_most_blocks(gpu) - 1].sm = -1;
     return GS_OK;
 }
 
@@ -189,8 +185,8 @@ void gs_state_copy(gs_state *to, const gs_state *from) {
     size_t sms = (size_t)gpu->sms;
     memcpy(to->sms, from->sms, sms * sizeof *to->sms);
     memcpy(to->groups, from->groups, sms * sizeof *to->groups);
-    memcpy(to->residents, from->residents, most_residents(gpu) * sizeof *to->residents);
-    memcpy(to->in_cluster, from->in_cluster, most_residents(gpu) * sizeof *to->in_cluster);
+    memcpy(to->residents, from->residents, gs_gpu_most_blocks(gpu) * sizeof *to->residents);
+    memcpy(to->in_cluster, from->in_cluster, gs_gpu_most_blocks(gpu) * sizeof *to->in_cluster);
     memcpy(to->pieces, from->pieces, sms * pieces_per_sm(gpu) * sizeof *to->pieces);
     for (int32_t i = 0; i < gpu->sms; i++) {
         sm_attach_spaces(to, i);

@@ -498,17 +498,16 @@ int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
     return sm != GS_WAIT ? sm : gs_seen_sm(run->events.data[found->event].seen, block);
 }
 
-/* The observation of a block: with times that of the launch, otherwise the one in which the block started. */
-static const gs_seen *seen_with_times(const gs_run *run, size_t launch) {
+const gs_seen *gs_launch_seen(const gs_run *run, size_t launch) {
     return run->events.data[run->launches.data[launch].event].seen;
 }
 
 int64_t gs_run_start_ns(const gs_run *run, size_t launch, int64_t block) {
-    return has_block(run, launch, block) ? gs_seen_time(&seen_with_times(run, launch)->start_ns, block) : GS_NO_TIME;
+    return has_block(run, launch, block) ? gs_seen_time(&gs_launch_seen(run, launch)->start_ns, block) : GS_NO_TIME;
 }
 
 int64_t gs_run_end_ns(const gs_run *run, size_t launch, int64_t block) {
-    return has_block(run, launch, block) ? gs_seen_time(&seen_with_times(run, launch)->end_ns, block) : GS_NO_TIME;
+    return has_block(run, launch, block) ? gs_seen_time(&gs_launch_seen(run, launch)->end_ns, block) : GS_NO_TIME;
 }
 
 void gs_run_copy_blocks(const gs_run *run, size_t launch, int32_t *sms, int64_t *start_ns, int64_t *end_ns) {

@@ -420,6 +420,8 @@ static inline int64_t gs_seen_time(const gs_time_list *times, int64_t block) {
     return (size_t)block < times->count ? times->data[block] : GS_NO_TIME;
 }
 
+/* The observation of a launch at its launch; times are in this one. */
+const gs_seen *gs_launch_seen(const gs_run *run, size_t launch);
 /* How many blocks have started. */
 int64_t gs_seen_started(const gs_seen *seen);
 

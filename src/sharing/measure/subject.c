@@ -9,22 +9,11 @@
 
 #include <stdlib.h>
 
-static size_t bytes_of(const gs_zoo_buffer *buffer) {
-    return buffer->count * gs_scalar_bytes(buffer->type);
-}
-
 /* ---- programs ---- */
-
-static const gs_zoo_launch *first_of(const gs_zoo_instance *instance, size_t kind) {
-    for (size_t i = 0; i < instance->launches.count; i++)
-        if (instance->launches.data[i].kind == kind)
-            return &instance->launches.data[i];
-    return NULL;
-}
 
 static gs_code compile(gs_subject *subject, gs_bench_gpu *gpu, size_t kind, int32_t form, uint32_t registers,
                        gs_zoo_part *part, gs_error *error) {
-    const gs_zoo_launch *launch = first_of(&subject->instance, kind);
+    const gs_zoo_launch *launch = gs_zoo_launch_first(&subject->instance, kind);
     uint32_t block[3];
     gs_code code = gs_subject_make_text(subject, kind, form, registers, part, error);
     if (code == GS_OK)
@@ -81,7 +70,7 @@ gs_subject_program *gs_subject_program_of(gs_subject *subject, gs_bench_gpu *gpu
 /* ---- opening ---- */
 
 static gs_shape shape_of(const gs_subject *subject, const gs_subject_program *program, size_t kind) {
-    const gs_zoo_launch *launch = first_of(&subject->instance, kind);
+    const gs_zoo_launch *launch = gs_zoo_launch_first(&subject->instance, kind);
     const gs_zoo_part *part = &program->parts[kind];
     uint32_t threads = 1;
     for (int i = 0; i < 3; i++)
@@ -157,7 +146,7 @@ static gs_code send_buffers(gs_subject *subject, gs_bench_gpu *gpu, gs_error *er
     gs_code code = GS_OK;
     for (size_t i = 0; i < subject->instance.buffer_count && code == GS_OK; i++) {
         const gs_zoo_buffer *buffer = &subject->instance.buffers[i];
-        size_t bytes = bytes_of(buffer), whole = (bytes + 3) / 4 * 4;
+        size_t bytes = gs_zoo_buffer_bytes(buffer), whole = (bytes + 3) / 4 * 4;
         code = stream->ops->allocate(stream, whole, &subject->memory[i], error);
         if (code == GS_OK)
             code = stream->ops->allocate(stream, whole, &subject->saved[i], error);
@@ -174,7 +163,7 @@ static gs_code find_changed(gs_subject *subject, gs_bench_gpu *gpu, gs_error *er
     gs_app_stream *stream = gpu->streams[0];
     gs_code code = GS_OK;
     for (size_t i = 0; i < subject->instance.buffer_count && code == GS_OK; i++) {
-        size_t bytes = bytes_of(&subject->instance.buffers[i]), whole = (bytes + 3) / 4 * 4;
+        size_t bytes = gs_zoo_buffer_bytes(&subject->instance.buffers[i]), whole = (bytes + 3) / 4 * 4;
         uint64_t words = 0;
         code = gs_bench_differ(gpu, subject->memory[i], subject->saved[i], bytes, &words, error);
         subject->is_changed[i] = words > 0;
@@ -192,8 +181,8 @@ static gs_code find_unsteady(gs_subject *subject, gs_bench_gpu *gpu, gs_error *e
         uint64_t words = 0;
         if (!subject->is_changed[i])
             continue;
-        code = gs_bench_differ(gpu, subject->memory[i], subject->expected[i], bytes_of(&subject->instance.buffers[i]),
-                               &words, error);
+        code = gs_bench_differ(gpu, subject->memory[i], subject->expected[i],
+                               gs_zoo_buffer_bytes(&subject->instance.buffers[i]), &words, error);
         subject->is_unsteady[i] = words > 0;
     }
     return code;
@@ -202,7 +191,7 @@ static gs_code find_unsteady(gs_subject *subject, gs_bench_gpu *gpu, gs_error *e
 gs_code gs_subject_restore(gs_subject *subject, gs_bench_gpu *gpu, gs_app_stream *stream, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < subject->instance.buffer_count && code == GS_OK; i++) {
-        size_t bytes = bytes_of(&subject->instance.buffers[i]);
+        size_t bytes = gs_zoo_buffer_bytes(&subject->instance.buffers[i]);
         if (!subject->is_changed[i])
             continue;
         code = stream ? gs_bench_copy_later(gpu, stream, subject->memory[i], subject->saved[i], bytes, error)
@@ -235,12 +224,12 @@ static gs_code compare(gs_subject *subject, gs_bench_gpu *gpu, size_t number, gs
     const gs_zoo_buffer *buffer = &subject->instance.buffers[number];
     gs_app_stream *stream = gpu->streams[0];
     double tolerance = subject->instance.kernel ? subject->instance.kernel->tolerance : 1e-4;
-    void *found = malloc(bytes_of(buffer) + 1), *expected = malloc(bytes_of(buffer) + 1);
+    void *found = malloc(gs_zoo_buffer_bytes(buffer) + 1), *expected = malloc(gs_zoo_buffer_bytes(buffer) + 1);
     gs_code code = found && expected ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK)
-        code = stream->ops->copy_out(stream, found, subject->memory[number], bytes_of(buffer), error);
+        code = stream->ops->copy_out(stream, found, subject->memory[number], gs_zoo_buffer_bytes(buffer), error);
     if (code == GS_OK)
-        code = stream->ops->copy_out(stream, expected, subject->expected[number], bytes_of(buffer), error);
+        code = stream->ops->copy_out(stream, expected, subject->expected[number], gs_zoo_buffer_bytes(buffer), error);
     size_t at = code == GS_OK ? gs_scalars_differ(buffer->type, expected, found, buffer->count, tolerance) : 0;
     if (code == GS_OK && at < buffer->count)
         code = gs_fail(error, GS_E_KERNEL, "%s: its results change: buffer %zu, element %zu is %.9g, not %.9g",
@@ -258,7 +247,8 @@ gs_code gs_subject_check(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error
         uint64_t words = 0;
         if (!subject->is_changed[i] || buffer->is_scratch)
             continue;
-        code = gs_bench_differ(gpu, subject->memory[i], subject->expected[i], bytes_of(buffer), &words, error);
+        code =
+            gs_bench_differ(gpu, subject->memory[i], subject->expected[i], gs_zoo_buffer_bytes(buffer), &words, error);
         if (code == GS_OK && words > 0)
             code = compare(subject, gpu, i, error);
     }
