@@ -156,7 +156,7 @@ function is_memory_check(text, first) {
 
 # kind: condition, value, returned, statement.
 function add_region(kind, first, last,    i, start, text) {
-    if (muted || first > last || is_left_out(text_of(first, last)) || is_memory_check(text_of(first, last), first))
+    if (muted || first > last || is_left_out(text_of(first, last)) || is_memory_check(one_line(text_of(first, last)), first))
         return
     regions++
     region_kind[regions] = kind

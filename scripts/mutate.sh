@@ -209,7 +209,7 @@ END
 # little, because functions with faults in them are long. The sanitizer of older compilers and programs at random addresses do
 # not agree on where memory is.
 configure() {
-    [ -e "$place/build/build.ninja" ] || cmake -S "$tree" -B "$place/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    [ -n "$(find "$place/build/build.ninja" -newer scripts/mutate.sh 2>/dev/null)" ] || cmake -S "$tree" -B "$place/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
         ${toolchain:+"-DCMAKE_TOOLCHAIN_FILE=$root/$toolchain"} -DGRIDSMITH_TESTS=ON \
         -DGRIDSMITH_CCACHE=ON -DCMAKE_C_FLAGS=-w "-DCMAKE_EXE_LINKER_FLAGS=-s -no-pie -Wl,-rpath,$place/lib" \
         "-DCMAKE_SHARED_LINKER_FLAGS=-s -Wl,-rpath,$place/lib" "-DCMAKE_MODULE_LINKER_FLAGS=-s -Wl,-rpath,$place/lib" \

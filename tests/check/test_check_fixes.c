@@ -537,6 +537,50 @@ static void the_cheapest_pair_is_found(void **state) {
     assert_true(are_few() || found > 0);
 }
 
+/* Whether two changes work together, of which at most one is a green context and the other one of blocks. */
+static bool has_pair(const gs_gpu *gpu, const gs_run *run) {
+    static const gs_fix_kind kinds[] = {GS_FIX_BLOCKS, GS_FIX_GREEN};
+    size_t knobs = 2 * run->launches.count;
+    for (size_t a = 0; a < knobs; a++)
+        for (size_t b = a + 1; b < knobs; b++) {
+            gs_change pair[2] = {{.kind = kinds[a % 2], .launch = a / 2}, {.kind = kinds[b % 2], .launch = b / 2}};
+            for (int64_t i = 0; a % 2 + b % 2 < 2 && value_of(gpu, run, pair[0].kind, pair[0].launch, i, &pair[0].to);
+                 i++)
+                for (int64_t j = 0; value_of(gpu, run, pair[1].kind, pair[1].launch, j, &pair[1].to); j++)
+                    if (is_allowed(run, &pair[0]) && is_allowed(run, &pair[1]) && works(gpu, run, pair, 2, NULL, false))
+                        return true;
+        }
+    return false;
+}
+
+static void a_pair_with_a_green_context_is_found(void **state) {
+    (void)state;
+    size_t with_green = 0, impossible = 0;
+    for (uint64_t i = 0; i < cases(20, 1000); i++) {
+        gs_random random = gs_random_at(23, i);
+        gs_gpu *gpu = draw_gpu(&random, i);
+        gs_run *run = draw_kernels(&random, gpu, 3);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS | 1 << GS_FIX_GREEN, .budget = INT64_MAX};
+        gs_fixes fixes;
+        if (!works(gpu, run, NULL, 0, NULL, false) && !fits_alone(gpu, run, GS_FIX_BLOCKS) &&
+            !fits_alone(gpu, run, GS_FIX_GREEN)) {
+            assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+            if (fixes.count != has_pair(gpu, run))
+                fail_msg("index %llu: %s", (unsigned long long)i, fixes.count ? "the pair does not work" : "no pair");
+            for (size_t k = 0; k < fixes.count; k++)
+                assert_true(works(gpu, run, fixes.data[k].changes, 2, NULL, false));
+            impossible += !fixes.count;
+            with_green += fixes.count && (fixes.data[0].changes[0].kind == GS_FIX_GREEN ||
+                                          fixes.data[0].changes[1].kind == GS_FIX_GREEN);
+            gs_fixes_clear(&fixes);
+        }
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%zu pairs with a green context, %zu times none\n", with_green, impossible);
+    assert_true(are_few() || (with_green > 0 && impossible > 0));
+}
+
 /* ---- which orders work ---- */
 
 static bool rule_allows(const gs_orders *orders, const size_t *order, size_t count) {
@@ -986,6 +1030,7 @@ int main(void) {
         cmocka_unit_test(the_kernel_that_moves_is_named),
         cmocka_unit_test(what_was_not_tried_is_said),
         cmocka_unit_test(the_cheapest_pair_is_found),
+        cmocka_unit_test(a_pair_with_a_green_context_is_found),
         cmocka_unit_test(the_rule_says_which_orders_work),
         cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),

@@ -1527,6 +1527,7 @@ static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **
     for (int i = 0; i < 10000 && closed_elsewhere < LARGE + LATER; i++)
         play_door(&door);
     assert_int_equal(closed_elsewhere, LARGE + LATER);
+    assert_int_equal(door.connections.paused, 0);
     assert_int_equal(closed_here, 0);
     __real_close(fd);
     close_door(&door);

@@ -915,8 +915,12 @@ struct raw {
     gs_ring ring;
 };
 
-static struct raw raw_open(void) {
-    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO, .weight = 100};
+static struct raw raw_open_as(uint32_t weight, int32_t priority) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC,
+                           .version = GS_WIRE_VERSION,
+                           .kind = GS_WIRE_HELLO,
+                           .weight = weight,
+                           .priority = priority};
     gs_wire_welcome welcome;
     struct raw raw = {.socket = gs_wire_connect(socket_path, &hello)};
     assert_true(raw.socket >= 0);
@@ -925,6 +929,10 @@ static struct raw raw_open(void) {
     assert_ptr_not_equal(raw.page, MAP_FAILED);
     gs_ring_attach_socket(&raw.ring, raw.page + 1, GS_WIRE_RING_BYTES, raw.socket);
     return raw;
+}
+
+static struct raw raw_open(void) {
+    return raw_open_as(100, 0);
 }
 
 static void raw_close(struct raw *raw) {
@@ -936,6 +944,27 @@ static void raw_close(struct raw *raw) {
 static void wait_end(struct raw *raw) {
     TEST_WAIT(atomic_load(&raw->page->end_code) != 0);
     assert_int_equal(atomic_load(&raw->page->end_code), GS_CLIENT_INVALID);
+}
+
+/* The client library refuses what is out of range; a client that does without it gets the nearest. */
+static void weights_and_priorities_have_limits(void **state) {
+    static const struct {
+        uint32_t weight, its_weight;
+        int32_t priority, its_priority;
+    } cases[] = {{0, 1, 11, 10},        {1, 1, -11, -10},       {1000, 1000, 10, 10}, {1001, 1000, -10, -10},
+                 {7, 7, INT32_MAX, 10}, {8, 8, INT32_MIN, -10}, {9, 9, 3, 3}};
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        struct raw raw = raw_open_as(cases[i].weight, cases[i].priority);
+        json_t *root = read_status(), *client = json_array_get(json_object_get(root, "clients"), 0);
+        assert_int_equal(json_integer_value(json_object_get(client, "weight")), cases[i].its_weight);
+        assert_int_equal(json_integer_value(json_object_get(client, "priority")), cases[i].its_priority);
+        json_decref(root);
+        raw_close(&raw);
+        wait_status("clients", 0);
+    }
+    stop_daemon(daemon);
 }
 
 static void nonsense_ends_only_the_client_that_sends_it(void **state) {
@@ -2423,6 +2452,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(kernel_that_never_ends_is_stopped, clean),
         cmocka_unit_test_teardown(wrong_calls_are_reported_and_change_nothing, clean),
         cmocka_unit_test_teardown(the_first_error_of_a_stream_stays, clean),
+        cmocka_unit_test_teardown(weights_and_priorities_have_limits, clean),
         cmocka_unit_test_teardown(nonsense_ends_only_the_client_that_sends_it, clean),
         cmocka_unit_test_teardown(files_stay_in_the_order_of_commands, clean),
         cmocka_unit_test_teardown(nobody_can_block_the_daemon, clean),

@@ -200,7 +200,8 @@ static bool is_own(uid_t user) {
 static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
     gs_server *server = connection->owner->server;
     gs_session_options options = {.weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
-                                  .priority = (int32_t)gs_max(-10, gs_min(hello->priority, 10)),
+                                  .priority =
+                                      (int32_t)gs_max(-GS_MOST_PRIORITY, gs_min(hello->priority, GS_MOST_PRIORITY)),
                                   .most_sms = hello->most_sms,
                                   .process = (int32_t)connection->account->id,
                                   .user = connection->user,
