@@ -113,12 +113,16 @@ static int wait_process(pid_t process) {
     return status;
 }
 
-/* Stops the daemon. It must exit with 0 and remove its socket. */
+/* Stops the daemon. It must exit with 0 and remove its socket, and the lock beside it. */
 static void stop_daemon(pid_t process) {
+    char lock[sizeof socket_path + 8];
+    snprintf(lock, sizeof lock, "%s.lock", socket_path);
+    assert_int_equal(access(lock, F_OK), 0);
     kill(process, SIGTERM);
     the_daemon = 0;
     assert_int_equal(wait_process(process), 0);
     assert_int_equal(access(socket_path, F_OK), -1);
+    assert_int_equal(access(lock, F_OK), -1);
 }
 
 /* Whether the log of the daemons has a line with these words. Removes the log. */
