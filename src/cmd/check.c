@@ -69,9 +69,25 @@ static gs_code parse_kinds(const char *list, unsigned *kinds, gs_error *error) {
 
 /* ---- answering ---- */
 
+/* Names of kernels for people, each of its own. */
+static gs_code name_kernels(const struct options *options, gs_run *run, gs_error *error) {
+    gs_short_names names = {0};
+    gs_code code = options->json ? GS_OK : gs_run_shorten(run, &names, error);
+    gs_short_names_clear(&names);
+    return code == GS_OK ? gs_run_name_apart(run, error) : code;
+}
+
+/* Most programs do not mind that kernels wait for others to end. */
+static void say_what_else(const struct options *options, const gs_run *run, const gs_check_answer *answer,
+                          gs_text *text) {
+    if (!answer->works && !options->json && !options->waiting && !options->kernels && gs_run_is_program(run))
+        gs_text_add(text, "This asks whether all kernels of the program fit at once. Only kernels that wait for each "
+                          "other need that: check --waiting.\n");
+}
+
 static gs_code check_one(const struct options *options, unsigned kinds, gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
-    gs_gpu *gpu = gs_run_name_apart(run, error) == GS_OK ? gs_choose_gpu(&options->gpu, run, error) : NULL;
+    gs_gpu *gpu = name_kernels(options, run, error) == GS_OK ? gs_choose_gpu(&options->gpu, run, error) : NULL;
     gs_check_answer answer;
     gs_progress progress;
     if (!gpu)
@@ -84,6 +100,7 @@ static gs_code check_one(const struct options *options, unsigned kinds, gs_run *
     if (code == GS_OK) {
         *all_yes = *all_yes && answer.works;
         (options->json ? gs_put_check_json : gs_put_check)(&answer, text);
+        say_what_else(options, run, &answer, text);
         gs_text_flush(text);
     }
     gs_check_answer_clear(&answer);

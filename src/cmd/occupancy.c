@@ -411,7 +411,7 @@ static int run_occupancy(const gs_command *command, void *given, const gs_words 
     if (words->count && (gs_is_recording(words->data[0]) || gs_is_trace(words->data[0])))
         return show_recording(options, words->data[0], &error) == GS_OK ? 0 : gs_report(&error);
     if (!options->gpu.name)
-        return gs_usage(command, "--gpu NAME|FILE is needed");
+        return gs_usage(command, "--gpu NAME|FILE is needed (--gpu cuda: the GPU of this machine)");
     return words->count ? show_file(options, words) : show_numbers(options);
 }
 

@@ -1225,6 +1225,12 @@ says "two programs? Kernels that are in both have 0% of the time of all kernels"
 zcat corpus/h200-program-cupy.jsonl.gz | sed '1s/"gpu": *"h200"/"gpu":"h100-sxm"/' >"$work/elsewhere.jsonl"
 check "versions on two GPUs" 0 "$program" explain --compare corpus/h200-program-cupy.jsonl.gz "$work/elsewhere.jsonl"
 says "two GPUs: h200, 132 SMs, before, and h100-sxm, 132 SMs, after"
+zcat corpus/h200-program-blocks.jsonl.gz | sed 's/_Z4spinyP5times/void spin(unsigned long long, times *)/g' >"$work/spelled.jsonl"
+check "versions that spell names differently" 0 "$program" explain --compare corpus/h200-program-blocks.jsonl.gz "$work/spelled.jsonl"
+says "2976.3       2976.3         +0.0       106       106  spin"
+check "a program whose kernels do not fit at once" 1 "$program" check --fix none corpus/h200-program-blocks.jsonl.gz
+says "a minimal set that fails: spin#1, then spin#2"
+says "check --waiting"
 mistake "predict a trace" "a trace, not runs: make runs of it with 'gridsmith import'" "$program" predict --compare corpus/pytorch-two-streams.json.gz
 check "occupancy of a trace" 0 "$program" occupancy --kernel '*softmax*' corpus/pytorch-two-streams.json.gz
 mistake "check a trace" "a trace, not runs: make runs of it with 'gridsmith import'" "$program" check corpus/pytorch-two-streams.json.gz

@@ -1,7 +1,8 @@
 /*
  * versions_view.c: two recordings side by side: what changed between two versions of a program.
  *
- * Times are per step. Kernels are compared by their names; those that changed most are first.
+ * Times are per step. Kernels are compared by their names; those that changed most are first. One recorder writes
+ * symbols, another one names with spaces and the type of the result: these are the same kernel.
  */
 #include "view.h"
 
@@ -37,24 +38,41 @@ static int compare_pairs(const void *first, const void *second) {
     return order ? order : strcmp(one, two);
 }
 
+/* The name by which recordings are compared: `void f<4>(int*)`, `f<4>(int *)` and its symbol are one. */
+static const char *common_name(gs_strings *strings, const char *kernel) {
+    char *readable = gs_demangle(kernel, 0);
+    const char *from = readable && strncmp(readable, "void ", 5) == 0 ? readable + 5 : readable;
+    size_t length = 0;
+    for (const char *at = from; at && *at; at++)
+        if (*at != ' ')
+            readable[length++] = *at;
+    const char *name = readable ? gs_strings_add(strings, readable, length) : NULL;
+    free(readable);
+    return name;
+}
+
 static bool pair_kernels(const gs_explained *before, const gs_explained *after, struct pairs *pairs) {
     gs_names known = {0};
+    gs_strings strings = {0};
     bool done = true;
     for (size_t i = 0; i < before->kernels.count && done; i++) {
         const gs_kernel_row *row = &before->kernels.data[i];
-        done = gs_names_add(&known, row->kernel, i) != SIZE_MAX &&
+        const char *name = common_name(&strings, row->kernel);
+        done = name && gs_names_add(&known, name, i) != SIZE_MAX &&
                GS_PUSH(pairs, (struct pair){.before = row, .before_us = us_of(row, before)});
     }
     for (size_t i = 0; i < after->kernels.count && done; i++) {
         const gs_kernel_row *row = &after->kernels.data[i];
-        size_t number = gs_names_find(&known, row->kernel);
-        if (number != SIZE_MAX) {
+        const char *name = common_name(&strings, row->kernel);
+        size_t number = name ? gs_names_find(&known, name) : SIZE_MAX;
+        if (number != SIZE_MAX && !pairs->data[number].after) {
             pairs->data[number].after = row;
             pairs->data[number].after_us = us_of(row, after);
         } else
-            done = GS_PUSH(pairs, (struct pair){.after = row, .after_us = us_of(row, after)});
+            done = name && GS_PUSH(pairs, (struct pair){.after = row, .after_us = us_of(row, after)});
     }
     gs_names_free(&known);
+    gs_strings_free(&strings);
     if (done && pairs->count)
         qsort(pairs->data, pairs->count, sizeof *pairs->data, compare_pairs);
     return done;
