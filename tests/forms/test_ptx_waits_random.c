@@ -299,8 +299,9 @@ static void put_address(gs_text *text, const struct instruction *code) {
 
 static void put_memory(gs_text *text, const struct instruction *code, int line) {
     static const char *const bases[] = {"%flags", "%other", "%counter", "%shuffled"};
-    static const char *const loads[] = {"ld.volatile.global.u32", "ld.relaxed.gpu.global.u32",
-                                        "ld.acquire.gpu.global.u32", "ld.global.cg.u32", "ld.volatile.u32"};
+    static const char *const loads[] = {"ld.volatile.global.u32",    "ld.relaxed.gpu.global.u32",
+                                        "ld.acquire.gpu.global.u32", "ld.global.cg.u32",
+                                        "ld.volatile.u32",           "ld.global.u32"};
     static const char *const stores[] = {"st.volatile.global.u32", "st.relaxed.gpu.global.u32",
                                          "st.release.gpu.global.u32", "st.global.u32"};
     static const char *const atomics[] = {"add.u32", "exch.b32", "cas.b32", "or.b32", "max.s32", "inc.u32"};
@@ -603,12 +604,39 @@ static void make_flags(struct kernel *kernel) {
         put_waiting(kernel, block, offset + back);
 }
 
+/* An addition before the loop: the first item, or what others wait for. */
+static void put_first_item(struct kernel *kernel, int end) {
+    int value = new_register(kernel);
+    struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
+    code->variant = A_ADD;
+    code->c = ONE_OF(1, 1, 2000);
+    if (pick(3))
+        put_jump(kernel, put_test(kernel, AT_LEAST, value, 20), false, end);
+}
+
+/* Whether a number is below a limit in memory, which the loop may raise, and another block may, too. */
+static int put_test_of_limit(struct kernel *kernel, int value) {
+    int found = new_register(kernel), predicate = kernel->predicates++;
+    put(kernel, LOAD, found, -1, OTHER)->variant = ONE_OF(5, 5, 5, 0);
+    if (pick(2)) {
+        int raised = put_sum(kernel, ADD, found, -1, ONE_OF(1, 30));
+        struct instruction *store = put(kernel, STORE, -1, -1, OTHER);
+        store->variant = 3;
+        store->c = raised;
+    }
+    put(kernel, TEST, predicate, value, put_sum(kernel, ADD, found, -1, 20))->variant = BELOW;
+    return predicate;
+}
+
 /* A loop to the end of a counter, and what others do with its word. */
 static void make_counter(struct kernel *kernel) {
     int block = put_block_number(kernel), again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++;
     int value = new_register(kernel), used;
     int leaves = put_test(kernel, EQUAL, block, pick(3));
-    put_jump(kernel, leaves, pick(2), skip);
+    if (pick(2))
+        put_jump(kernel, leaves, pick(2), skip);
+    if (!pick(3))
+        put_first_item(kernel, end);
     put_label(kernel, again);
     struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
     code->variant = ONE_OF(A_ADD, A_ADD, A_ADD, A_INC, A_INC, A_MAX);
@@ -619,14 +647,17 @@ static void make_counter(struct kernel *kernel) {
         used = put_sum(kernel, operation, value, -1, ONE_OF(7, 3, 1, 16));
     }
     enum test test = (enum test)ONE_OF(BELOW, BELOW_SIGNED, DIFFERENT, EQUAL, ABOVE_SIGNED);
-    put_jump(kernel, put_test(kernel, test, used, ONE_OF(20, 3, 50, 0)), false, again);
+    bool is_far = !pick(5); /* alone, a block would need more steps than the machine runs */
+    int number = is_far ? 3000 : ONE_OF(20, 3, 50, 0);
+    int goes_on = pick(3) ? put_test(kernel, test, used, number) : put_test_of_limit(kernel, used);
+    put_jump(kernel, goes_on, false, again);
     if (pick(2))
         put_jump(kernel, -1, false, end);
     put_label(kernel, skip);
-    if (pick(4)) {
+    if (is_far || pick(2)) {
         code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
         code->variant = ONE_OF(A_ADD, A_ADD, A_EXCH, A_OR, A_MAX);
-        code->c = ONE_OF(1, 100, -5, 0, 64);
+        code->c = is_far ? 4000 : ONE_OF(1, 100, -5, 0, 64);
     }
     put_label(kernel, end);
 }
@@ -672,9 +703,11 @@ static void make_counter_parts(struct kernel *kernel) {
     put_jump(kernel, put_test(kernel, BELOW_SIGNED, used, 5), false, again);
     put_jump(kernel, -1, false, end);
     put_label(kernel, skip);
-    code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
-    code->variant = A_ADD;
-    code->c = ONE_OF(1, 5, 64);
+    if (pick(2)) {
+        code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
+        code->variant = A_ADD;
+        code->c = ONE_OF(1, 5, 64);
+    }
     put_label(kernel, end);
 }
 
