@@ -604,39 +604,60 @@ static void make_flags(struct kernel *kernel) {
         put_waiting(kernel, block, offset + back);
 }
 
-/* An addition before the loop: the first item, or what others wait for. */
-static void put_first_item(struct kernel *kernel, int end) {
-    int value = new_register(kernel);
+static void put_addition(struct kernel *kernel, int value, int number) {
     struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
     code->variant = A_ADD;
-    code->c = ONE_OF(1, 1, 2000);
-    if (pick(3))
-        put_jump(kernel, put_test(kernel, AT_LEAST, value, 20), false, end);
+    code->c = number;
 }
 
-/* Whether a number is below a limit in memory, which the loop may raise, and another block may, too. */
+/* Whether a number is below a limit in memory, which the loop may raise. */
 static int put_test_of_limit(struct kernel *kernel, int value) {
     int found = new_register(kernel), predicate = kernel->predicates++;
-    put(kernel, LOAD, found, -1, OTHER)->variant = ONE_OF(5, 5, 5, 0);
+    put(kernel, LOAD, found, -1, OTHER)->variant = pick(4) ? 5 : 0;
     if (pick(2)) {
         int raised = put_sum(kernel, ADD, found, -1, ONE_OF(1, 30));
         struct instruction *store = put(kernel, STORE, -1, -1, OTHER);
         store->variant = 3;
         store->c = raised;
     }
-    put(kernel, TEST, predicate, value, put_sum(kernel, ADD, found, -1, 20))->variant = BELOW;
+    int limit = put_sum(kernel, ADD, found, -1, 20);
+    put(kernel, TEST, predicate, value, limit)->variant = BELOW;
     return predicate;
+}
+
+/* Work that a counter divides; or a wait until others have come, who add more than a block can alone. */
+static void make_division(struct kernel *kernel) {
+    int again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++, value = new_register(kernel);
+    bool others_add = pick(2), is_far = others_add && pick(2);
+    if (others_add)
+        put_jump(kernel, put_test(kernel, EQUAL, put_special(kernel, 0), ONE_OF(0, 1, 1)), false, skip);
+    if (!pick(3)) { /* the first item, or an arrival */
+        put_addition(kernel, value, ONE_OF(1, 1, 2000));
+        if (pick(2))
+            put_jump(kernel, put_test(kernel, AT_LEAST, value, 20), false, end);
+    }
+    put_label(kernel, again);
+    put_addition(kernel, value, ONE_OF(1, 1, 2));
+    bool is_loaded = !pick(3);
+    put_jump(kernel, is_loaded ? put_test_of_limit(kernel, value) : put_test(kernel, BELOW, value, is_far ? 3000 : 20),
+             false, again);
+    put_jump(kernel, -1, false, end);
+    put_label(kernel, skip);
+    if (others_add)
+        put_addition(kernel, value, is_far ? 4000 : 1);
+    put_label(kernel, end);
 }
 
 /* A loop to the end of a counter, and what others do with its word. */
 static void make_counter(struct kernel *kernel) {
+    if (pick(2)) {
+        make_division(kernel);
+        return;
+    }
     int block = put_block_number(kernel), again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++;
     int value = new_register(kernel), used;
     int leaves = put_test(kernel, EQUAL, block, pick(3));
-    if (pick(2))
-        put_jump(kernel, leaves, pick(2), skip);
-    if (!pick(3))
-        put_first_item(kernel, end);
+    put_jump(kernel, leaves, pick(2), skip);
     put_label(kernel, again);
     struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
     code->variant = ONE_OF(A_ADD, A_ADD, A_ADD, A_INC, A_INC, A_MAX);
@@ -647,17 +668,14 @@ static void make_counter(struct kernel *kernel) {
         used = put_sum(kernel, operation, value, -1, ONE_OF(7, 3, 1, 16));
     }
     enum test test = (enum test)ONE_OF(BELOW, BELOW_SIGNED, DIFFERENT, EQUAL, ABOVE_SIGNED);
-    bool is_far = !pick(5); /* alone, a block would need more steps than the machine runs */
-    int number = is_far ? 3000 : ONE_OF(20, 3, 50, 0);
-    int goes_on = pick(3) ? put_test(kernel, test, used, number) : put_test_of_limit(kernel, used);
-    put_jump(kernel, goes_on, false, again);
+    put_jump(kernel, put_test(kernel, test, used, ONE_OF(20, 3, 50, 0)), false, again);
     if (pick(2))
         put_jump(kernel, -1, false, end);
     put_label(kernel, skip);
-    if (is_far || pick(2)) {
+    if (pick(4)) {
         code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
         code->variant = ONE_OF(A_ADD, A_ADD, A_EXCH, A_OR, A_MAX);
-        code->c = is_far ? 4000 : ONE_OF(1, 100, -5, 0, 64);
+        code->c = ONE_OF(1, 100, -5, 0, 64);
     }
     put_label(kernel, end);
 }
