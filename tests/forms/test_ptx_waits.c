@@ -767,6 +767,16 @@ static const struct {
      "atom.global.add.u32 %w, [%other], 1; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
      "@%p1 bra again; red.global.add.u32 [%flag], 1; st.volatile.global.u32 [%other], 0;",
      NOBODY, true},
+    {"a lock with tickets at addresses that are converted in place",
+     "cvta.to.global.u64 %flag, %flag; cvta.to.global.u64 %other, %other; atom.global.add.u32 %w, [%other], 1; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 1;",
+     NOBODY, false},
+    {"a lock with tickets at an address that is that of another",
+     "cvta.to.global.u64 %flag, %other; atom.global.add.u32 %w, [%other+4], 1; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
     /* other instructions that read and write */
     {"a load by a matrix instruction",
      "{ .reg .b32 %m<8>; again: wmma.load.c.sync.aligned.row.m16n16k16.global.s32 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, "
