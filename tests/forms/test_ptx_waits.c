@@ -204,6 +204,21 @@ static const struct {
     {"a ticket, and more threads than words", ".maxntid 1024\n" TICKET("") REUSE LOOK_BACK, NOBODY, true},
     {"a ticket, and any number of threads", TICKET("") REUSE LOOK_BACK, NOBODY, true},
     {"a ticket, and a required number of threads", ".reqntid 512\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
+/* loaded as 64 bits, of which the ticket is the lower half */
+#define WIDE_TICKET(store, load)                                                                                       \
+    ".reg .b64 %wide, %far, %off, %at; .reg .b32 %mine; setp.ne.u32 %p1, %t, 0; @%p1 bra have; "                       \
+    "atom.global.add.u32 %v, [%other], 1; " store "have: bar.sync 0; " load " cvt.u32.u64 %mine, %wide; "              \
+    "@%p1 bra end; shl.b64 %far, %wide, 2; add.u64 %at, %flag, %far; setp.eq.u32 %p2, %mine, 0; @%p2 bra tell; "       \
+    "sub.u32 %w, %mine, 1; mul.wide.u32 %off, %w, 4; add.u64 %next, %flag, %off; "                                     \
+    "again: ld.volatile.global.u32 %i, [%next]; setp.eq.u32 %p3, %i, 0; @%p3 bra again; "                              \
+    "tell: st.volatile.global.u32 [%at], 1; "
+    {"a ticket that is loaded wide", WIDE_TICKET("st.shared.u32 [own], %v; ", "ld.shared.u32 %wide, [own];"), NOBODY,
+     false},
+    {"a half of a ticket that is loaded wide", WIDE_TICKET("st.shared.u32 [own], %v; ", "ld.shared.u16 %wide, [own];"),
+     NOBODY, true},
+    {"a ticket that is loaded wide with its neighbour",
+     WIDE_TICKET("st.shared.u32 [own], %v; ", "ld.shared.u64 %wide, [own];"), NOBODY, true},
+#undef WIDE_TICKET
     {"a ticket in shared memory that was used before", ".maxntid 384\n" TICKET(REUSE) LOOK_BACK, NOBODY, true},
     {"a ticket behind a wait of some threads",
      ".maxntid 384\n" TICKET("setp.gt.u32 %p4, %t, 63; @%p4 bra most; bar.sync 1, 64; most: ") REUSE LOOK_BACK, NOBODY,
