@@ -591,8 +591,8 @@ static bool is_of_one_lock(const gs_ptx_poll *poll, const gs_ptx_statement *take
     return gs_linear_is_same_everywhere(&difference);
 }
 
-/* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; ++*serving. Tickets are served in the
-   order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
+/* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; *serving = my + 1. Tickets are served in
+   the order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
 static bool is_ticket_lock(const gs_ptx_poll *poll) {
     const gs_ptx_operand *ticket = ticket_compared(poll);
     gs_ptx_given given = {poll->read, {GS_FACT_SAME, 0}};
