@@ -375,6 +375,22 @@ static void variables_are_compared(void **state) {
     assert_int_equal(verify_ptx(text, &options).verdict, GS_VERDICT_SAME);
 }
 
+static void large_integers_are_named_whole(void **state) {
+    static const char kernel[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 8 .s64 result;\n"
+        ".visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n) {\n"
+        ".reg .pred %p<3>;\n.reg .b32 %r<3>;\n.reg .b64 %d<2>;\n.shared .u32 left;\n"
+        "ld.shared.u32 %r1, [left];\nbar.sync 0;\nst.shared.u32 [left], 7;\nsetp.eq.u32 %p1, %r1, 7;\n"
+        "selp.b64 %d1, 1152921504606846977, 1152921504606846979, %p1;\nmov.u32 %r2, %ctaid.x;\n"
+        "setp.eq.u32 %p2, %r2, 4;\n@%p2 st.global.u64 [result], %d1;\nret;\n}\n";
+    gs_verify_options options = {.form = GS_FORM_PERSISTENT, .workers = 1, .seconds = 60};
+    (void)state;
+    gs_verify_result result = verify_ptx(kernel, &options);
+    assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
+    assert_string_equal(result.reason.message, "variable result, element 0: the original has 1152921504606846979, the "
+                                               "reshaped kernel 1152921504606846977");
+}
+
 /* The same text, compiled with fewer registers. */
 static void limits_of_registers_are_verified(void **state) {
     gs_verify_options options = {.form = GS_FORM_REGISTERS, .registers = 32, .seconds = 60};
@@ -435,6 +451,7 @@ int main(void) {
         cmocka_unit_test(every_block_runs_exactly_once),
         cmocka_unit_test(what_differs_is_named_with_its_block),
         cmocka_unit_test(variables_are_compared),
+        cmocka_unit_test(large_integers_are_named_whole),
         cmocka_unit_test(limits_of_registers_are_verified),
         cmocka_unit_test(elastic_blocks_are_found_by_trying),
         cmocka_unit_test(elastic_blocks_that_differ_are_refused),

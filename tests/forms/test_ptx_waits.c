@@ -204,6 +204,21 @@ static const struct {
     {"a ticket, and more threads than words", ".maxntid 1024\n" TICKET("") REUSE LOOK_BACK, NOBODY, true},
     {"a ticket, and any number of threads", TICKET("") REUSE LOOK_BACK, NOBODY, true},
     {"a ticket, and a required number of threads", ".reqntid 512\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
+/* loaded as 64 bits, of which the ticket is the lower half */
+#define WIDE_TICKET(store, load)                                                                                       \
+    ".reg .b64 %wide, %far, %off, %at; .reg .b32 %mine; setp.ne.u32 %p1, %t, 0; @%p1 bra have; "                       \
+    "atom.global.add.u32 %v, [%other], 1; " store "have: bar.sync 0; " load " cvt.u32.u64 %mine, %wide; "              \
+    "@%p1 bra end; shl.b64 %far, %wide, 2; add.u64 %at, %flag, %far; setp.eq.u32 %p2, %mine, 0; @%p2 bra tell; "       \
+    "sub.u32 %w, %mine, 1; mul.wide.u32 %off, %w, 4; add.u64 %next, %flag, %off; "                                     \
+    "again: ld.volatile.global.u32 %i, [%next]; setp.eq.u32 %p3, %i, 0; @%p3 bra again; "                              \
+    "tell: st.volatile.global.u32 [%at], 1; "
+    {"a ticket that is loaded wide", WIDE_TICKET("st.shared.u32 [own], %v; ", "ld.shared.u32 %wide, [own];"), NOBODY,
+     false},
+    {"a half of a ticket that is loaded wide", WIDE_TICKET("st.shared.u32 [own], %v; ", "ld.shared.u16 %wide, [own];"),
+     NOBODY, true},
+    {"a ticket that is loaded wide with its neighbour",
+     WIDE_TICKET("st.shared.u32 [own], %v; ", "ld.shared.u64 %wide, [own];"), NOBODY, true},
+#undef WIDE_TICKET
     {"a ticket in shared memory that was used before", ".maxntid 384\n" TICKET(REUSE) LOOK_BACK, NOBODY, true},
     {"a ticket behind a wait of some threads",
      ".maxntid 384\n" TICKET("setp.gt.u32 %p4, %t, 63; @%p4 bra most; bar.sync 1, 64; most: ") REUSE LOOK_BACK, NOBODY,
@@ -477,7 +492,7 @@ static const struct {
      NOBODY, false},
     {"a counter in two places",
      "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
-     "atom.global.add.u32 %v, [%flag], 2; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
+     "atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
      NOBODY, false},
     {"a counter that one thread reads",
      "again: setp.ne.u32 %p3, %t, 0; @%p3 bra meet; atom.global.add.u32 %v, [%flag], 1; st.shared.u32 [own], %v; "
@@ -553,7 +568,55 @@ static const struct {
     {"a counter that others add to",
      "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
      "red.global.add.u32 [%flag], 3;",
+     NOBODY, true},
+    {"a counter that others add as much to",
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"a counter in steps of two kinds",
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
+     "atom.global.add.u32 %v, [%flag], 2; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
+     NOBODY, true},
+    {"a counter in steps of the thread",
+     "add.u32 %w, %t, 1; again: atom.global.add.u32 %v, [%flag], %w; setp.lt.u32 %p1, %v, 50; @%p1 bra again;", NOBODY,
+     true},
+    /* a barrier of the whole grid: blocks arrive with a large step, and wait with small ones */
+    {"a counter of blocks that arrive",
+     "{ .reg .b64 %x, %y; red.global.add.u64 [%flag], 1099511627776; cvt.u64.u32 %y, %b; shl.b64 %y, %y, 40; "
+     "again: atom.global.add.u64 %x, [%flag], 1; setp.lt.u64 %p1, %x, %y; @%p1 bra again; }",
+     NOBODY, true},
+    {"a counter of threads that arrive",
+     "red.global.add.u32 [%flag], 1; setp.ne.u32 %p2, %t, 0; @%p2 bra end; "
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 4096; @%p1 bra again;",
+     NOBODY, true},
+    {"a counter that the last block closes",
+     "@%p7 bra close; again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, -9; @%p1 bra again; bra end; "
+     "close: red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"a counter whose first item is taken before",
+     "atom.global.add.u32 %v, [%flag], 1; setp.ge.u32 %p2, %v, 50; @%p2 bra end; "
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again;",
      NOBODY, false},
+    {"a counter whose first item one thread takes",
+     "setp.ne.u32 %p3, %t, 0; @%p3 bra first; atom.global.add.u32 %v, [%flag], 1; st.shared.u32 [own], %v; "
+     "first: bar.sync 0; ld.shared.u32 %w, [own]; setp.ge.u32 %p2, %w, 50; @%p2 bra end; "
+     "again: @%p3 bra meet; atom.global.add.u32 %v, [%flag], 1; st.shared.u32 [own], %v; "
+     "meet: bar.sync 0; ld.shared.u32 %w, [own]; bar.sync 0; setp.lt.u32 %p1, %w, 50; @%p1 bra again;",
+     NOBODY, false},
+/* limits in memory */
+#define TO_LIMIT "atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, %w; @%p1 bra again;"
+    {"a counter to a limit in memory", "again: ld.global.u32 %w, [%other]; " TO_LIMIT, NOBODY, false},
+    {"a counter to a limit that its loop raises",
+     "again: ld.global.u32 %w, [%other]; add.u32 %i, %w, 20; st.global.u32 [%other], %i; " TO_LIMIT, NOBODY, true},
+    {"a counter to a limit that its loop adds to",
+     "again: red.global.add.u32 [%other], 20; ld.global.u32 %w, [%other]; " TO_LIMIT, NOBODY, true},
+    {"a counter to a limit that is loaded by way of one",
+     "again: ld.global.u64 %next, [%other]; ld.global.u32 %w, [%next]; add.u64 %next, %next, 4; "
+     "st.global.u64 [%other], %next; " TO_LIMIT,
+     NOBODY, true},
+    {"a counter to a limit that others raise",
+     "again: ld.global.u32 %w, [%other]; " TO_LIMIT " red.global.add.u32 [%other], 20;", NOBODY, true},
+#undef TO_LIMIT
     {"a counter of bits",
      "again: atom.global.add.u32 %v, [%flag], 1; and.b32 %w, %v, 63; setp.lt.u32 %p1, %w, 50; @%p1 bra again;", NOBODY,
      true},
@@ -718,6 +781,16 @@ static const struct {
     {"a lock with tickets of another word that others set",
      "atom.global.add.u32 %w, [%other], 1; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
      "@%p1 bra again; red.global.add.u32 [%flag], 1; st.volatile.global.u32 [%other], 0;",
+     NOBODY, true},
+    {"a lock with tickets at addresses that are converted in place",
+     "cvta.to.global.u64 %flag, %flag; cvta.to.global.u64 %other, %other; atom.global.add.u32 %w, [%other], 1; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 1;",
+     NOBODY, false},
+    {"a lock with tickets at an address that is that of another",
+     "cvta.to.global.u64 %flag, %other; atom.global.add.u32 %w, [%other+4], 1; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 1;",
      NOBODY, true},
     /* other instructions that read and write */
     {"a load by a matrix instruction",

@@ -299,8 +299,9 @@ static void put_address(gs_text *text, const struct instruction *code) {
 
 static void put_memory(gs_text *text, const struct instruction *code, int line) {
     static const char *const bases[] = {"%flags", "%other", "%counter", "%shuffled"};
-    static const char *const loads[] = {"ld.volatile.global.u32", "ld.relaxed.gpu.global.u32",
-                                        "ld.acquire.gpu.global.u32", "ld.global.cg.u32", "ld.volatile.u32"};
+    static const char *const loads[] = {"ld.volatile.global.u32",    "ld.relaxed.gpu.global.u32",
+                                        "ld.acquire.gpu.global.u32", "ld.global.cg.u32",
+                                        "ld.volatile.u32",           "ld.global.u32"};
     static const char *const stores[] = {"st.volatile.global.u32", "st.relaxed.gpu.global.u32",
                                          "st.release.gpu.global.u32", "st.global.u32"};
     static const char *const atomics[] = {"add.u32", "exch.b32", "cas.b32", "or.b32", "max.s32", "inc.u32"};
@@ -603,8 +604,56 @@ static void make_flags(struct kernel *kernel) {
         put_waiting(kernel, block, offset + back);
 }
 
+static void put_addition(struct kernel *kernel, int value, int number) {
+    struct instruction *code = put(kernel, ATOMIC, value, -1, FLAGS);
+    code->variant = A_ADD;
+    code->c = number;
+}
+
+/* Whether a number is below a limit in memory, which the loop may raise. */
+static int put_test_of_limit(struct kernel *kernel, int value) {
+    int found = new_register(kernel), predicate = kernel->predicates++;
+    put(kernel, LOAD, found, -1, OTHER)->variant = pick(4) ? 5 : 0;
+    if (pick(2)) {
+        int raised = put_sum(kernel, ADD, found, -1, ONE_OF(1, 30));
+        struct instruction *store = put(kernel, STORE, -1, -1, OTHER);
+        store->variant = 3;
+        store->c = raised;
+    }
+    int limit = put_sum(kernel, ADD, found, -1, 20);
+    put(kernel, TEST, predicate, value, limit)->variant = BELOW;
+    return predicate;
+}
+
+/* Work that a counter divides; or a wait until others have come, who add more than a block can alone. */
+static void make_division(struct kernel *kernel) {
+    int again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++, value = new_register(kernel);
+    bool others_add = pick(2), is_far = others_add && pick(2);
+    if (others_add)
+        put_jump(kernel, put_test(kernel, EQUAL, put_special(kernel, 0), ONE_OF(0, 1, 1)), false, skip);
+    if (!pick(3)) { /* the first item, or an arrival */
+        put_addition(kernel, value, ONE_OF(1, 1, 2000));
+        if (pick(2))
+            put_jump(kernel, put_test(kernel, AT_LEAST, value, 20), false, end);
+    }
+    put_label(kernel, again);
+    put_addition(kernel, value, ONE_OF(1, 1, 2));
+    bool is_loaded = !pick(3);
+    put_jump(kernel, is_loaded ? put_test_of_limit(kernel, value) : put_test(kernel, BELOW, value, is_far ? 3000 : 20),
+             false, again);
+    put_jump(kernel, -1, false, end);
+    put_label(kernel, skip);
+    if (others_add)
+        put_addition(kernel, value, is_far ? 4000 : 1);
+    put_label(kernel, end);
+}
+
 /* A loop to the end of a counter, and what others do with its word. */
 static void make_counter(struct kernel *kernel) {
+    if (pick(2)) {
+        make_division(kernel);
+        return;
+    }
     int block = put_block_number(kernel), again = kernel->labels++, skip = kernel->labels++, end = kernel->labels++;
     int value = new_register(kernel), used;
     int leaves = put_test(kernel, EQUAL, block, pick(3));
@@ -672,9 +721,11 @@ static void make_counter_parts(struct kernel *kernel) {
     put_jump(kernel, put_test(kernel, BELOW_SIGNED, used, 5), false, again);
     put_jump(kernel, -1, false, end);
     put_label(kernel, skip);
-    code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
-    code->variant = A_ADD;
-    code->c = ONE_OF(1, 5, 64);
+    if (pick(2)) {
+        code = put(kernel, ATOMIC, new_register(kernel), -1, FLAGS);
+        code->variant = A_ADD;
+        code->c = ONE_OF(1, 5, 64);
+    }
     put_label(kernel, end);
 }
 

@@ -5,12 +5,26 @@
 
 #include "launch.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* The original as a variant. */
 gs_variant gs_variant_original(const gs_launch_file *launch, const char *kernel);
 
-/* With how many digits a number is printed: integers whole. */
-static inline int gs_verify_digits(gs_scalar type) {
-    return type == GS_INT32 || type == GS_UINT32 || type == GS_INT64 || type == GS_UINT8 ? 17 : 9;
+enum { GS_VERIFY_NUMBER = 32 };
+
+/* A number as text: integers whole. */
+static inline const char *gs_verify_number(gs_scalar type, const void *data, size_t element,
+                                           char into[static GS_VERIFY_NUMBER]) {
+    bool is_integer = type == GS_INT32 || type == GS_UINT32 || type == GS_UINT8;
+    int64_t number;
+    if (type == GS_INT64) {
+        memcpy(&number, (const char *)data + element * sizeof number, sizeof number);
+        snprintf(into, GS_VERIFY_NUMBER, "%lld", (long long)number);
+    } else {
+        snprintf(into, GS_VERIFY_NUMBER, "%.*g", is_integer ? 17 : 9, gs_scalar_value(type, data, element));
+    }
+    return into;
 }
 
 /* ---- verify_variables.c ---- */

@@ -164,16 +164,16 @@ bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *secon
     for (size_t i = 0; i < first->launch->arguments.count; i++) {
         const gs_launch_argument *shape = &first->launch->arguments.data[i];
         const void *a = first->buffers.data[i], *b = second->buffers.data[i];
-        int digits = gs_verify_digits(shape->type);
+        char here[GS_VERIFY_NUMBER], there[GS_VERIFY_NUMBER];
         if (!shape->is_buffer)
             continue;
         *argument = i;
         *element = gs_scalars_differ(shape->type, a, b, (size_t)shape->count, tolerance);
         if (*element == (size_t)shape->count)
             continue;
-        gs_fail(reason, GS_OK, "argument %zu, element %zu: the original has %.*g, the reshaped kernel %.*g", i + 1,
-                *element, digits, gs_scalar_value(shape->type, a, *element), digits,
-                gs_scalar_value(shape->type, b, *element));
+        gs_fail(reason, GS_OK, "argument %zu, element %zu: the original has %s, the reshaped kernel %s", i + 1,
+                *element, gs_verify_number(shape->type, a, *element, here),
+                gs_verify_number(shape->type, b, *element, there));
         return false;
     }
     *argument = SIZE_MAX;

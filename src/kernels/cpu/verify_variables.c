@@ -117,17 +117,17 @@ void gs_verify_variables_call(const gs_verify_variables *variables, void *data, 
 
 bool gs_verify_variables_agree(const gs_verify_variables *variables, const void *first, const void *second,
                                double tolerance, gs_error *reason) {
-    char name[GS_PTX_SYMBOL_MOST];
+    char name[GS_PTX_SYMBOL_MOST], here[GS_VERIFY_NUMBER], there[GS_VERIFY_NUMBER];
     for (size_t i = 0; i < variables->count; i++) {
         const gs_verify_variable *variable = &variables->data[i];
         const char *one = (const char *)first + variable->at, *other = (const char *)second + variable->at;
-        int digits = gs_verify_digits(variable->type);
         size_t element = gs_scalars_differ(variable->type, one, other, variable->count, tolerance);
         if (element == variable->count)
             continue;
-        gs_fail(reason, GS_OK, "variable %.200s, element %zu: the original has %.*g, the reshaped kernel %.*g",
-                gs_ptx_token_text(variables->module, variable->name, name, sizeof name), element, digits,
-                gs_scalar_value(variable->type, one, element), digits, gs_scalar_value(variable->type, other, element));
+        gs_fail(reason, GS_OK, "variable %.200s, element %zu: the original has %s, the reshaped kernel %s",
+                gs_ptx_token_text(variables->module, variable->name, name, sizeof name), element,
+                gs_verify_number(variable->type, one, element, here),
+                gs_verify_number(variable->type, other, element, there));
         return false;
     }
     return true;

@@ -24,12 +24,21 @@ static void each_write(const gs_ptx_module *module, const gs_ptx_operand *operan
         each_write(module, &module->operands.data[operand->children + i], statement, at, writers);
 }
 
+/* `cvta.to.global.u64 %rd1, %rd1`: a generic address of global memory is the same number. */
+static bool changes_nothing(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
+    return gs_ptx_math_of(statement) == GS_PTX_MATH_CONVERT_ADDRESS && statement->count == 2 &&
+           operands[1].kind == GS_PTX_REGISTER && operands[0].value == operands[1].value &&
+           gs_ptx_has(module, statement, "global");
+}
+
 static void all_writes(const gs_ptx_kernel *kernel, uint32_t *at, uint32_t *writers) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[i];
-        for (uint32_t j = 0; statement->kind == GS_PTX_INSTRUCTION && j < statement->count; j++)
+        bool is_write = statement->kind == GS_PTX_INSTRUCTION && !changes_nothing(module, statement);
+        for (uint32_t j = 0; is_write && j < statement->count; j++)
             each_write(module, &module->operands.data[statement->operands + j], i, at, writers);
     }
 }

@@ -9,8 +9,6 @@
  * another. Branches that leave the loop do not count: an iteration that continues has passed them. Control dependence
  * (gs_ptx_flow.dependences) is different: it tells whether a block runs at all, and the end of a loop always does at
  * some time.
- *
- * An operand is steady in a loop if each iteration computes the same value for it.
  */
 #include "ptx_waits.h"
 
@@ -130,7 +128,8 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     if (!collect_last(loop))
         return false;
     collect_before(loop);
-    memset(loop->steadiness, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
+    memset(loop->steadiness, 0,
+           2 * (size_t)loop->kernel->module->functions.data[loop->kernel->function].register_count);
     loop->has_fence = false;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
@@ -208,84 +207,9 @@ gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error) {
     return GS_OK;
 }
 
-/* ---- values that an iteration does not change ---- */
-
 bool gs_ptx_runs_always(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     uint32_t block = gs_ptx_flow_block(&loop->kernel->flow, gs_ptx_number_of(loop->kernel, statement));
     return statement->guard == GS_PTX_NONE && loop->decision_first[block] == loop->decision_first[block + 1];
-}
-
-enum { NOT_KNOWN, IN_WORK, STEADY, CHANGING, DEEPEST = 200 };
-
-static bool register_is_steady(const gs_ptx_loop *loop, uint32_t number, int depth);
-
-static bool is_clock(const gs_ptx_operand *operand) {
-    static const uint8_t clocks[] = {GS_PTX_CLOCK,          GS_PTX_CLOCK_HI,       GS_PTX_CLOCK64, GS_PTX_GLOBALTIMER,
-                                     GS_PTX_GLOBALTIMER_LO, GS_PTX_GLOBALTIMER_HI, GS_PTX_PM};
-    for (size_t i = 0; operand->kind == GS_PTX_SPECIAL && i < GS_COUNT(clocks); i++)
-        if (operand->value == clocks[i] || operand->value == GS_PTX_NONE)
-            return true;
-    return false;
-}
-
-static bool operand_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand, int depth) {
-    if (is_clock(operand))
-        return false;
-    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ &&
-        !register_is_steady(loop, operand->value, depth))
-        return false;
-    for (uint32_t i = 0; i < operand->count; i++)
-        if (!operand_is_steady(loop, &loop->kernel->module->operands.data[operand->children + i], depth))
-            return false;
-    return true;
-}
-
-/* Whether the loop writes shared or local memory that a statement reads. */
-static bool writes_place(const gs_ptx_loop *loop, const gs_ptx_statement *read) {
-    const gs_ptx_flow *flow = &loop->kernel->flow;
-    uint32_t place = gs_ptx_access_of(loop, read)->place;
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
-            const gs_ptx_access *access = gs_ptx_access_of(loop, gs_ptx_statement_at(loop->kernel, i));
-            bool may_meet = access->place == place || place == GS_PTX_NONE || access->place == GS_PTX_NONE;
-            if (access->writes & (GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL) && may_meet)
-                return true;
-        }
-    return false;
-}
-
-/* An instruction gives a steady result if its operands are. A load counts as one: what others write is not the matter
-   here. */
-static bool statement_is_steady(const gs_ptx_loop *loop, const gs_ptx_statement *statement, int depth) {
-    const gs_ptx_access *access = gs_ptx_access_of(loop, statement);
-    bool is_private = access->reads & (GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL);
-    if (access->writes || statement->opcode == GS_PTX_CALL || (is_private && writes_place(loop, statement)))
-        return false;
-    if (statement->guard != GS_PTX_NONE && !register_is_steady(loop, statement->guard, depth))
-        return false;
-    for (uint32_t i = 0; i < statement->count; i++)
-        if (!operand_is_steady(loop, &loop->kernel->module->operands.data[statement->operands + i], depth))
-            return false;
-    return true;
-}
-
-/* A register is steady if all its writes in the loop are; one that depends on itself is not. */
-static bool register_is_steady(const gs_ptx_loop *loop, uint32_t number, int depth) {
-    const gs_ptx_kernel *kernel = loop->kernel;
-    uint8_t *state = &loop->steadiness[number];
-    if (*state != NOT_KNOWN || depth == DEEPEST)
-        return *state == STEADY;
-    *state = IN_WORK;
-    bool is_steady = true;
-    for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1] && is_steady; i++)
-        if (loop->within[gs_ptx_flow_block(&kernel->flow, kernel->writers[i])])
-            is_steady = statement_is_steady(loop, gs_ptx_statement_at(kernel, kernel->writers[i]), depth + 1);
-    *state = is_steady ? STEADY : CHANGING;
-    return is_steady;
-}
-
-bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
-    return operand_is_steady(loop, operand, 0);
 }
 
 /* ---- memory ---- */
@@ -352,7 +276,7 @@ gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_erro
                           .wanted = calloc(registers, sizeof(bool)),
                           .wanted_places = calloc(kernel->module->variables.count + 1, sizeof(bool)),
                           .wanted_statements = calloc(function->statement_count + 1, sizeof(bool)),
-                          .steadiness = calloc(registers, 1),
+                          .steadiness = calloc(registers, 2),
                           .decision_first = calloc(blocks, sizeof(uint32_t)),
                           .outlooks = calloc(blocks, 1),
                           .numbers_of_blocks = calloc(blocks, sizeof(uint32_t)),

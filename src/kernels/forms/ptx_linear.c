@@ -345,6 +345,13 @@ static bool are_bytes_apart(const gs_ptx_kernel *kernel, const gs_ptx_statement 
     return distance >= gs_ptx_bytes_of(kernel, one) || -distance >= gs_ptx_bytes_of(kernel, other);
 }
 
+/* `ld.shared.u32 %rd1, [s]`: a number of 32 bits is loaded, and converted to 64. */
+static bool loads_wide(const gs_ptx_kernel *kernel, const gs_ptx_statement *load) {
+    const gs_ptx_operand *result = gs_ptx_operand_at(kernel, load, 0);
+    return gs_ptx_has(kernel->module, load, "u32 s32") && !result->part &&
+           bytes_of_register(kernel, result->value) == 8;
+}
+
 /* A value loaded from shared or local memory: that of the only store there, if both are of the same bytes. */
 static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statement *load, const bool *behind) {
     const gs_ptx_kernel *kernel = evaluation->kernel;
@@ -357,7 +364,7 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
     const gs_ptx_operand *value = NULL;
     uint32_t number = (uint32_t)(load - module->statements.data), there = gs_ptx_flow_block(&kernel->flow, number);
     if (!place || place->kind != GS_PTX_SYMBOL || place->value == GS_PTX_NONE ||
-        !gs_ptx_has_whole_registers(kernel, load))
+        !(gs_ptx_has_whole_registers(kernel, load) || loads_wide(kernel, load)))
         return unknown;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[i];
@@ -384,7 +391,8 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
             return unknown;
         value = &module->operands.data[statement->operands + 1];
     }
-    return value ? value_of_block(value_of(evaluation, value, GS_LINEAR_EXACT)) : unknown;
+    gs_linear stored = value ? value_of_block(value_of(evaluation, value, GS_LINEAR_EXACT)) : unknown;
+    return loads_wide(kernel, load) && gs_linear_is_number(&stored) && stored.number < 0 ? unknown : stored;
 }
 
 static gs_linear loaded_value(struct evaluation *evaluation, const gs_ptx_statement *load) {

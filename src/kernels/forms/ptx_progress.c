@@ -117,13 +117,41 @@ static int find_additions(const gs_ptx_loop *loop, const gs_ptx_statement *read,
     return count;
 }
 
-/* while ((i = atomicAdd(next, 1)) < n): the word only grows, so some time i is beyond every limit. The end must follow
-   from that. */
+/* Whether two additions add the same, in all threads; or both add how many lanes take part. */
+static bool adds_alike(const gs_ptx_kernel *kernel, const gs_ptx_statement *one, const gs_ptx_statement *other) {
+    const gs_ptx_operand *first = value_written(kernel, one), *second = value_written(kernel, other);
+    gs_linear amount = number_of(kernel, first), same = number_of(kernel, second);
+    if (gs_ptx_atomic_kind(kernel->module, one) != gs_ptx_atomic_kind(kernel->module, other))
+        return false;
+    return (gs_linear_is_same_everywhere(&amount) && gs_linear_is_equal(&amount, &same)) ||
+           (first && second && counts_lanes(kernel, first) && counts_lanes(kernel, second));
+}
+
+/* Whether an addition before the loop takes the first item: if none is left, it keeps its thread from the loop. */
+static bool takes_first(const gs_ptx_loop *loop, const gs_ptx_statement *addition, const gs_ptx_statement *read,
+                        int sign) {
+    gs_ptx_given given = {addition, number_added(loop->kernel, addition, sign)};
+    return gs_ptx_may_reach(loop, addition, read, NULL, 0) && !gs_ptx_may_reach(loop, addition, read, &given, 1);
+}
+
+/* Whether all additions to a word take items of the work that the loop divides, and as many each. */
+static bool all_take_items(const gs_ptx_loop *loop, const gs_ptx_statement *read, int sign) {
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
+        if (!adds_alike(loop->kernel, read, write) ||
+            !(loop->within[gs_ptx_flow_block(&loop->kernel->flow, at)] || takes_first(loop, write, read, sign)))
+            return false;
+    return true;
+}
+
+/* while ((i = atomicAdd(next, 1)) < n): each addition takes an item, and when n are taken, by whichever block, the loop
+   ends. That must follow from the number. Other additions could be what is waited for. */
 static bool is_counter(const gs_ptx_poll *poll) {
     int sign = sign_added(poll->loop->kernel, poll->read);
     const gs_ptx_operand *address = gs_ptx_address_of(poll->loop->kernel, poll->read, true);
     gs_ptx_given given[MOST_GIVEN];
-    if (!sign || !address || !gs_ptx_is_steady(poll->loop, address) || !only_grows(poll->loop, poll->read, sign))
+    if (!sign || !address || !gs_ptx_is_kept(poll->loop, address) || !only_grows(poll->loop, poll->read, sign) ||
+        !all_take_items(poll->loop, poll->read, sign))
         return false;
     int count = find_additions(poll->loop, poll->read, sign, given);
     return !gs_ptx_may_return(poll->loop, poll->read, given, count, NULL);
@@ -563,8 +591,8 @@ static bool is_of_one_lock(const gs_ptx_poll *poll, const gs_ptx_statement *take
     return gs_linear_is_same_everywhere(&difference);
 }
 
-/* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; ++*serving. Tickets are served in the
-   order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
+/* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; *serving = my + 1. Tickets are served in
+   the order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
 static bool is_ticket_lock(const gs_ptx_poll *poll) {
     const gs_ptx_operand *ticket = ticket_compared(poll);
     gs_ptx_given given = {poll->read, {GS_FACT_SAME, 0}};

@@ -7,17 +7,17 @@
  * known goes one way; behind any other branch its condition is known. Facts about words of shared memory with a name
  * are carried as well: in many kernels one thread asks, and the others read its answer there.
  *
- * A number that grows from iteration to iteration is LARGE: compared with a steady one it is the greater. It grows by
- * a step, which is kept with it. What is added to it once in an iteration, and a product with a small number, is LARGE,
- * too. Anything else that is computed from it is MIXED, and proves nothing: a mask, a part of it, a product whose high
- * bits are lost, or what a loop inside of this one adds again and again.
+ * A number that grows from iteration to iteration is LARGE: compared with one that is kept (ptx_steady.c) it is the
+ * greater. It grows by a step, which is kept with it. What is added to it once in an iteration, and a product with a
+ * small number, is LARGE, too. Anything else that is computed from it is MIXED, and proves nothing: a mask, a part of
+ * it, a product whose high bits are lost, or what a loop inside of this one adds again and again.
  */
 #include "ptx_waits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 8, MOST_FACTS = 1 << 21 };
+enum { MOST_WORDS = 16, MOST_FACTS = 1 << 21 };
 
 struct replay {
     const gs_ptx_loop *loop;
@@ -237,7 +237,7 @@ static int compare_facts(const struct replay *replay, const gs_ptx_statement *te
         return 2;
     if (one.kind == GS_FACT_CLEAR && other.kind == GS_FACT_IS && other.bits & one.bits)
         return 2;
-    bool is_limit = !is_of_numbers(other) && gs_ptx_is_steady(replay->loop, two);
+    bool is_limit = !is_of_numbers(other) && gs_ptx_is_kept(replay->loop, two);
     if (one.kind == GS_FACT_LARGE && is_limit)
         return 1;
     return one.kind == GS_FACT_SMALL && is_limit && is_signed ? -1 : 3;
@@ -342,7 +342,7 @@ static gs_ptx_fact scaled_number(const gs_ptx_kernel *kernel, const gs_ptx_state
     return number;
 }
 
-/* What remains of a number that grows: it grows on if something steady is added, or it is multiplied by something
+/* What remains of a number that grows: it grows on if something is added that is kept, or it is multiplied by something
    positive, and divided. */
 static gs_ptx_fact fact_of_number(const struct replay *replay, const gs_ptx_fact *facts,
                                   const gs_ptx_statement *statement) {
@@ -365,11 +365,11 @@ static gs_ptx_fact fact_of_number(const struct replay *replay, const gs_ptx_fact
     gs_linear factor = gs_linear_value(kernel, two, GS_LINEAR_EXACT);
     bool is_positive = gs_linear_is_positive(&factor);
     bool is_shift = gs_linear_is_number(&factor) && factor.number >= 0 && factor.number < 32;
-    bool adds_steady = three && !is_of_numbers(fact_of(replay, facts, three)) && gs_ptx_is_steady(replay->loop, three);
+    bool adds_kept = three && !is_of_numbers(fact_of(replay, facts, three)) && gs_ptx_is_kept(replay->loop, three);
     switch (math) {
     case GS_PTX_MATH_ADD:
     case GS_PTX_MATH_SUB:
-        return gs_ptx_is_steady(replay->loop, two) ? first : mixed;
+        return gs_ptx_is_kept(replay->loop, two) ? first : mixed;
     case GS_PTX_MATH_SHR:
         return is_shift ? first : mixed;
     case GS_PTX_MATH_DIV:
@@ -378,7 +378,7 @@ static gs_ptx_fact fact_of_number(const struct replay *replay, const gs_ptx_fact
         return is_shift ? scaled_number(kernel, statement, first, 1ull << factor.number) : mixed;
     case GS_PTX_MATH_MUL:
     case GS_PTX_MATH_MAD:
-        return is_positive && (math == GS_PTX_MATH_MUL || adds_steady)
+        return is_positive && (math == GS_PTX_MATH_MUL || adds_kept)
                    ? scaled_number(kernel, statement, first, gs_linear_most(&factor))
                    : mixed;
     default:
@@ -715,18 +715,25 @@ static void run_up_to(struct replay *replay, uint32_t statement) {
     replay->goes_on = goes_on;
 }
 
-/* Runs the loop from a statement on. */
-static void run_loop(struct replay *replay, const gs_ptx_statement *start, const gs_ptx_operand *same) {
+/* Runs on from a statement, whose guard holds, with the facts of the current place. */
+static void run_from(struct replay *replay, const gs_ptx_statement *start) {
     const gs_ptx_kernel *kernel = replay->loop->kernel;
     uint32_t at = gs_ptx_number_of(kernel, start);
     gs_ptx_fact *facts = replay->facts + kernel->flow.blocks.count * (size_t)replay->count;
-    run_up_to(replay, at);
-    if (same && same->kind == GS_PTX_REGISTER && replay->indices[same->value])
-        facts[replay->indices[same->value] - 1].kind = GS_FACT_SAME;
     if (start->guard != GS_PTX_NONE && replay->indices[start->guard])
         facts[replay->indices[start->guard] - 1] = fact_is(!start->guard_is_negated);
     run_block(replay, gs_ptx_flow_block(&kernel->flow, at), at);
     run_waiting(replay);
+}
+
+/* Runs the loop from a statement on. */
+static void run_loop(struct replay *replay, const gs_ptx_statement *start, const gs_ptx_operand *same) {
+    const gs_ptx_kernel *kernel = replay->loop->kernel;
+    gs_ptx_fact *facts = replay->facts + kernel->flow.blocks.count * (size_t)replay->count;
+    run_up_to(replay, gs_ptx_number_of(kernel, start));
+    if (same && same->kind == GS_PTX_REGISTER && replay->indices[same->value])
+        facts[replay->indices[same->value] - 1].kind = GS_FACT_SAME;
+    run_from(replay, start);
 }
 
 bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
@@ -779,4 +786,16 @@ bool gs_ptx_may_run(const gs_ptx_loop *loop, const gs_ptx_statement *target, con
     }
     free_replay(&replay);
     return may_run;
+}
+
+bool gs_ptx_may_reach(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_statement *target,
+                      const gs_ptx_given *given, int count) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    struct replay replay;
+    bool is_made = make_replay(&replay, loop, given, count, true);
+    if (is_made)
+        run_from(&replay, start);
+    bool may_reach = !is_made || replay.is_reached[gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, target))];
+    free_replay(&replay);
+    return may_reach;
 }

@@ -1,6 +1,6 @@
 /*
  * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
+ * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_steady.c, ptx_replay.c and ptx_progress.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
@@ -53,7 +53,7 @@ typedef struct gs_ptx_loop {
     bool wants_results;                 /* results of calls, */
     bool wants_carry;                   /* and the carry of additions */
     bool *wanted_statements;            /* what a single statement writes: a register, or memory */
-    uint8_t *steadiness;                /* of registers; see gs_ptx_is_steady */
+    uint8_t *steadiness;                /* two of each register; see gs_ptx_is_steady */
     GS_PTX_LIST_OF(uint32_t) decisions; /* branches that decide about a block, by block */
     uint32_t *decision_first;           /* of each block, and one more */
     bool *reached;                      /* blocks: for one search at a time */
@@ -83,8 +83,6 @@ bool gs_ptx_reads_changing(const gs_ptx_loop *loop, const gs_ptx_statement *stat
 bool gs_ptx_reads_anew(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
 /* Whether a statement runs in each iteration that does not leave the loop. */
 bool gs_ptx_runs_always(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
-/* Whether the loop computes an operand again from values that it does not change. */
-bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand);
 
 /* The place of a statement among those of its function. */
 static inline size_t gs_ptx_place_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
@@ -121,6 +119,13 @@ bool gs_ptx_is_same_word_within(const gs_ptx_loop *loop, const gs_ptx_statement 
 /* The operand that an operand is a copy of. */
 const gs_ptx_operand *gs_ptx_original(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand);
 
+/* ---- ptx_steady.c ---- */
+
+/* Whether the loop computes an operand again from values that it does not change. */
+bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand);
+/* The same, and of what it loads neither the loop changes anything, nor the kernel what is read anew. */
+bool gs_ptx_is_kept(const gs_ptx_loop *loop, const gs_ptx_operand *operand);
+
 /* ---- ptx_replay.c ---- */
 
 /* A statement whose result is assumed. */
@@ -139,6 +144,9 @@ bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start
 bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
 /* Whether the kernel may come to a statement, if the results of these statements are as given. */
 bool gs_ptx_may_run(const gs_ptx_loop *loop, const gs_ptx_statement *target, const gs_ptx_given *given, int count);
+/* Whether a thread may come to the block of `target` after it has run `start`, which is in another block. */
+bool gs_ptx_may_reach(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_statement *target,
+                      const gs_ptx_given *given, int count);
 
 /* ---- ptx_progress.c ---- */
 
