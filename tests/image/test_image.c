@@ -221,7 +221,17 @@ static size_t compare_lists(const gs_dependencies *all, const char *list, const 
     return files;
 }
 
-/* The source as the host compiles it, in the folder of the host runtime. */
+/* Headers of CUDA that sources include, in the folder of the host runtime. */
+static void write_headers(const gs_host *host) {
+    static const char *const names[] = {"cuda_runtime.h", "cuda_fp16.h", "mma.h"};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/%s", gs_host_folder(host), names[i]);
+        write_text(path, "\n");
+    }
+}
+
+/* The source behind headers of C++, in the folder of the host runtime. */
 static void expect_all_found(const char *compiler, const char *name, const char *text, const char *options) {
     gs_error error = {.code = GS_OK};
     gs_dependencies all = {0};
@@ -231,7 +241,8 @@ static void expect_all_found(const char *compiler, const char *name, const char 
     assert_non_null(host);
     snprintf(source, sizeof source, "%s/oracle.cpp", gs_host_folder(host));
     gs_text whole = {0};
-    gs_text_add(&whole, "#include \"gridsmith_cuda.h\"\n%s", text);
+    gs_text_add(&whole, "#include <random>\n#include \"gridsmith_run.h\"\n%s", text);
+    write_headers(host);
     write_text(source, whole.data);
     if (gs_include_search_compiler(&all, &readable, compiler, "c++", gs_host_folder(host), &error) != GS_OK ||
         gs_dependencies_add_text(&all, name, whole.data, whole.count, gs_host_folder(host), &error) != GS_OK)
