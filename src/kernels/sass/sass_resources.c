@@ -4,9 +4,8 @@
  *
  * The shared memory that a kernel declares is the section .nv.shared.KERNEL. From sm_90 on the share of the runtime is
  * in it, in front, once the code is linked: the first variable is at 1024. ptxas links, unless it is asked for an
- * object
- * (-rdc=true), which has the bytes of the kernel alone. nvlink -v prints the whole section for sm_90; ptxas -v does
- * not.
+ * object file (-rdc=true), which has the bytes of the kernel alone. nvlink -v prints the whole section for sm_90; ptxas
+ * -v does not.
  */
 #include "sass.h"
 

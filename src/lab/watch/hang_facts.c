@@ -107,13 +107,12 @@ static gs_hang_stream *stream_of(gs_hang *hang, uint32_t place) {
     return NULL;
 }
 
-void gs_hang_find_heads(gs_hang *hang) {
+static void propose_heads(gs_hang *hang) {
     for (size_t i = 0; i < hang->streams.count; i++) {
         gs_hang_stream *stream = &hang->streams.data[i];
         uint64_t issued = atomic_load(&stream->stream->issued);
         stream->head = NULL;
         stream->weight = NEVER;
-        stream->is_guess = false;
         for (uint64_t number = stream->first; number <= issued; number++) {
             const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
             if (operation)
@@ -126,6 +125,12 @@ void gs_hang_find_heads(gs_hang *hang) {
         if (stream)
             propose_head(stream, kernel->graph ? kernel->graph : kernel->operation, weight_of_kernel(kernel));
     }
+}
+
+/* A stream may as well stand at a long kernel before its head. */
+static void find_guesses(gs_hang *hang) {
+    for (size_t i = 0; i < hang->streams.count; i++)
+        hang->streams.data[i].is_guess = false;
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         gs_hang_stream *stream = stream_of(hang, kernel->stream);
@@ -133,7 +138,10 @@ void gs_hang_find_heads(gs_hang *hang) {
             weight_of_kernel(kernel) >= MAY_BE_LONG)
             stream->is_guess = true;
     }
-    /* Of a graph, the first kernel that is a reason to take it. */
+}
+
+/* The kernel that is a head; of a graph, the first that is a reason to take it. */
+static void mark_head_kernels(gs_hang *hang) {
     for (size_t i = 0; i < hang->kernels.count; i++)
         hang->kernels.data[i].is_head = false;
     for (size_t i = 0; i < hang->kernels.count; i++) {
@@ -144,6 +152,12 @@ void gs_hang_find_heads(gs_hang *hang) {
             head && (kernel->operation == head || (kernel->graph == head && !gs_hang_kernel_of(hang, head) &&
                                                    weight_of_kernel(kernel) == stream->weight));
     }
+}
+
+void gs_hang_find_heads(gs_hang *hang) {
+    propose_heads(hang);
+    find_guesses(hang);
+    mark_head_kernels(hang);
 }
 
 bool gs_hang_is_long(const gs_hang *hang) {

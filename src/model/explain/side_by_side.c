@@ -6,7 +6,7 @@
  * lost because they slow each other down. Of others it is known what they cannot lose:
  *
  *   - Kernels that have SMs of their own share only memory, and an SM asks for a part of what memory gives: on GPUs
- * from Volta to Hopper, a tenth of the SMs and more are needed to use all of it (64 bytes per clock and SM).
+ *     from Volta to Hopper, a tenth of the SMs and more are needed to use all of it (64 bytes per clock and SM).
  *   - Some time of a kernel passes before its first block begins and after its last one has ended, whatever runs beside
  *     it: as long as the shortest kernel takes, but at most 1 us, which is what kernels on an H200 take that do nearly
  *     nothing (0.6 to 1.4 us in the recordings of corpus/).
