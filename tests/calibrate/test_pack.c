@@ -162,6 +162,23 @@ static void planted_gpus_are_adopted_from_their_packs(void **state) {
         pack_and_adopt(i);
 }
 
+/* Runs of this class have most launches. */
+static void random_runs_have_no_more_launches_than_packs(void **state) {
+    (void)state;
+    size_t most = 0;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_non_null(gpu);
+    gs_bounds bounds = gs_bounds_of(gpu, 1);
+    for (uint64_t index = 0; index < 400; index++) {
+        gs_run *run = gs_generate(&bounds, "streams", 1, index, NULL);
+        assert_non_null(run);
+        most = run->launches.count > most ? run->launches.count : most;
+        gs_run_free(run);
+    }
+    assert_in_range(most, GS_DEVICE_LAUNCHES / 2 + 1, GS_DEVICE_LAUNCHES);
+    gs_gpu_free(gpu);
+}
+
 /* ---- interrupted ---- */
 
 /* An H200 that refuses the clusters of 16 that the survey requests. */
@@ -394,6 +411,7 @@ static void damaged_packs_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planted_gpus_are_adopted_from_their_packs),
+        cmocka_unit_test(random_runs_have_no_more_launches_than_packs),
         cmocka_unit_test(an_interrupted_pack_continues),
         cmocka_unit_test(a_pack_is_continued_on_the_same_gpu_only),
         cmocka_unit_test(the_uuid_is_in_a_pack_only_if_wanted),

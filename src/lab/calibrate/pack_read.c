@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 28, MOST_LAUNCHES = 128, MOST_BLOCKS = 1 << 21, MOST_RUNS = 100000 };
+enum { MOST_BYTES = 1 << 28, MOST_BLOCKS = 1 << 21, MOST_RUNS = 100000 };
 
 struct reader {
     gs_gpu_pack *pack;
@@ -156,8 +156,8 @@ static gs_code check_run(const struct reader *reader, const gs_run *run, gs_erro
     int64_t blocks = 0;
     if (!is_known_class(run->class_name))
         return fail_line(reader, error, "a run of a pack must have a class of gridsmith fuzz, or none");
-    if (run->launches.count < 1 || run->launches.count > MOST_LAUNCHES)
-        return fail_line(reader, error, "a run of a pack must have 1 to 128 launches");
+    if (run->launches.count < 1 || run->launches.count > GS_DEVICE_LAUNCHES)
+        return fail_line(reader, error, "a run of a pack must have 1 to 256 launches");
     for (size_t i = 0; i < run->launches.count; i++)
         blocks += gs_min(run->launches.data[i].blocks, MOST_BLOCKS + 1);
     if (blocks > MOST_BLOCKS)

@@ -76,10 +76,10 @@ static gs_code open_memory(struct cuda *cuda, gs_error *error) {
     if (!failed)
         failed = api->host_pointer(&cuda->memory_on_device, memory, 0);
     if (!failed)
-        failed = api->alloc(&cuda->relays, MOST_LAUNCHES * LINE);
+        failed = api->alloc(&cuda->relays, GS_DEVICE_LAUNCHES * LINE);
     if (!failed)
-        failed = api->set_bytes(cuda->relays, 0, MOST_LAUNCHES * LINE);
-    for (int i = 0; i < MOST_LAUNCHES && !failed; i++)
+        failed = api->set_bytes(cuda->relays, 0, GS_DEVICE_LAUNCHES * LINE);
+    for (int i = 0; i < GS_DEVICE_LAUNCHES && !failed; i++)
         failed = api->stream_new(&cuda->streams[i], CU_STREAM_NON_BLOCKING, 0);
     if (!failed)
         memset(cuda->memory, 0, RECORD_BYTES);
@@ -103,7 +103,7 @@ static void cuda_close(gs_device *device) {
             gs_probe_close(&cuda->probe);
         gs_timed_close(&cuda->timed[0], &cuda->api);
         gs_timed_close(&cuda->timed[1], &cuda->api);
-        for (int i = 0; i < MOST_LAUNCHES; i++)
+        for (int i = 0; i < GS_DEVICE_LAUNCHES; i++)
             free_streams(cuda, i);
         if (cuda->relays)
             cuda->api.free(cuda->relays);

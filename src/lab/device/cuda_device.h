@@ -21,7 +21,6 @@
 #include <stdatomic.h>
 
 enum {
-    MOST_LAUNCHES = 256,
     PARTS = 4,               /* green contexts that a device makes */
     RECORD_BYTES = 48 << 20, /* host memory for the reports of blocks */
     LINE = 128,              /* the distance between stop words */
@@ -53,16 +52,16 @@ struct cuda {
     bool has_context;
     gs_probe probe;
     gs_timed timed[2]; /* that of programs, and that of classes; each is opened when it is first needed */
-    cu_stream streams[MOST_LAUNCHES];
-    void *contexts[PARTS];                           /* green contexts, see cuda_split */
-    cu_stream context_streams[PARTS][MOST_LAUNCHES]; /* made when they are first needed */
+    cu_stream streams[GS_DEVICE_LAUNCHES];
+    void *contexts[PARTS];                                /* green contexts, see cuda_split */
+    cu_stream context_streams[PARTS][GS_DEVICE_LAUNCHES]; /* made when they are first needed */
     int32_t context_count;
     char *memory; /* host memory that the GPU sees */
     cu_pointer memory_on_device, relays;
     cu_pointer copied; /* memory of the GPU that memsets and copies of graphs write and read; made when first needed */
     void *host_copied; /* the same of the host */
     uint32_t generation;
-    struct cuda_slot slots[MOST_LAUNCHES];
+    struct cuda_slot slots[GS_DEVICE_LAUNCHES];
     /* the watchdog */
     pthread_t watchdog;
     bool has_watchdog;

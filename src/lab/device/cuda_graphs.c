@@ -167,7 +167,7 @@ gs_code gs_play_make_graphs(struct cuda_play *play, gs_error *error) {
 }
 
 void gs_play_free_graphs(struct cuda_play *play) {
-    for (size_t i = 0; i < play->run->launches.count && i < MOST_LAUNCHES; i++) {
+    for (size_t i = 0; i < play->run->launches.count && i < GS_DEVICE_LAUNCHES; i++) {
         gs_cuda_graph_free(&play->cuda->api, play->cuda->slots[i].graph);
         play->cuda->slots[i].graph = NULL;
     }

@@ -259,10 +259,10 @@ static void set_triggers(struct cuda_play *play) {
 static gs_code prepare_play(struct cuda_play *play, const gs_gpu *gpu, gs_error *error) {
     const gs_run *run = play->run;
     struct cuda *cuda = play->cuda;
-    size_t at = (size_t)MOST_LAUNCHES * LINE;
+    size_t at = (size_t)GS_DEVICE_LAUNCHES * LINE;
     gs_code code = GS_OK;
-    if (run->launches.count > MOST_LAUNCHES)
-        return gs_fail(error, GS_E_USAGE, "a run on a GPU has at most %d launches", MOST_LAUNCHES);
+    if (run->launches.count > GS_DEVICE_LAUNCHES)
+        return gs_fail(error, GS_E_USAGE, "a run on a GPU has at most %d launches", GS_DEVICE_LAUNCHES);
     if (run->connections && run->connections != play->connections)
         return gs_fail(error, GS_E_USAGE,
                        "the run has %d connections, but this program has %d: set CUDA_DEVICE_MAX_CONNECTIONS=%d",

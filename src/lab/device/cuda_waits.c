@@ -69,8 +69,8 @@ void gs_play_wait_starts(struct cuda_play *play, int64_t expected, int64_t most,
    start. */
 gs_code gs_play_count_expected(struct cuda_play *play, gs_error *error) {
     const gs_run *expected = play->options->expected;
-    int64_t started[MOST_LAUNCHES] = {0}, total = 0;
-    bool has_exited[MOST_LAUNCHES] = {false};
+    int64_t started[GS_DEVICE_LAUNCHES] = {0}, total = 0;
+    bool has_exited[GS_DEVICE_LAUNCHES] = {false};
     size_t number = 0;
     if (!expected || gs_run_is_timed(play->run))
         return GS_OK;
@@ -82,7 +82,7 @@ gs_code gs_play_count_expected(struct cuda_play *play, gs_error *error) {
         number += event->op != GS_OBSERVE;
         if (number > play->run->events.count)
             break;
-        if (event->launch < MOST_LAUNCHES) {
+        if (event->launch < GS_DEVICE_LAUNCHES) {
             bool is_exit = event->op == GS_EXIT, is_news = event->seen->has_placed && !has_exited[event->launch];
             int64_t before = started[event->launch];
             int64_t now = is_exit ? 0 : is_news ? gs_seen_started(event->seen) : before;

@@ -12,7 +12,7 @@ enum { BLOCKED_NS = 200000000 };
 
 /* Kernels with a duration ignore it. */
 void gs_watchdog_stop_kernels(struct cuda *cuda) {
-    for (size_t i = 0; i < MOST_LAUNCHES; i++)
+    for (size_t i = 0; i < GS_DEVICE_LAUNCHES; i++)
         gs_shared_word_set((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
 }
 

@@ -14,6 +14,8 @@
 
 typedef struct gs_device gs_device;
 
+enum { GS_DEVICE_LAUNCHES = 256 }; /* that a run may have */
+
 typedef struct gs_play_options {
     const gs_run *expected; /* a prediction, or NULL: no long waits are needed while the device agrees with it */
     bool patient;           /* always wait long before concluding that no more blocks start */
