@@ -170,7 +170,7 @@ static gs_code add_single(const gs_run *run, const gs_waiting_reason *waits, gs_
             const gs_launch *other = &run->launches.data[waiting->data[k]];
             is_new = strcmp(other->kernel, launch->kernel) != 0 || other->blocks != launch->blocks ||
                      other->cluster != launch->cluster ||
-                     memcmp(&other->shape, &launch->shape, sizeof launch->shape) != 0;
+                     !gs_shape_equal(&other->shape, &launch->shape);
         }
         if (is_new && !GS_PUSH(waiting, i))
             return gs_fail_memory(error);

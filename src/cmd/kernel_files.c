@@ -184,7 +184,7 @@ gs_code gs_file_kernels_of_run(gs_file_kernels *kernels, const gs_run *run, gs_e
         size_t k = 0;
         while (k < kernels->count &&
                (strcmp(kernels->data[k].symbol, launch->kernel) != 0 || kernels->data[k].cluster != launch->cluster ||
-                memcmp(&kernels->data[k].shape, &launch->shape, sizeof launch->shape) != 0))
+                !gs_shape_equal(&kernels->data[k].shape, &launch->shape)))
             k++;
         if (k == kernels->count)
             code = add_kernel(kernels, launch->kernel,

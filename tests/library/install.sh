@@ -39,8 +39,8 @@ printf '#include <gridsmith/gridsmith.h>\nint main() { return gs_gpu_open("h200"
 # shellcheck disable=SC2046
 c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/main.cpp" -o "$work/cpp" $(pkg-config --cflags --libs gridsmith)
 "$work/cpp"
-nm -D --defined-only "$(dirname "$libdir")/libgridsmith.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/versioned"
-sed -n 's/@@GRIDSMITH_[0-9.]*$//p' "$work/versioned" >"$work/shown"
+nm -D --defined-only "$(dirname "$libdir")/libgridsmith.so" | awk '{print $3}' | grep '^gs_' >"$work/versioned"
+sed -n 's/@@GRIDSMITH_[0-9.]*$//p' "$work/versioned" | sort >"$work/shown"
 [ "$(wc -l <"$work/shown")" = "$(wc -l <"$work/versioned")" ] || { echo "a public name has no version" && exit 1; }
 grep -o '\bgs_[a-z_]*(' "$source_dir/include/gridsmith/gridsmith.h" | tr -d '(' | sort -u >"$work/declared"
 comm -23 "$work/shown" "$work/declared" >"$work/extra"

@@ -1977,8 +1977,9 @@ static void socket_of_systemd_is_used(void **state) {
         setenv("LISTEN_PID", process, 1);
         setenv("LISTEN_FDS", "1", 1);
         setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-        freopen("daemon.log", "a", stderr);
-        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--no-mps", "--profiles", "", NULL);
+        if (freopen("daemon.log", "a", stderr))
+            execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--no-mps", "--profiles", "",
+                  NULL);
         _exit(127);
     }
     the_daemon = daemon;

@@ -114,7 +114,7 @@ static bool is_before(const struct search *search, size_t one, size_t other) {
 
 static bool same_shape(const gs_launch *a, const gs_launch *b) {
     return a->kernel == b->kernel && a->blocks == b->blocks && a->cluster == b->cluster &&
-           memcmp(&a->shape, &b->shape, sizeof a->shape) == 0;
+           gs_shape_equal(&a->shape, &b->shape);
 }
 
 static bool is_known(const struct search *search, const gs_concurrent *sets, size_t one, size_t other) {

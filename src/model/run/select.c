@@ -137,7 +137,7 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
 
 static bool is_same_kernel(const gs_launch *one, const gs_launch *other) {
     return strcmp(one->kernel, other->kernel) == 0 && one->blocks == other->blocks && one->cluster == other->cluster &&
-           memcmp(&one->shape, &other->shape, sizeof one->shape) == 0;
+           gs_shape_equal(&one->shape, &other->shape);
 }
 
 gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error) {
