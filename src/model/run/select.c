@@ -7,6 +7,7 @@
  * their id or place.
  */
 #include "run.h"
+#include "model/gpu/gpu.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
