@@ -129,10 +129,19 @@ static struct {
     uint64_t launches; /* from then on */
 } sharing;
 
+/* Of so many copies and launches one fails; 0: none. */
+static uint64_t fails_every, reports;
+
+static gs_code next_code(uint32_t kind) {
+    bool fails = kind != GS_REPORT_LOADED && fails_every && ++reports % fails_every == 0;
+    return !fails ? GS_OK : reports / fails_every % 2 ? GS_E_FULL : GS_E_USAGE;
+}
+
 static void report(uint32_t kind, const struct operation *operation, int64_t began, int64_t ended) {
     assert_true(device.count < OPERATIONS);
     size_t at = (device.first + device.count++) % OPERATIONS;
     device.reports[at] = (gs_worker_report){.kind = kind,
+                                            .code = next_code(kind),
                                             .tag = operation->tag,
                                             .began_ns = (uint64_t)began,
                                             .ended_ns = (uint64_t)ended,
@@ -1299,10 +1308,51 @@ static struct client draw_client(gs_random *random) {
                            .process = (int32_t)ANY_OF(random, 0, 40, 41)};
 }
 
+/* Launches that the device has, or whose report is on its way. */
+static uint32_t launches_of(const gs_stream *stream) {
+    uint32_t count = 0;
+    for (const gs_action *action = stream->head; action; action = action->next)
+        count += action->command == GS_WIRE_LAUNCH && action->is_issued && !action->is_done;
+    return count;
+}
+
+static void counts_add_up(const gs_server *server) {
+    uint64_t running = 0, actions = 0, moving = 0, held = 0;
+    for (size_t i = 0; i < server->sessions.count; i++) {
+        const gs_session *session = server->sessions.data[i];
+        for (int k = 0; session && k < GS_CLIENT_STREAMS; k++) {
+            assert_int_equal(session->streams[k].launches, launches_of(&session->streams[k]));
+            running += session->streams[k].launches > 0;
+        }
+        actions += session ? session->actions : 0;
+        moving += session && session->moving;
+        held += session && session->is_held;
+    }
+    assert_int_equal(server->running, running);
+    assert_int_equal(server->quotas.all.used[GS_QUOTA_ACTIONS], actions);
+    assert_int_equal(server->transfers.moving, moving);
+    assert_int_equal(server->transfers.held, held);
+}
+
+/* Ten times a millisecond the daemon would like to sleep. */
+static void play_with_naps(gs_server *server, struct client *clients, size_t count, int64_t until) {
+    enum { NAP_NS = 100000 };
+    while (clock_ns < until) {
+        uint64_t most_ns = 0;
+        play_until(server, clients, count, clock_ns + NAP_NS);
+        bool may_sleep = gs_server_sleep(server, &most_ns);
+        TELL(6, may_sleep, most_ns);
+        counts_add_up(server);
+        for (size_t i = 0; i < count; i++) /* who finds it asleep rings the bell */
+            while (clients[i].session && gs_session_receive(clients[i].session) == GS_RECEIVED)
+                ;
+    }
+}
+
 /* A day of some clients, until the last has left. Some days are those of a daemon that lets kernels share SMs, or that
    places launches at random. */
 static void play_random_day(uint64_t index) {
-    enum { MOST = 6, DAY_MS = 40, EVENING_MS = 60 };
+    enum { MOST = 6, DAY_MS = 40, MOST_EVENING_MS = 500 };
     gs_random random = gs_random_at(15, index);
     struct client clients[MOST];
     size_t count = (size_t)gs_random_from(&random, 2, MOST);
@@ -1316,12 +1366,16 @@ static void play_random_day(uint64_t index) {
         clients[i] = draw_client(&random);
     gs_server *server = open_server();
     server->options.shuffle_ns = index % 4 == 3 ? 200000 : 0;
-    play_until(server, clients, count, clock_ns + (int64_t)DAY_MS * 1000000);
+    fails_every = index % 3 ? 0 : 19;
+    reports = 0;
+    play_with_naps(server, clients, count, clock_ns + (int64_t)DAY_MS * 1000000);
     put_day(server, &text);
     tell(text.data, text.count);
+    fails_every = 0;
     for (size_t i = 0; i < count; i++)
         leave(&clients[i]);
-    play_until(server, clients, 0, clock_ns + (int64_t)EVENING_MS * 1000000);
+    for (int ms = 0; ms < MOST_EVENING_MS && (ms == 0 || server->running || server->transfers.moving); ms++)
+        play_until(server, clients, 0, clock_ns + 1000000);
     assert_int_equal(server->transfers.held + server->transfers.moving, 0);
     assert_int_equal(server->contenders.count + server->loads.count + server->running, 0);
     gs_server_close(server);
