@@ -147,6 +147,8 @@ static void report(uint32_t kind, const struct operation *operation, int64_t beg
                                             .ended_ns = (uint64_t)ended,
                                             .blocks_done = operation->blocks,
                                             .cost = {.registers = sharing.is_tried ? 32 : 0}};
+    if (device.reports[at].code == GS_E_USAGE)
+        snprintf(device.reports[at].message, sizeof device.reports[at].message, "it went wrong");
     device.visible_ns[at] = ended + way_ns;
 }
 
@@ -444,6 +446,8 @@ struct client {
     int64_t began_ns, longest_ns, waits; /* how long it waited; not for what must be compiled */
     int64_t compile_ns; /* LOADS: of the first source; the others, and if it is 0 all, are in the cache */
     bool hangs;         /* LOADS: a file system does not answer */
+    uint32_t loads;     /* LOADS: of how many modules at a time; 0: one */
+    bool alternates;    /* KERNELS: every other command is a copy of as many bytes */
     int32_t process;
 };
 
@@ -599,10 +603,11 @@ static void load_module(gs_session *session, uint32_t handle, uint32_t takes_ms)
 static void start_load(struct client *client) {
     bool is_new = client->compile_ns && !client->waits;
     client->began_ns = is_new ? INT64_MAX : clock_ns;
-    load_module(client->session, LOADED_MODULE,
-                client->hangs ? NEVER
-                : is_new      ? (uint32_t)(client->compile_ns / 1000000)
-                              : 0);
+    for (uint32_t i = 0; i == 0 || i < client->loads; i++)
+        load_module(client->session, LOADED_MODULE + i,
+                    client->hangs ? NEVER
+                    : is_new      ? (uint32_t)(client->compile_ns / 1000000)
+                                  : 0);
 }
 
 /* Called when the work of a client is done: it pauses, or another client takes its place. */
@@ -620,13 +625,13 @@ static void end_wait(struct client *client, gs_server *server) {
 
 /* A client loads, unloads, and pauses. */
 static void play_loader(struct client *client, gs_server *server) {
-    const gs_wire_free unload = {.head = {GS_WIRE_UNLOAD, 0}, .handle = LOADED_MODULE};
+    gs_wire_free unload = {.head = {GS_WIRE_UNLOAD, 0}, .handle = LOADED_MODULE};
     if (client->session->actions || client->session->commands < client->sent)
         return;
     if (!client->began_ns && clock_ns >= client->asleep_until_ns) {
         start_load(client);
     } else if (client->began_ns) {
-        if (!client->leaves)
+        for (uint32_t i = 0; !client->leaves && (i == 0 || i < client->loads); i++, unload.handle++)
             client->sent += gs_ring_put(&client->ring, &unload, sizeof unload) == GS_RING_DONE;
         end_wait(client, server);
     }
@@ -640,8 +645,9 @@ static bool send_one(struct client *client) {
     gs_wire_copy copy = {.head = {GS_WIRE_COPY_IN, stream}, .memory = 1, .region = 1, .bytes = client->size};
     gs_wire_launch launch = {
         .head = {GS_WIRE_LAUNCH, stream}, .module = MODULE, .grid = {(uint32_t)client->size, 1, 1}, .block = {1, 1, 1}};
-    gs_ring_result result = client->engine == COPIES ? gs_ring_put(&client->ring, &copy, sizeof copy)
-                                                     : gs_ring_put(&client->ring, &launch, sizeof launch);
+    bool is_copy = client->engine == COPIES || (client->alternates && client->sent / client->streams % 2);
+    gs_ring_result result =
+        is_copy ? gs_ring_put(&client->ring, &copy, sizeof copy) : gs_ring_put(&client->ring, &launch, sizeof launch);
     client->sent += result == GS_RING_DONE;
     return result == GS_RING_DONE;
 }
@@ -671,8 +677,9 @@ static void play_client(struct client *client, gs_server *server) {
         assert_true(send_one(client));
 }
 
-static void ignore(void *context, const char *line) {
-    (void)context, (void)line;
+static void note_line(void *context, const char *line) {
+    (void)context;
+    tell(line, strlen(line));
 }
 
 /* ---- tests ---- */
@@ -723,7 +730,7 @@ static gs_server *open_server(void) {
     clock_ns = START_NS;
     gs_server *server = gs_server_open(
         &(gs_server_options){
-            .plan = sharing.plan, .tries_intra_sm = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = ignore},
+            .plan = sharing.plan, .tries_intra_sm = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = note_line},
         &error);
     assert_non_null(server);
     server->cores = 16; /* regardless of this machine */
@@ -1305,6 +1312,8 @@ static struct client draw_client(gs_random *random) {
                            .comes_ns = ANY_OF(random, 0, 0, 3000000, 12000000),
                            .leaves = gs_random_from(random, 0, 4) == 0,
                            .compile_ns = ANY_OF(random, 0, 5000000),
+                           .loads = (uint32_t)ANY_OF(random, 1, 1, 4, 40),
+                           .alternates = gs_random_from(random, 0, 3) == 0,
                            .process = (int32_t)ANY_OF(random, 0, 40, 41)};
 }
 
@@ -1372,8 +1381,12 @@ static void play_random_day(uint64_t index) {
     put_day(server, &text);
     tell(text.data, text.count);
     fails_every = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        const gs_wire_page *page = clients[i].session->page;
+        tell(page->streams, sizeof page->streams);
+        tell(page->replies, sizeof page->replies);
         leave(&clients[i]);
+    }
     for (int ms = 0; ms < MOST_EVENING_MS && (ms == 0 || server->running || server->transfers.moving); ms++)
         play_until(server, clients, 0, clock_ns + 1000000);
     assert_int_equal(server->transfers.held + server->transfers.moving, 0);
