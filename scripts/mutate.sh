@@ -47,7 +47,7 @@ tests_of() {
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks random_simulations decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
+        echo decisions sm_masks windows random_simulations decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
     serve) echo programs random_programs quotas listener connections pauses random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
