@@ -39,18 +39,18 @@ tests_of() {
     engine)
         echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
             check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states \
-            graph_shape host_order explain fuzz_campaign documented_commands recorded_runs engine:20000
+            graph_shape host_order explain what_if_ends shrink fuzz_campaign documented_commands recorded_runs engine:20000
         ;;
     check) echo check:4000 concurrent reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 command_line ;;
     forms)
         echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
-            ptx_text:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
+            ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
-            pair_search decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
+        echo decisions sm_masks windows random_simulations decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
+            pair_search trials_recorded decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo programs quotas pauses random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients ;;
+    serve) echo programs random_programs quotas listener connections pauses random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
@@ -232,7 +232,7 @@ build_tests() {
         choose_faults
         copy_tree
         configure
-        programs=$(all_tests | sed -e 's/:.*//' -e '/^documented_commands$/d' -e '/^command_line$/d' -e 's/^/test_/' -e 's/^test_hostile_clients$/hostile/')
+        programs=$(all_tests | sed -e 's/:.*//' -e '/^documented_commands$/d' -e '/^command_line$/d' -e '/^terminal$/d' -e 's/^/test_/' -e 's/^test_hostile_clients$/hostile/')
         # shellcheck disable=SC2086
         nice ninja -C "$place/build" -k 0 gridsmith $programs >"$place/build.log" 2>&1 && return
         note_broken "$place/build.log" >"$place/more_broken"
@@ -286,8 +286,14 @@ measure_test() {
     od -An -v -tu1 -w1 "$own/reached" | awk '$1 { print NR - 1 }' >"$place/reached.$1"
 }
 
+# longest_first: tests, in the order of their COST in tests/CMakeLists.txt, so that none begins last and takes long.
+longest_first() {
+    awk 'FNR == NR && match($0, /COST "[0-9]+/) { split($0, part, /\[=\[|\]=\]/); cost[part[2]] = substr($0, RSTART + 6, RLENGTH - 6) }
+        FNR < NR { name = $0; sub(/:.*/, "", name); print cost[name] + 0, $0 }' "$place/build/tests/CTestTestfile.cmake" - | sort -s -n -r -k 1,1 | cut -d ' ' -f 2
+}
+
 measure_tests() {
-    for name in $(all_tests); do
+    for name in $(all_tests | longest_first); do
         ! take "$name" || measure_test "$name"
     done
 }

@@ -1136,7 +1136,7 @@ mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load b
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
 long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
-mistake "no such device" 'unknown device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
+mistake "no such device" 'unknown device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --no-mps --socket "$work/socket"
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "--as goes with run, not with bench" "$program" zoo bench bfs --as persistent
 

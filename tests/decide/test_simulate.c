@@ -319,6 +319,11 @@ static void points_of_a_plan_become_rates(void **state) {
     plan_expect_near(rates.first, 100.0 / 160, 1e-9);
     plan_expect_near(rates.second, 80.0 / 160, 1e-9);
     plan_expect_near(residual, 0, 0);
+    const gs_table_pair brief = {.option = GS_TABLE_SPLIT, .first_us = 0.6, .second_us = 0.5, .together_us = 0.8},
+                        unknown = {.option = GS_TABLE_SPLIT, .first_us = 0.6};
+    assert_true(gs_table_pair_rates(&brief, &rates, &residual));
+    plan_expect_near(rates.first, 0.75, 1e-9);
+    assert_false(gs_table_pair_rates(&unknown, &rates, &residual));
     gs_plan_table_clear(&many);
     gs_plan_table_clear(&few);
     gs_plan_table_clear(&none);

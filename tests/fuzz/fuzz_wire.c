@@ -72,6 +72,8 @@ static void add_report(gs_worker *worker, uint32_t what, uint64_t tag, uint64_t 
                                              .blocks_done = blocks,
                                              .began_ns = 1,
                                              .ended_ns = 2 + (blocks & 0xffff) * 10000};
+    if (worker->next_code != GS_OK && tag % 2)
+        snprintf(worker->reports[at].message, sizeof worker->reports[at].message, "it went wrong");
     worker->next_code = GS_OK;
     if (worker->holds)
         worker->held++;
@@ -334,6 +336,7 @@ static gs_image *new_image(void) {
     gs_image *image = calloc(1, sizeof *image + 2 * sizeof image->kernels[0]);
     must(image);
     image->kernel_count = 2;
+    image->device_bytes = 4096;
     image->kernels[0].can_be_confined = true;
     return image;
 }
@@ -385,8 +388,9 @@ static uint8_t next(struct reader *reader) {
     return *reader->data++;
 }
 
-static void nothing_to_say(void *context, const char *line) {
-    (void)context, (void)line;
+static void note_line(void *context, const char *line) {
+    (void)context;
+    tell(line, strlen(line));
 }
 
 /* Adds a region and a module, which would come over the socket. */
@@ -586,6 +590,7 @@ static void send_file(const struct client *client, struct reader *reader) {
                          .kernels = is_source ? 2 : next(reader) % 4u,
                          .bytes = bytes};
     share.reply = load.reply = is_source ? 0 : next(reader) % (GS_WIRE_REPLIES + 1u);
+    share.ticket = load.ticket = 7u * kind;
     if (kind >> 5 == 0 || client->session->server->is_down)
         return;
     if (kind & 8 && !is_source)
@@ -841,7 +846,7 @@ static uint64_t open_from(int lowest) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    gs_server_options options = {.say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
+    gs_server_options options = {.say = note_line, .limit_ns = UINT64_MAX / 2};
     enum { ENOUGH = 1024 };
     struct reader reader = {data, gs_min_u64(size, ENOUGH)};
     static gs_server *server;

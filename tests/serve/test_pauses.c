@@ -57,6 +57,17 @@ void __wrap_gs_status_json(const gs_server *server, gs_text *into) {
     answer(into);
 }
 
+/* The longest timer that was started. Once `has_passed`, timers of so many ms ring at once. */
+static uint64_t longest_ms;
+static bool has_passed;
+
+int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout, uint64_t repeat);
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout, uint64_t repeat);
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout, uint64_t repeat) {
+    longest_ms = gs_max_u64(longest_ms, timeout);
+    return __real_uv_timer_start(timer, callback, has_passed && timeout == longest_ms ? 1 : timeout, repeat);
+}
+
 static void begin(void) {
     now_ns = spent_ns = answers = runs = 0;
     for (int fd = 0; fd < MOST_FDS; fd++)
@@ -160,6 +171,110 @@ static void silent_connection_makes_way_for_a_request(void **state) {
     close_http();
 }
 
+/* Sends a request in two parts, and returns all that comes until the connection is closed. */
+static const char *answer_to(const char *request, size_t size, size_t first) {
+    static char text[400];
+    int fd = connect_to(&http_address, sizeof http_address, SOCK_STREAM);
+    text[0] = '\0';
+    assert_int_equal(send(fd, request, first, MSG_NOSIGNAL), first);
+    for (int i = 0; i < 3 && first < size; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        assert_false(has_ended(fd, text, sizeof text));
+    }
+    assert_int_equal(send(fd, request + first, size - first, MSG_NOSIGNAL), size - first);
+    while (!has_ended(fd, text, sizeof text))
+        run_once();
+    close(fd);
+    return text;
+}
+
+static void http_answers_what_it_is_asked(void **state) {
+    enum { MOST = 4096 };
+    static const char rest[] = "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: ";
+    static const struct {
+        const char *request;
+        bool is_found;
+    } cases[] = {{"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", true},
+                 {"GET / HTTP/1.0\n\n", true},
+                 {"GET /other HTTP/1.1\r\n\r\n", false},
+                 {"GET /metric HTTP/1.1\r\n\r\n", false},
+                 {"POST /metrics HTTP/1.1\r\n\r\n", false},
+                 {"GET /x\n\n", false}};
+    static char much[MOST];
+    (void)state;
+    open_http();
+    for (size_t i = 0; i < 2 * GS_COUNT(cases); i++) {
+        const char *request = cases[i / 2].request;
+        char wanted[400];
+        snprintf(wanted, sizeof wanted, "HTTP/1.0 %s%s%d\r\nConnection: close\r\n\r\n%s",
+                 cases[i / 2].is_found ? "200 OK" : "404 Not Found", rest, cases[i / 2].is_found ? 10 : 13,
+                 cases[i / 2].is_found ? "the answer" : "see /metrics\n");
+        assert_string_equal(answer_to(request, strlen(request), i % 2 ? strlen(request) : strlen(request) - 1), wanted);
+    }
+    memset(much, 'x', sizeof much);
+    memcpy(much, "GET /metrics", 12);
+    assert_string_equal(answer_to(much, MOST - 1, 100), ""); /* too long */
+    memcpy(much + MOST - 3, "\n\n", 2);
+    assert_memory_equal(answer_to(much, MOST - 1, 100), "HTTP/1.0 200 OK", 15);
+    assert_memory_equal(answer_to(much, MOST - 1, MOST - 1), "HTTP/1.0 200 OK", 15);
+    close_http();
+}
+
+/* A connection without a request ends after five seconds, and not before. */
+static void http_connections_end_in_time(void **state) {
+    (void)state;
+    open_http();
+    for (int is_over = 0; is_over < 2; is_over++) {
+        char text[10] = "";
+        has_passed = is_over;
+        int fd = connect_to(&http_address, sizeof http_address, SOCK_STREAM);
+        while (!http.count)
+            run_once();
+        assert_int_equal(longest_ms, 5000);
+        assert_false(!is_over && has_ended(fd, text, sizeof text));
+        if (!is_over)
+            close(fd);
+        while (http.count)
+            run_once();
+        if (is_over)
+            assert_true(has_ended(fd, text, sizeof text));
+        if (is_over)
+            close(fd);
+        assert_string_equal(text, "");
+    }
+    has_passed = false;
+    close_http();
+}
+
+static void addresses_of_metrics_are_checked(void **state) {
+    static const struct {
+        const char *where;
+        gs_code code;
+    } cases[] = {{"127.0.0.1", GS_E_USAGE},       {"127.0.0.1:", GS_E_USAGE},   {"127.0.0.1:0", GS_E_USAGE},
+                 {"127.0.0.1:65536", GS_E_USAGE}, {"127.0.0.1:9x", GS_E_USAGE}, {"nowhere:9400", GS_E_USAGE},
+                 {"192.0.2.1:9400", GS_E_IO},     {"::1:65535", GS_OK},         {":65535", GS_OK}};
+    static int any;
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_error error = {.code = GS_OK};
+        begin();
+        http = (gs_http){0};
+        gs_code code = gs_http_open(&http, &loop, (const gs_server *)&any, cases[i].where, &error);
+        if (cases[i].code != GS_OK || code != GS_E_IO) /* the port may be in use, and a machine may have no IPv6 */
+            assert_int_equal(code, cases[i].code);
+        if (code == GS_OK) {
+            int fd = socket(AF_INET, SOCK_STREAM, 0);
+            http_address = (struct sockaddr_in){
+                .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(65535)};
+            if (cases[i].where[1] != ':')
+                assert_int_equal(connect(fd, (struct sockaddr *)&http_address, sizeof http_address), 0);
+            close(fd);
+        } else
+            assert_non_null(strstr(error.message, cases[i].where));
+        close_http();
+    }
+}
+
 /* ---- the status ---- */
 
 static void status_gets_a_part_of_the_time(void **state) {
@@ -204,9 +319,9 @@ static void status_gets_a_part_of_the_time(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_get_a_part_of_the_time),
-        cmocka_unit_test(silent_connection_makes_way_for_a_request),
-        cmocka_unit_test(status_gets_a_part_of_the_time),
+        cmocka_unit_test(metrics_get_a_part_of_the_time),   cmocka_unit_test(silent_connection_makes_way_for_a_request),
+        cmocka_unit_test(http_answers_what_it_is_asked),    cmocka_unit_test(http_connections_end_in_time),
+        cmocka_unit_test(addresses_of_metrics_are_checked), cmocka_unit_test(status_gets_a_part_of_the_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

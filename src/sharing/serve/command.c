@@ -12,47 +12,48 @@
 enum { TAKEN_AT_ONCE = 64, TURN_NS = 100000 };
 #define MOST_BLOCKS ((uint64_t)1 << 46)
 
-/* Makes an action, or ends the client and returns false. */
-typedef bool (*handler)(gs_session *session, const void *command, size_t bytes);
+/* Makes an action, or ends the client. */
+typedef void (*handler)(gs_session *session, const void *command, size_t bytes);
 
+/* Ends the client; false. */
 #define INVALID(session, ...) (gs_session_end(session, GS_CLIENT_INVALID, __VA_ARGS__), false)
 
-static bool fail_memory(gs_session *session) {
+static void fail_memory(gs_session *session) {
     gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
-    return false;
 }
 
 /* ---- resources ---- */
 
-static bool do_allocate(gs_session *session, const void *command, size_t bytes) {
+static void do_allocate(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_allocate *request = command;
     char message[GS_WIRE_MESSAGE];
     gs_resource **place;
+    gs_action *action;
     (void)bytes;
-    if (request->reply >= GS_WIRE_REPLIES || !request->bytes)
-        return INVALID(session, "invalid allocation: %llu bytes, reply slot %u", (unsigned long long)request->bytes,
-                       request->reply);
+    if (request->reply >= GS_WIRE_REPLIES || !request->bytes) {
+        gs_session_end(session, GS_CLIENT_INVALID, "invalid allocation: %llu bytes, reply slot %u",
+                       (unsigned long long)request->bytes, request->reply);
+        return;
+    }
     enum gs_table_result result = gs_resource_place(session, GS_RESOURCE_MEMORY, request->memory, &place);
     if (result == GS_TABLE_NO_MEMORY)
-        return fail_memory(session);
-    if (result != GS_TABLE_OK)
-        return INVALID(session, "memory handle %u is %s", request->memory,
+        fail_memory(session);
+    else if (result != GS_TABLE_OK)
+        gs_session_end(session, GS_CLIENT_INVALID, "memory handle %u is %s", request->memory,
                        result == GS_TABLE_IN_USE ? "in use" : "out of range");
-    if (!gs_resource_is_allowed(session, GS_RESOURCE_MEMORY, request->bytes, message)) {
+    else if (!gs_resource_is_allowed(session, GS_RESOURCE_MEMORY, request->bytes, message))
         gs_page_refuse(session, request->reply, request->ticket, message);
-        return true;
+    else if (!(action = gs_creation_new(session, GS_WIRE_ALLOCATE, GS_RESOURCE_MEMORY, request->bytes, place)))
+        fail_memory(session);
+    else {
+        action->reply = request->reply;
+        action->ticket = request->ticket;
+        action->handle = request->memory;
+        gs_creation_allocate(action);
     }
-    gs_action *action = gs_creation_new(session, GS_WIRE_ALLOCATE, GS_RESOURCE_MEMORY, request->bytes, place);
-    if (!action)
-        return fail_memory(session);
-    action->reply = request->reply;
-    action->ticket = request->ticket;
-    action->handle = request->memory;
-    gs_creation_allocate(action);
-    return true;
 }
 
-static bool do_forget(gs_session *session, const void *command, size_t bytes) {
+static void do_forget(gs_session *session, const void *command, size_t bytes) {
     static const char *const names[GS_RESOURCE_KINDS] = {"memory", "region", "module"};
     const gs_wire_free *request = command;
     (void)bytes;
@@ -60,11 +61,12 @@ static bool do_forget(gs_session *session, const void *command, size_t bytes) {
                                  : request->head.command == GS_WIRE_UNSHARE ? GS_RESOURCE_REGION
                                                                             : GS_RESOURCE_MODULE;
     gs_resource *resource = gs_resource_find(session, kind, request->handle);
-    if (!resource)
-        return INVALID(session, "cannot free unknown %s handle %u", names[kind], request->handle);
+    if (!resource) {
+        gs_session_end(session, GS_CLIENT_INVALID, "cannot free unknown %s handle %u", names[kind], request->handle);
+        return;
+    }
     session->resources[kind].data[request->handle] = NULL;
     gs_resource_forget(resource);
-    return true;
 }
 
 /* If others are active, a client that has used the daemon's thread since `began` (gs_thread_ns) pauses: its next
@@ -80,18 +82,17 @@ static void pause_beside_others(gs_session *session, int64_t began, int times) {
 
 /* Sharing host memory is much more work for the worker than for the daemon, which does not wait for it: the worker's
    threads would take the cores from other clients. So while others are active, it gets a tenth of the daemon's time. */
-static bool do_share(gs_session *session, const void *command, size_t bytes) {
+static void do_share(gs_session *session, const void *command, size_t bytes) {
     enum { FILE_TIMES = 9 /* see gs_pause_until */ };
     (void)bytes;
     int64_t began = gs_thread_ns();
-    bool is_good = gs_file_share(session, command);
+    gs_file_share(session, command);
     pause_beside_others(session, began, FILE_TIMES);
-    return is_good;
 }
 
-static bool do_load(gs_session *session, const void *command, size_t bytes) {
+static void do_load(gs_session *session, const void *command, size_t bytes) {
     (void)bytes;
-    return gs_file_load(session, command);
+    gs_file_load(session, command);
 }
 
 /* ---- copies, fills, events ---- */
@@ -113,57 +114,61 @@ static void add_action(gs_action *action) {
         gs_stream_advance(action->stream);
 }
 
-static bool do_copy(gs_session *session, const void *command, size_t bytes) {
+static void do_copy(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_copy *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     gs_resource *region = gs_resource_find(session, GS_RESOURCE_REGION, request->region);
     (void)bytes;
     if (!memory || !region || !request->bytes || !gs_is_within(request->at, request->bytes, memory->bytes) ||
-        !gs_is_within(request->region_at, request->bytes, region->bytes))
-        return INVALID(session, "a copy of %llu bytes between memory handle %u and region handle %u is out of bounds",
+        !gs_is_within(request->region_at, request->bytes, region->bytes)) {
+        gs_session_end(session, GS_CLIENT_INVALID,
+                       "a copy of %llu bytes between memory handle %u and region handle %u is out of bounds",
                        (unsigned long long)request->bytes, request->memory, request->region);
+        return;
+    }
     gs_action *action = new_in_stream(session, &request->head);
     if (!action)
-        return false;
+        return;
     gs_resource_use(action->resource = memory);
     gs_resource_use(action->region = region);
     action->at = request->at;
     action->region_at = request->region_at;
     action->bytes = request->bytes;
     add_action(action);
-    return true;
 }
 
-static bool do_fill(gs_session *session, const void *command, size_t bytes) {
+static void do_fill(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_fill *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     (void)bytes;
     if (!memory || !request->bytes || !gs_is_within(request->at, request->bytes, memory->bytes) ||
-        request->value > UINT8_MAX)
-        return INVALID(session, "a fill of %llu bytes of memory handle %u with %u is out of bounds",
+        request->value > UINT8_MAX) {
+        gs_session_end(session, GS_CLIENT_INVALID, "a fill of %llu bytes of memory handle %u with %u is out of bounds",
                        (unsigned long long)request->bytes, request->memory, request->value);
+        return;
+    }
     gs_action *action = new_in_stream(session, &request->head);
     if (!action)
-        return false;
+        return;
     gs_resource_use(action->resource = memory);
     action->at = request->at;
     action->bytes = request->bytes;
     action->value = (uint8_t)request->value;
     add_action(action);
-    return true;
 }
 
-static bool do_record(gs_session *session, const void *command, size_t bytes) {
+static void do_record(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_record *request = command;
     (void)bytes;
-    if (request->event >= GS_CLIENT_EVENTS)
-        return INVALID(session, "event %u is out of range", request->event);
+    if (request->event >= GS_CLIENT_EVENTS) {
+        gs_session_end(session, GS_CLIENT_INVALID, "event %u is out of range", request->event);
+        return;
+    }
     gs_action *action = new_in_stream(session, &request->head);
     if (!action)
-        return false;
+        return;
     action->event = request->event;
     add_action(action);
-    return true;
 }
 
 /* ---- launches ---- */
@@ -246,23 +251,24 @@ static void find_profile(gs_action *action) {
     action->launch.arrival = ++server->actions.arrivals;
 }
 
-static bool do_launch(gs_session *session, const void *command, size_t bytes) {
+static void do_launch(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_launch *request = command;
     gs_resource *module = gs_resource_find(session, GS_RESOURCE_MODULE, request->module);
-    if (!module || request->kernel >= module->image->kernel_count || request->arguments > GS_CLIENT_ARGUMENTS)
-        return INVALID(session, "unknown kernel %u with %u arguments in module handle %u", request->kernel,
-                       request->arguments, request->module);
+    if (!module || request->kernel >= module->image->kernel_count || request->arguments > GS_CLIENT_ARGUMENTS) {
+        gs_session_end(session, GS_CLIENT_INVALID, "unknown kernel %u with %u arguments in module handle %u",
+                       request->kernel, request->arguments, request->module);
+        return;
+    }
     gs_action *action = new_in_stream(session, &request->head);
     if (!action)
-        return false;
+        return;
     gs_resource_use(action->resource = module);
     if (!take_launch(session, action, request, bytes)) {
         gs_action_free(action);
-        return false;
+        return;
     }
     find_profile(action);
     add_action(action);
-    return true;
 }
 
 /* ---- the ring ---- */

@@ -99,34 +99,31 @@ static bool is_sealed(int fd, uint64_t bytes, int wanted) {
            (uint64_t)status.st_size == bytes;
 }
 
-/* The state of a command with a file: ready, answered already, or invalid. */
-enum file_state { FILE_READY, FILE_ANSWERED, FILE_WRONG };
-
-/* The next file, for a command that needs one of `bytes`. The caller owns `*fd`, which may be -1. */
-static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int seals,
-                                 int *fd) {
+/* The next file, for a command that needs one of `bytes`. The caller owns `*fd`, which may be -1. False: the command is
+   answered, or the client was ended. */
+static bool take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int seals, int *fd) {
     enum { MOST_MESSAGES = 256 }; /* an honest client sends only a few bytes before the file */
     for (int i = 0; i < MOST_MESSAGES && !session->file_count && gs_session_receive(session) == GS_RECEIVED; i++)
         ;
     *fd = -1;
     if (session->end_code)
-        return FILE_WRONG;
+        return false;
     if (!session->file_count || reply >= GS_WIRE_REPLIES) {
         gs_session_end(session, GS_CLIENT_INVALID, "a command without its file, or with reply slot %u", reply);
-        return FILE_WRONG;
+        return false;
     }
     *fd = remove_file(session);
     if (*fd == NOT_RECEIVED || session->server->is_down) {
         gs_page_reply(session, reply, ticket, GS_CLIENT_SYSTEM,
                       *fd == NOT_RECEIVED ? "the daemon is out of descriptors: try again" : gs_no_worker);
-        return FILE_ANSWERED;
+        return false;
     }
     if (!bytes || !is_sealed(*fd, bytes, seals)) {
         gs_session_end(session, GS_CLIENT_INVALID, "a file is not sealed memory of %llu bytes",
                        (unsigned long long)bytes);
-        return FILE_WRONG;
+        return false;
     }
-    return FILE_READY;
+    return true;
 }
 
 /* The table entry of the new resource. NULL: the client was ended. */
@@ -160,7 +157,7 @@ static gs_resource *new_region(gs_session *session, uint64_t bytes, int fd) {
 }
 
 /* Owns `fd`. If the worker has a copy, this is not the last one. */
-static bool accept_region(gs_session *session, const gs_wire_share *request, int fd) {
+static void accept_region(gs_session *session, const gs_wire_share *request, int fd) {
     char message[GS_WIRE_MESSAGE];
     gs_resource **place = find_place(session, GS_RESOURCE_REGION, request->region);
     bool is_allowed = place && gs_resource_is_allowed(session, GS_RESOURCE_REGION, request->bytes, message);
@@ -170,14 +167,13 @@ static bool accept_region(gs_session *session, const gs_wire_share *request, int
     else
         throw_away(session, fd);
     if (!place)
-        return false;
+        return;
     *place = region;
     if (is_allowed)
         gs_page_reply(session, request->reply, request->ticket, region ? GS_CLIENT_OK : GS_CLIENT_SYSTEM,
                       region ? "" : gs_no_memory);
     else
         gs_page_refuse(session, request->reply, request->ticket, message);
-    return true;
 }
 
 /* The worker maps it for reading and writing. No seal can be added any more. */
@@ -186,26 +182,27 @@ static bool is_writable(int fd) {
            (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
-bool gs_file_share(gs_session *session, const gs_wire_share *request) {
+void gs_file_share(gs_session *session, const gs_wire_share *request) {
     int fd;
-    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
-    if (state == FILE_READY && is_writable(fd))
-        return accept_region(session, request, fd);
-    if (state == FILE_READY)
+    bool is_ready = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
+    if (is_ready && is_writable(fd)) {
+        accept_region(session, request, fd);
+        return;
+    }
+    if (is_ready)
         gs_session_end(session, GS_CLIENT_INVALID, "host memory to share must be writable");
     throw_away(session, fd);
-    return state == FILE_ANSWERED;
 }
 
 /* ---- sources ---- */
 
 /* Owns `fd`. Threads of src/sharing/image read the source, because it may be large. */
-static bool accept_source(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
+static void accept_source(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
     gs_action *action = gs_creation_new(session, GS_WIRE_LOAD, GS_RESOURCE_MODULE, 0, place);
     if (!action) {
         throw_away(session, fd);
         gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
-        return false;
+        return;
     }
     action->reply = request->reply;
     action->ticket = request->ticket;
@@ -214,19 +211,16 @@ static bool accept_source(gs_session *session, const gs_wire_load *request, gs_r
                                               .bytes = request->bytes,
                                               .option_count = request->options,
                                               .kernel_count = request->kernels});
-    return true;
 }
 
-/* Checks what can be checked without reading the source. False: `*is_good` says whether the client continues. */
-static bool may_load(gs_session *session, const gs_wire_load *request, gs_resource ***place, bool *is_good) {
+/* Checks what can be checked without reading the source. */
+static bool may_load(gs_session *session, const gs_wire_load *request, gs_resource ***place) {
     char message[GS_WIRE_MESSAGE];
     *place = find_place(session, GS_RESOURCE_MODULE, request->module);
-    *is_good = *place != NULL;
     if (!*place)
         return false;
     if (request->bytes > GS_WIRE_SOURCE_BYTES || !request->kernels || request->kernels > GS_IMAGE_KERNELS ||
         request->options > GS_IMAGE_OPTIONS) {
-        *is_good = false;
         gs_session_end(session, GS_CLIENT_INVALID, "a file of %llu bytes is not a source",
                        (unsigned long long)request->bytes);
         return false;
@@ -242,13 +236,12 @@ static bool may_load(gs_session *session, const gs_wire_load *request, gs_resour
     return false;
 }
 
-bool gs_file_load(gs_session *session, const gs_wire_load *request) {
+void gs_file_load(gs_session *session, const gs_wire_load *request) {
     int fd;
     gs_resource **place;
-    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_ALL, &fd);
-    bool is_good = state == FILE_ANSWERED;
-    if (state == FILE_READY && may_load(session, request, &place, &is_good))
-        return accept_source(session, request, place, fd);
-    throw_away(session, fd);
-    return is_good;
+    bool is_ready = take_file(session, request->reply, request->ticket, request->bytes, SEALED_ALL, &fd);
+    if (is_ready && may_load(session, request, &place))
+        accept_source(session, request, place, fd);
+    else
+        throw_away(session, fd);
 }

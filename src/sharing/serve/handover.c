@@ -98,6 +98,8 @@ static void start_follower(gs_stream *stream, gs_action *action) {
 
 void gs_stream_advance(gs_stream *stream) {
     gs_action *action;
+    while (stream->next && stream->next->is_done) /* a follower that failed, behind a launch that was stopped */
+        stream->next = stream->next->next;
     if (stream->confined && stream->next && gs_launch_may_share_next(stream, stream->next))
         start_follower(stream, stream->next);
     while ((action = stream->next) && !stream->confined) {

@@ -595,9 +595,9 @@ bool gs_sessions_may_free(const gs_server *server);
 enum gs_receive_result { GS_RECEIVED, GS_RECEIVE_NOTHING, GS_RECEIVE_CLOSED };
 /* Reads one message of the socket: a file, or a byte that wakes the daemon. Never waits. */
 enum gs_receive_result gs_session_receive(gs_session *session);
-/* The commands that need a file. False: the client is ended. */
-bool gs_file_share(gs_session *session, const gs_wire_share *request);
-bool gs_file_load(gs_session *session, const gs_wire_load *request);
+/* The commands that need a file. */
+void gs_file_share(gs_session *session, const gs_wire_share *request);
+void gs_file_load(gs_session *session, const gs_wire_load *request);
 
 /* ---- command.c ---- */
 

@@ -1,0 +1,353 @@
+/*
+ * test_random_programs.c: programs of `gridsmith run` come, write numbers and leave, at random, on two GPUs. What the
+ * daemon publishes, clears, refuses and learns is compared with a literal version: the rules of
+ * src/sharing/serve/tenants.c, over a plain list of programs, the newest first. The numbers are drawn on both sides of
+ * each limit.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "sharing/serve/server.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 12, GPUS = 2, COMMANDS = 4, STEPS = 120, MS = 1000000 };
+
+/* What a program wrote into its page. */
+struct numbers {
+    uint64_t work_ns, late_ns, requests, launches, graphs, copies, held;
+};
+
+struct program {
+    gs_tenant *tenant;
+    gs_tenant_options options;
+    uint32_t slot;
+    struct numbers numbers;
+    bool met_mps, met_slices, met_many, met_few, met_work;
+};
+
+/* What a slot of the board has. */
+struct slot {
+    bool is_used, has_flag;
+    uint64_t since_ns, launches, busy_until_ns;
+};
+
+static struct literal {
+    struct program programs[MOST]; /* the newest first */
+    size_t count;
+    struct slot slots[GPUS][2][GS_BOARD_SLOTS]; /* of best-effort programs, and of latency programs */
+    double late_percent[COMMANDS + 1];          /* of commands that were learned; negative: not learned */
+} literal;
+
+static gs_tenants tenants;
+
+/* ---- what is learned ---- */
+
+static bool has_worked(const struct program *program) {
+    return program->numbers.work_ns >= 100 * MS;
+}
+
+/* -1: not known. */
+static double late_percent(const struct program *program) {
+    const struct numbers *numbers = &program->numbers;
+    if (program->options.is_latency && program->met_mps)
+        return 0;
+    if (program->options.is_latency)
+        return program->met_slices ? 100 : -1;
+    if (!has_worked(program))
+        return -1;
+    if (program->met_work || (program->met_many && !program->met_few))
+        return 0;
+    if (!program->options.has_mps)
+        return -1;
+    return numbers->late_ns >= numbers->work_ns ? 100 : 100 * ((double)numbers->late_ns / (double)numbers->work_ns);
+}
+
+static bool should_use_mps(const struct program *program) {
+    double late = late_percent(program);
+    return !program->options.command || late < 0 ? program->options.has_mps : late <= 1;
+}
+
+/* Whether its requests have 16 launches and more, or every second one follows another at once. */
+static bool has_many(const struct numbers *numbers) {
+    return numbers->launches + numbers->graphs + numbers->copies >= 16 * numbers->requests ||
+           2 * numbers->held >= numbers->requests;
+}
+
+static void meet(struct program *one, struct program *other) {
+    if (one->options.is_latency && other->options.is_latency)
+        return;
+    if (!one->options.is_latency && !other->options.is_latency) {
+        bool both = has_worked(one) && has_worked(other);
+        one->met_work |= both;
+        other->met_work |= both;
+        return;
+    }
+    struct program *latency = one->options.is_latency ? one : other;
+    struct program *best_effort = one->options.is_latency ? other : one;
+    if (latency->numbers.requests && has_many(&latency->numbers))
+        best_effort->met_many = true;
+    else if (latency->numbers.requests)
+        best_effort->met_few = true;
+    if (should_use_mps(best_effort))
+        latency->met_mps = true;
+    else
+        latency->met_slices = true;
+}
+
+/* ---- programs ---- */
+
+static int gpu_of(const struct program *program) {
+    return program->options.gpu[3];
+}
+
+static struct slot *slot_of(const struct program *program) {
+    return program->slot < GS_BOARD_SLOTS ? &literal.slots[gpu_of(program)][program->options.is_latency][program->slot]
+                                          : NULL;
+}
+
+static gs_tenant_options draw_options(gs_random *random) {
+    gs_tenant_options options = {.process = (int32_t)gs_random_from(random, 0, 5),
+                                 .weight = gs_random_from(random, 0, 2) ? 100 : 50,
+                                 .command = (uint64_t)gs_random_from(random, 0, COMMANDS),
+                                 .has_mps = gs_random_from(random, 0, 1),
+                                 .hold_ns = (uint64_t)gs_random_from(random, 1, 1000) * MS,
+                                 .is_latency = gs_random_from(random, 0, 1)};
+    options.gpu[3] = (unsigned char)gs_random_from(random, 0, GPUS - 1);
+    return options;
+}
+
+static void expect_sealed(const gs_tenant_group *group) {
+    assert_int_equal(fcntl(group->board_fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    assert_int_equal(fcntl(group->notice_fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | 0x10);
+}
+
+static void expect_refusal(const gs_tenant_options *options, const gs_error *error) {
+    char wanted[100];
+    snprintf(wanted, sizeof wanted, "process %d is connected already, and a process needs one connection",
+             options->process);
+    assert_int_equal(error->code, GS_E_FULL);
+    assert_string_equal(error->message, wanted);
+}
+
+/* A program comes. A process may have two connections, unless its number is not known. */
+static void come(gs_random *random) {
+    gs_tenant_options options = draw_options(random);
+    gs_error error;
+    int fd, same = 0;
+    if (literal.count == MOST)
+        return;
+    for (size_t i = 0; i < literal.count; i++)
+        same += options.process && literal.programs[i].options.process == options.process;
+    gs_tenant *tenant = gs_tenant_open(&tenants, &options, &fd, &error);
+    assert_int_equal(tenant != NULL, same < 2);
+    if (!tenant) {
+        expect_refusal(&options, &error);
+        return;
+    }
+    close(fd);
+    expect_sealed(tenant->group);
+    struct program program = {.tenant = tenant, .options = options};
+    while (slot_of(&program)->is_used)
+        program.slot++;
+    assert_int_equal(tenant->slot, program.slot);
+    assert_int_equal(tenant->page->slot, program.slot);
+    slot_of(&program)->is_used = true;
+    memmove(literal.programs + 1, literal.programs, literal.count++ * sizeof program);
+    literal.programs[0] = program;
+}
+
+static void learn(const struct program *program) {
+    double late = late_percent(program);
+    if (program->options.command && late >= 0)
+        literal.late_percent[program->options.command] = late;
+}
+
+/* What free slots have is cleared when a program of their GPU leaves. */
+static void clear_slots(int gpu) {
+    for (int is_latency = 0; is_latency < 2; is_latency++)
+        for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++)
+            if (!literal.slots[gpu][is_latency][i].is_used)
+                literal.slots[gpu][is_latency][i] = (struct slot){0};
+}
+
+static void leave(size_t which) {
+    struct program gone = literal.programs[which];
+    for (size_t i = 0; i < literal.count; i++)
+        if (i != which && gpu_of(&literal.programs[i]) == gpu_of(&gone))
+            meet(&gone, &literal.programs[i]);
+    learn(&gone);
+    slot_of(&gone)->is_used = false;
+    clear_slots(gpu_of(&gone));
+    memmove(literal.programs + which, literal.programs + which + 1, (--literal.count - which) * sizeof gone);
+    gs_tenant_close(gone.tenant);
+}
+
+/* ---- what programs write ---- */
+
+static void draw_numbers(gs_random *random, struct numbers *numbers) {
+    static const uint64_t works[] = {0, 100 * MS - 1, 100 * MS, 1000 * MS};
+    uint64_t work = works[gs_random_from(random, 0, 3)], requests = (uint64_t)gs_random_from(random, 0, 3);
+    const uint64_t lates[] = {0, work / 100, work / 100 + 1, work / 2, work, 2 * work};
+    uint64_t launches = requests * 16, less = requests && gs_random_from(random, 0, 1);
+    *numbers = (struct numbers){.work_ns = work,
+                                .late_ns = lates[gs_random_from(random, 0, 5)],
+                                .requests = requests,
+                                .graphs = (uint64_t)gs_random_from(random, 0, (int64_t)launches) / 2,
+                                .copies = (uint64_t)gs_random_from(random, 0, (int64_t)launches) / 2,
+                                .held = (uint64_t)gs_random_from(random, 0, (int64_t)requests)};
+    numbers->launches = launches - numbers->graphs - numbers->copies;
+    if (less && numbers->launches)
+        numbers->launches--;
+}
+
+static void write_page(struct program *program, gs_random *random) {
+    gs_tenant_page *page = program->tenant->page;
+    const struct numbers *numbers = &program->numbers;
+    draw_numbers(random, &program->numbers);
+    atomic_store(&page->work_ns, numbers->work_ns);
+    atomic_store(&page->late_ns, numbers->late_ns);
+    atomic_store(&page->requests, numbers->requests);
+    atomic_store(&page->launches, numbers->launches);
+    atomic_store(&page->graphs, numbers->graphs);
+    atomic_store(&page->copies, numbers->copies);
+    atomic_store(&page->held, numbers->held);
+}
+
+/* Any slot of the board, also one that belongs to no program. */
+static void write_board(const struct program *program, gs_random *random) {
+    gs_board *board = program->tenant->group->board;
+    uint32_t i = (uint32_t)gs_random_from(random, 0, 4);
+    struct slot *latency = &literal.slots[gpu_of(program)][1][i];
+    uint64_t number = (uint64_t)gs_random_from(random, 1, 1000);
+    gs_board_raise(board, 1u << i);
+    atomic_store(&board->slots[i].since_ns, number);
+    atomic_store(&board->slots[i].launches, (uint32_t)number);
+    atomic_store(&board->shares[i].busy_until_ns, number);
+    latency->has_flag = true;
+    latency->since_ns = latency->launches = number;
+    literal.slots[gpu_of(program)][0][i].busy_until_ns = number;
+}
+
+/* ---- comparing ---- */
+
+static void expect_slots(const gs_tenant_group *group, int gpu) {
+    const gs_board *board = group->board;
+    uint32_t flags = 0, used[2] = {0};
+    for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        const struct slot *latency = &literal.slots[gpu][1][i], *share = &literal.slots[gpu][0][i];
+        flags |= (uint32_t)latency->has_flag << i;
+        used[1] |= (uint32_t)latency->is_used << i;
+        used[0] |= (uint32_t)share->is_used << i;
+        assert_int_equal(atomic_load(&board->slots[i].since_ns), latency->since_ns);
+        assert_int_equal(atomic_load(&board->slots[i].launches), latency->launches);
+        assert_int_equal(atomic_load(&board->shares[i].busy_until_ns), share->busy_until_ns);
+    }
+    assert_int_equal(atomic_load(&board->flags), flags);
+    assert_int_equal(atomic_load(&group->notice->slots), used[1]);
+    assert_int_equal(atomic_load(&group->notice->shares), used[0]);
+}
+
+static void expect_notice(const gs_tenant_group *group, int gpu) {
+    const gs_notice *notice = group->notice;
+    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0, lights = 0;
+    for (size_t i = 0; i < literal.count; i++) {
+        const struct program *program = &literal.programs[i];
+        const gs_tenant_options *options = &program->options;
+        if (gpu_of(program) != gpu)
+            continue;
+        if (options->is_latency)
+            assert_int_equal(atomic_load(&notice->hold_ns[program->slot]), options->hold_ns);
+        latency += options->is_latency;
+        best_effort += !options->is_latency;
+        sliced += !options->is_latency && !options->has_mps;
+        weights += options->is_latency ? 0 : options->weight;
+        lights += !options->is_latency && options->weight == 50;
+    }
+    assert_int_equal(atomic_load(&notice->latency), latency);
+    assert_int_equal(atomic_load(&notice->best_effort), best_effort);
+    assert_int_equal(atomic_load(&notice->sliced), sliced);
+    assert_int_equal(atomic_load(&notice->weights), weights);
+    assert_int_equal(atomic_load(&notice->is_weighted), lights > 0 && lights < best_effort);
+    expect_slots(group, gpu);
+}
+
+static void expect_groups(void) {
+    bool has_programs[GPUS] = {false};
+    size_t groups = 0, wanted = 0;
+    for (size_t i = 0; i < literal.count; i++)
+        has_programs[gpu_of(&literal.programs[i])] = true;
+    for (int gpu = 0; gpu < GPUS; gpu++)
+        wanted += has_programs[gpu];
+    for (const gs_tenant_group *group = tenants.groups; group; group = group->next) {
+        groups++;
+        assert_true(has_programs[group->gpu[3]]);
+        expect_notice(group, group->gpu[3]);
+    }
+    assert_int_equal(groups, wanted);
+}
+
+/* The status shows all commands that were learned. */
+static void expect_commands(void) {
+    gs_text text = {0};
+    gs_writer writer = gs_writer_to(&text);
+    size_t learned = 0, shown = 0;
+    gs_write_object(&writer, NULL);
+    gs_tenants_json(&tenants, &writer);
+    gs_write_end(&writer);
+    for (uint64_t key = 1; key <= COMMANDS; key++) {
+        char wanted[100];
+        if (literal.late_percent[key] < 0)
+            continue;
+        learned++;
+        snprintf(wanted, sizeof wanted, "{\"command\":\"%016llx\",\"late_percent\":%.2f}", (unsigned long long)key,
+                 literal.late_percent[key]);
+        if (!strstr(text.data, wanted))
+            fail_msg("%s is not in %s", wanted, text.data);
+    }
+    for (const char *at = text.data; (at = strstr(at, "{\"command\"")); at++)
+        shown++;
+    assert_int_equal(shown, learned);
+    gs_text_free(&text);
+}
+
+static void play_programs(uint64_t index) {
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 31), index);
+    gs_error error;
+    literal = (struct literal){.late_percent = {-1, -1, -1, -1, -1}};
+    tenants = (gs_tenants){.profiles = gs_profile_store_open(NULL, "any", 4, &error)};
+    assert_non_null(tenants.profiles);
+    for (int step = 0; step < STEPS; step++) {
+        int64_t what = gs_random_from(&random, 0, 5);
+        size_t which = literal.count ? (size_t)gs_random_from(&random, 0, (int64_t)literal.count - 1) : 0;
+        if (what < 2 || !literal.count)
+            come(&random);
+        else if (what == 2)
+            leave(which);
+        else if (what == 3)
+            write_board(&literal.programs[which], &random);
+        else
+            write_page(&literal.programs[which], &random);
+        expect_groups();
+        expect_commands();
+    }
+    while (literal.count)
+        leave(0);
+    expect_groups();
+    expect_commands();
+    gs_profile_store_close(tenants.profiles);
+}
+
+static void programs_are_told_and_learned_as_the_rules_say(void **state) {
+    (void)state;
+    for (uint64_t index = 0; index < 60; index++)
+        play_programs(index);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_told_and_learned_as_the_rules_say)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
