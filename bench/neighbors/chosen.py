@@ -134,24 +134,29 @@ class Pair(Programs):
 
 
 class Alone(Programs):
-    """A program for each kind of which nothing is known, without `gridsmith run`. They play one after the other."""
+    """A program of a kind, without `gridsmith run`."""
 
-    def __init__(self, pairs, known, environment):
-        self.keys = list(dict.fromkeys((programs_of(pair.name)[0], *key) for pair in pairs for key in pair.keys() if key not in known))
-        super().__init__([role for _, role, _ in self.keys], [])
-        self.programs = [Program(command_of(*key), environment) for key in self.keys]
+    def __init__(self, file, role, kind, environment):
+        super().__init__([role], [])
+        self.role, self.kind = role, kind
+        self.programs = [Program(command_of(file, role, kind), environment)]
 
     def begin_build(self):
-        for program, (_, _, kind) in zip(self.programs, self.keys):
-            program.tell("build", kind)
-            program.awaited = 1
+        self.programs[0].tell("build", self.kind)
+        self.programs[0].awaited = 1
 
     def measure(self, known, options):
-        for program, (_, role, kind) in zip(self.programs, self.keys):
-            if time.time() < options.ends:
-                seconds = ALONE * seconds_of(program, options) if role == "serve" else WORK_S
-                program.tell("play", kind, seconds)
-                known[role, kind] = program.answer(seconds + MORE_S)
+        if time.time() < options.ends:
+            program = self.programs[0]
+            seconds = ALONE * seconds_of(program, options) if self.role == "serve" else WORK_S
+            program.tell("play", self.kind, seconds)
+            known[self.role, self.kind] = program.answer(seconds + MORE_S)
+
+
+def start_alone(pairs, known, environment):
+    """Programs of all kinds of which nothing is known."""
+    keys = dict.fromkeys((programs_of(pair.name)[0], *key) for pair in pairs for key in pair.keys() if key not in known)
+    return [Alone(*key, environment) for key in keys]
 
 
 def add_alone(pairs, known, table):
@@ -163,20 +168,20 @@ def add_alone(pairs, known, table):
 
 # ---- groups of pairs ----
 
-def build(pairs, alone=None):
+def build(pairs, alone=()):
     """All at the same time, the work first: while a daemon has no latency program, its time slices are usual ones, and no kernel is
     timed beside those of other pairs."""
-    for programs in [*pairs, *([alone] if alone else [])]:
+    for programs in [*pairs, *alone]:
         attempt(programs, programs.wait)
+    for program in alone:
+        attempt(program, program.begin_build)
     for role in ("work", "serve"):
-        if alone and role == "work":
-            attempt(alone, alone.begin_build)
         for pair in pairs:
             attempt(pair, pair.begin_build, [pair.name], role)
         for pair in pairs:
             attempt(pair, pair.end_build)
-    if alone:
-        attempt(alone, alone.end_build)
+    for program in alone:
+        attempt(program, program.end_build)
 
 
 def say(options, what):
@@ -190,17 +195,18 @@ def together(pairs, action):
 
 
 def measure_first(pairs, known, nurseries, table, options):
-    alone = Alone(pairs, known, nurseries["plain"].environment)
+    alone = start_alone(pairs, known, nurseries["plain"].environment)
     try:
         for pair in pairs:
             pair.begin(nurseries["run"].environment)
         build(pairs, alone)
         say(options, "built")
-        attempt(alone, alone.measure, known, options)
+        for program in alone:
+            attempt(program, program.measure, known, options)
         add_alone(pairs, known, table)
         say(options, "alone")
     finally:
-        alone.close()
+        close_all(alone)
     for pair in pairs:
         attempt(pair, pair.try_first)
     together(pairs, Pair.end)
