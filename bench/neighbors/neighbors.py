@@ -1,11 +1,12 @@
 """neighbors.py: the latency of requests and the throughput of best-effort work when both share a GPU, in several modes.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,vit,...]
-        [--modes alone+sliced+ours-slices+ours-mps,mps+priorities] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
+        [--modes alone+sliced+ours-slices+ours-mps,mps+priorities] [--rounds 5] [--seconds 1] [--warm 0.5] [--limit S]
+        [--json FILE]
 
 The pairs are in PAIRS, and the modes in MODES. "drawn-1", "drawn-2" and so on are pairs of random programs (drawn.py): take numbers
 that nobody has looked at. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others have
-two best-effort programs and no requests; they need a run of their own. "four" has two programs of each
+two best-effort programs and no requests, and "three" has three; they need a run of their own. "four" has two programs of each
 class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
 in folders of its own.
@@ -19,7 +20,8 @@ programs of all of them need memory of the GPU at the same time.
 chosen.py measures pairs for which `gridsmith run` chooses by itself.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours-mps:--ahead=30:VARIABLE=VALUE. With "serve."
-before them, they are for the server: ours-mps:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours-mps@bert/prefill.
+before them, they are for the server: ours-mps:serve.VARIABLE=VALUE; with "first.", for the first program that works:
+ours-mps:first.--weight=200. A mode for some of the pairs only: ours-mps@bert/prefill.
 """
 import argparse
 import itertools
@@ -57,6 +59,7 @@ PAIRS = {
     "vit-long": ("torch_program.py", "vit", "long-kernels"),
     "recommender-lstm": ("torch_program.py", "recommender", "lstm-training"),
     "four": ("torch_program.py", "vit recommender", "gpt2-training lstm-training"),
+    "three": ("torch_program.py", "", "gpt2-training lstm-training resnet-training"),
     "clock": ("torch_program.py", "bert+clock", "prefill"),
     "plain": ("plain_program.py", "plain", "plain-short"),
     "plain-long": ("plain_program.py", "plain", "plain-long"),
@@ -118,6 +121,14 @@ def start_of(mode):
     """How the programs of a mode are started, with what follows the mode. Modes that start alike share their programs."""
     name, *words = mode.split("@")[0].split(":")
     return ":".join([MODES[name]["start"], *words])
+
+
+def words_for(role, is_first, words):
+    """What follows the mode, for a program of that role: the first that works, or another."""
+    prefixes = {"serve": ("serve.",), "work": ("", "first.") if is_first else ("",)}[role]
+    split = [("".join(word.partition(".")[:2]), word.partition(".")[2]) if word.startswith(("serve.", "first.")) else ("", word)
+             for word in words]
+    return [word for prefix, word in split if prefix in prefixes]
 
 
 def options_of(how, role):
@@ -287,7 +298,7 @@ class Start(Programs):
                 command += ["--priority"] if role == "serve" else []
                 environment.update({"CUDA_MPS_CLIENT_PRIORITY": "1"} if role == "work" else {})
             if run:
-                given = [word.removeprefix("serve.") for word in words if word.startswith("serve.") == (role == "serve")]
+                given = words_for(role, role == "work" and "work" not in roles[:number], words)
                 options_given = [word for word in given if word.startswith("-")]
                 environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
                 daemon = self.daemons[number % len(self.daemons)]
@@ -296,11 +307,11 @@ class Start(Programs):
             self.programs.append(Program(command, environment))
 
 
-def warm(start, mode, pair):
+def warm(start, mode, pair, seconds):
     """`gridsmith run` learns how long kernels take."""
     how = kind_of(mode)["play"]
     if how == "together" and start.daemons:
-        start.play(how, pair, 0.5)
+        start.play(how, pair, seconds)
 
 
 def attempt(start, action, *arguments):
@@ -399,7 +410,7 @@ def measure(starts, group, pairs, table, options):
     """A round of each mode and pair, then the next round: slow changes of the machine affect all of them."""
     results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group if is_measured(mode, pair)}
     for pair, mode in results:
-        attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair)
+        attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair, options.warm)
     for _ in range(options.rounds):
         for (pair, mode), result in results.items():
             if time.time() < options.ends:
@@ -487,6 +498,7 @@ def main():
     parser.add_argument("--modes", default="alone+sliced+ours-slices+ours-mps,mps+priorities")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--warm", type=float, default=0.5)
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()

@@ -2,8 +2,8 @@
 
     python3 nursery.py SOCKET MODULE        until its standard input ends
 
-A program calls enter() before the imports that take long. If NEIGHBORS_NURSERY names a socket, the nursery there forks a process that
-calls main() of the module with the program's arguments, environment and standard files; the program itself only waits for it. If
+A program calls enter() before the imports that take long. If NEIGHBORS_NURSERY names sockets, with ":" between them, a nursery there
+forks a process that calls main() of the module with the program's arguments, environment and standard files; the program itself only waits for it. If
 the program is killed, so is that process. The loader reads LD_LIBRARY_PATH when a process starts, so a nursery serves only
 programs that have the same; and none if a library has loaded the driver already, because a process that uses CUDA cannot fork. A
 program that is not served imports its modules by itself.
@@ -29,18 +29,21 @@ def enter(name):
         return
     if "NEIGHBORS_ASK" in os.environ:
         sys.exit()
-    path = os.environ.get("NEIGHBORS_NURSERY")
-    if not path:
-        return
+    for path in filter(None, os.environ.get("NEIGHBORS_NURSERY", "").split(":")):
+        ask(path)
+
+
+def ask(path):
+    """Returns if the nursery does not serve this program."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nursery:
         nursery.connect(path)
         signal.signal(signal.SIGUSR1, lambda *_: nursery.send(b"stacks"))
         given = {"arguments": sys.argv, "environment": dict(os.environ)}
         socket.send_fds(nursery, [json.dumps(given).encode()], range(FILES))
         answer = nursery.recv(MOST_BYTES).decode()
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     if answer != "no":
         sys.exit(int(answer or 1))
-    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 def become(module, given, files):

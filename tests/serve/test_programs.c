@@ -23,31 +23,29 @@ static gs_tenant *open_program(gs_tenants *tenants, const char *name, bool is_la
     return tenant;
 }
 
-static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights,
-                         bool is_weighted) {
+static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights) {
     assert_int_equal(atomic_load(&tenants->groups->notice->latency), latency);
     assert_int_equal(atomic_load(&tenants->groups->notice->best_effort), best_effort);
     assert_int_equal(atomic_load(&tenants->groups->notice->weights), weights);
-    assert_int_equal(atomic_load(&tenants->groups->notice->is_weighted), is_weighted);
 }
 
 static void the_board_counts_programs(void **state) {
     (void)state;
     gs_tenants tenants = {0};
     gs_tenant *server = open_program(&tenants, "server", true, 100);
-    expect_board(&tenants, 1, 0, 0, false);
+    expect_board(&tenants, 1, 0, 0);
     gs_tenant *one = open_program(&tenants, "one", false, 100);
-    expect_board(&tenants, 1, 1, 100, false);
+    expect_board(&tenants, 1, 1, 100);
     gs_tenant *two = open_program(&tenants, "two", false, 100);
-    expect_board(&tenants, 1, 2, 200, false);
+    expect_board(&tenants, 1, 2, 200);
     gs_tenant *light = open_program(&tenants, "light", false, 50);
-    expect_board(&tenants, 1, 3, 250, true);
+    expect_board(&tenants, 1, 3, 250);
     gs_tenant_close(one);
-    expect_board(&tenants, 1, 2, 150, true);
+    expect_board(&tenants, 1, 2, 150);
     gs_tenant_close(two);
-    expect_board(&tenants, 1, 1, 50, false);
+    expect_board(&tenants, 1, 1, 50);
     gs_tenant_close(server);
-    expect_board(&tenants, 0, 1, 50, false);
+    expect_board(&tenants, 0, 1, 50);
     gs_tenant_close(light);
     assert_null(tenants.groups);
     assert_null(tenants.first);
@@ -68,7 +66,7 @@ static void programs_have_slots_of_their_own(void **state) {
     }
     assert_null(programs[1][GS_BOARD_SLOTS]);
     assert_int_equal(programs[0][GS_BOARD_SLOTS]->slot, GS_BOARD_SLOTS);
-    expect_board(&tenants, GS_BOARD_SLOTS, GS_BOARD_SLOTS + 1, 100 * (GS_BOARD_SLOTS + 1), false);
+    expect_board(&tenants, GS_BOARD_SLOTS, GS_BOARD_SLOTS + 1, 100 * (GS_BOARD_SLOTS + 1));
     gs_tenant_close(programs[0][GS_BOARD_SLOTS]);
     /* the slot of one that has ended is given again; nothing of it is left */
     gs_board *board = tenants.groups->board;

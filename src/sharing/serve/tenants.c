@@ -143,7 +143,7 @@ static gs_code give_slot(const gs_tenants *tenants, gs_tenant *tenant, gs_error 
 /* Says which programs of a GPU are connected. A program knows its slot only after that. */
 static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *group) {
     gs_notice *notice = group->notice;
-    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0, least = UINT32_MAX, most = 0;
+    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         if (at->group != group)
             continue;
@@ -155,8 +155,6 @@ static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *gro
         best_effort++;
         sliced += !at->options.has_mps;
         weights += at->options.weight;
-        least = at->options.weight < least ? at->options.weight : least;
-        most = at->options.weight > most ? at->options.weight : most;
     }
     atomic_store(&notice->slots, group->slots);
     atomic_store(&notice->shares, group->shares);
@@ -164,7 +162,6 @@ static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *gro
     atomic_store(&notice->best_effort, best_effort);
     atomic_store(&notice->sliced, sliced);
     atomic_store(&notice->weights, weights);
-    atomic_store(&notice->is_weighted, best_effort && least != most);
 }
 
 static void free_slot(const gs_tenant *tenant) {
@@ -213,6 +210,16 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
     return tenant;
 }
 
+static void clear_share(gs_board_share *share) {
+    atomic_store(&share->busy_until_ns, 0);
+    atomic_store(&share->waits_until_ns, 0);
+    atomic_store(&share->expires_ns, 0);
+    for (int lane = 0; lane < GS_SHARE_LANES; lane++) { /* the next program begins with 0 */
+        atomic_store(&share->sent[lane], 0);
+        atomic_store(&share->done[lane], 0);
+    }
+}
+
 /* No program waits for one that has ended, or for what it wrote into slots that belong to no program. */
 static void clear_free_slots(const gs_tenant_group *group) {
     gs_board *board = group->board;
@@ -223,7 +230,7 @@ static void clear_free_slots(const gs_tenant_group *group) {
             atomic_store(&board->slots[slot].launches, 0);
         }
         if (!(group->shares >> slot & 1))
-            atomic_store(&board->shares[slot].busy_until_ns, 0);
+            clear_share(&board->shares[slot]);
     }
 }
 
