@@ -13,12 +13,13 @@ enum {
     QUEUED_NS = 20000000,       /* work that it may have queued on the GPU while others have some, or had */
     RECENT_NS = 100000000,      /* so long ago; */
     QUIET_QUEUED_NS = 4000000,  /* and while it times its kernels: they are done before it is over */
-    UNKNOWN_NS = 20000,         /* assumed of a launch while none was timed */
+    UNKNOWN_NS = 20000,         /* charged for a launch while none was timed; */
+    LONG_NS = 1000000,          /* but it may take as long as this */
     NUMBER_NS = 1000000,        /* work between two numbers: one costs the GPU about 1 us */
     MOST_BUSY_NS = 1000000000,  /* how long others may wait for a program that launches nothing more */
     LOOK_NS = 10000000,         /* a program that waits looks again before that, also on a busy machine */
-    QUIET_NS = 50000000,        /* how long it is quiet for a program that times its kernels, */
-    QUIET_MOST_NS = 100000000,  /* with the time until others have finished, */
+    QUIET_NS = 40000000,        /* how long it is quiet for a program that times its kernels, */
+    QUIET_MOST_NS = 200000000,  /* with the time until others have finished, */
     QUIET_EVERY_NS = 600000000, /* and how often at most */
     MOST_UNTIMED = 16,          /* one part of this many may be work that was not timed alone */
     USUAL_WEIGHT = 100
@@ -206,15 +207,16 @@ static void look_for_quiet(gs_gate_share *share, uint64_t now_ns) {
 void gs_share_charge(gs_gate_share *share, uint64_t work_ns, bool is_timed, uint64_t now_ns) {
     if (!has_work(own_of(share), now_ns))
         resume(share, now_ns);
+    uint64_t busy_ns = work_ns ? work_ns : LONG_NS;
     if (!work_ns)
         work_ns = share->usual_ns ? share->usual_ns : UNKNOWN_NS;
     share->usual_ns += (work_ns >> 4) - (share->usual_ns >> 4);
     share->pass_ns += (work_ns * USUAL_WEIGHT + share->weight - 1) / share->weight;
     share->busy_until_ns = share->busy_until_ns < now_ns ? now_ns : share->busy_until_ns;
-    share->busy_until_ns += stretch(share, work_ns, now_ns);
+    share->busy_until_ns += stretch(share, busy_ns, now_ns);
     share->expires_ns = now_ns + MOST_BUSY_NS;
     share->waits_until_ns = 0;
-    share->unnumbered_ns += work_ns;
+    share->unnumbered_ns += busy_ns;
     share->charged_ns += work_ns;
     share->untimed_ns += is_timed ? 0 : work_ns;
     look_for_quiet(share, now_ns);
