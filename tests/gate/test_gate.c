@@ -1780,10 +1780,6 @@ static void others_see_what_the_gpu_has_done(void **state) {
     assert_int_equal(ask(&one, "launch 2000 1 20"), 0);
     assert_int_equal(ask(&one, "sync 1"), 0);
     ask_counts(&one, before);
-    for (uint32_t slot = 0; slot < 2; slot++) /* nobody needs numbers while the other is idle */
-        for (uint32_t lane = 0; lane < GS_SHARE_LANES; lane++)
-            assert_int_equal(atomic_load(&reader.board->shares[slot].sent[lane]), 0);
-    assert_int_equal((int)before[WRITES], 0);
     for (int round = 0; round < 2; round++) { /* its times are learned */
         assert_int_equal(ask(&other, "launch 2000 1 20"), 0);
         assert_int_equal(ask(&other, "sync 1"), 0);
@@ -1793,10 +1789,10 @@ static void others_see_what_the_gpu_has_done(void **state) {
         assert_int_equal(ask(&one, "launch 2000 1 4"), 0);
         assert_int_equal(ask(&one, "launch 2000 2 4"), 0);
         ask_counts(&one, after);
-        if (after[WRITES] > 8)
+        if (after[WRITES] > before[WRITES] + 8)
             break;
     }
-    assert_true(after[WRITES] > 8);
+    assert_true(after[WRITES] > before[WRITES] + 8);
     assert_int_equal(ask(&one, "sync 1"), 0);
     assert_int_equal(ask(&one, "sync 2"), 0);
     for (uint32_t lane = 0; lane < GS_SHARE_LANES; lane++)

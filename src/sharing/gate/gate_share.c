@@ -15,11 +15,12 @@ enum {
     QUIET_QUEUED_NS = 4000000,  /* and while it times its kernels: they are done before it is over */
     UNKNOWN_NS = 20000,         /* charged for a launch while none was timed; */
     LONG_NS = 1000000,          /* but it may take as long as this */
-    NUMBER_NS = 1000000,        /* work between two numbers: one costs the GPU about 1 us */
+    NUMBER_NS = 1000000,        /* work between two numbers: one costs the GPU about 1 us; */
+    ALONE_NUMBER_NS = 4000000,  /* and while others are idle, who may come back */
     MOST_BUSY_NS = 1000000000,  /* how long others may wait for a program that launches nothing more */
     LOOK_NS = 10000000,         /* a program that waits looks again before that, also on a busy machine */
     QUIET_NS = 40000000,        /* how long it is quiet for a program that times its kernels, */
-    QUIET_MOST_NS = 200000000,  /* with the time until others have finished, */
+    QUIET_MOST_NS = 300000000,  /* with the time until others have finished, */
     QUIET_EVERY_NS = 600000000, /* and how often at most */
     MOST_UNTIMED = 16,          /* one part of this many may be work that was not timed alone */
     USUAL_WEIGHT = 100
@@ -48,14 +49,14 @@ static bool has_work(const gs_board_share *one, uint64_t now_ns) {
     return read_ns(&one->waits_until_ns) > now_ns || uses_gpu(one, now_ns);
 }
 
-/* The part of its pass that the GPU has yet to do. */
+/* The part of its pass that the GPU has yet to do. Numbers have 31 bits, and may be a little ahead of the pass. */
 static uint64_t queued_pass(const gs_board_share *one) {
-    enum { MOST_UNITS = 1 << 14 }; /* 0.5 s */
+    enum { MOST_UNITS = 1 << 14, AHEAD_UNITS = 1 << 30 }; /* 0.5 s; what is more than that is negative */
     uint32_t most = 0, now = (uint32_t)(read_ns(&one->pass_ns) >> UNIT_BITS);
     for (uint32_t lane = 0; lane < GS_SHARE_LANES; lane++) {
         uint32_t done = atomic_load_explicit(&one->done[lane], memory_order_relaxed) >> 1;
-        uint32_t units = (now - done) << 1 >> 1; /* numbers have one bit less */
-        if (lane_is_busy(one, lane) && units > most)
+        uint32_t units = (now - done) & INT32_MAX;
+        if (lane_is_busy(one, lane) && units < AHEAD_UNITS && units > most)
             most = units < MOST_UNITS ? units : MOST_UNITS;
     }
     return (uint64_t)most << UNIT_BITS;
@@ -241,7 +242,8 @@ void gs_share_synchronized(gs_gate_share *share, uint64_t now_ns) {
 /* ---- numbers ---- */
 
 bool gs_share_wants_number(const gs_gate_share *share, uint64_t now_ns) {
-    return share->unnumbered_ns >= NUMBER_NS && gs_share_has_others(share, now_ns);
+    return share->unnumbered_ns >= ALONE_NUMBER_NS ||
+           (share->unnumbered_ns >= NUMBER_NS && gs_share_has_others(share, now_ns));
 }
 
 /* Numbers grow, and the last bit says that the stream only copies until the next one. Before the first number of a lane

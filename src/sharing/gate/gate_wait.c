@@ -140,11 +140,33 @@ static bool must_wait(uint64_t now_ns) {
     return waits_now;
 }
 
-/* Waits until others have had their shares. */
-static void wait_for_share(void) {
+/* ---- numbers for other best-effort programs ---- */
+
+/* A copy that takes long, and needs no SM. */
+static bool is_big_copy(const gs_gate_item *item) {
+    enum { BIG_BYTES = 16 << 20 }; /* 0.3 ms from the host */
+    return !item->what && item->to && item->bytes >= BIG_BYTES;
+}
+
+/* The driver is called without the lock: it may wait until the stream has room. */
+static void put_number(void *stream, bool is_copy) {
+    uint32_t lane = (uint32_t)((uintptr_t)stream / 16 % GS_SHARE_LANES);
+    pthread_mutex_lock(&waits.lock);
+    uint32_t number = gs_share_take_number(own_share(), lane, is_copy);
+    pthread_mutex_unlock(&waits.lock);
+    if (!gs_gate_mark_write(stream, &gs_gate_state.board->shares[gs_gate_state.slot].done[lane], number))
+        return;
+    pthread_mutex_lock(&waits.lock);
+    gs_share_send_number(own_share(), lane, number, gs_gate_now_ns());
+    pthread_mutex_unlock(&waits.lock);
+}
+
+/* Waits until others have had their shares. They see when what the stream has so far is done. */
+static void wait_for_share(void *stream) {
     uint64_t begun = gs_gate_now_ns(), now = begun;
     if (!must_wait(now))
         return;
+    put_number(stream, false);
     gs_gate_count(&gs_gate_state.page->share_waits, 1);
     while (must_wait(now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
         nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
@@ -231,27 +253,6 @@ static void count_late(const gs_pace_step *step, const gs_gate_around *around) {
                       (uint64_t)((1 - GS_TENANT_LATE_NS / stop_ns) * (double)step->expected_ns));
 }
 
-/* ---- numbers for other best-effort programs ---- */
-
-/* A copy that takes long, and needs no SM. */
-static bool is_big_copy(const gs_gate_item *item) {
-    enum { BIG_BYTES = 16 << 20 }; /* 0.3 ms from the host */
-    return !item->what && item->to && item->bytes >= BIG_BYTES;
-}
-
-/* The driver is called without the lock: it may wait until the stream has room. */
-static void put_number(void *stream, bool is_copy) {
-    uint32_t lane = (uint32_t)((uintptr_t)stream / 16 % GS_SHARE_LANES);
-    pthread_mutex_lock(&waits.lock);
-    uint32_t number = gs_share_take_number(own_share(), lane, is_copy);
-    pthread_mutex_unlock(&waits.lock);
-    if (!gs_gate_mark_write(stream, &gs_gate_state.board->shares[gs_gate_state.slot].done[lane], number))
-        return;
-    pthread_mutex_lock(&waits.lock);
-    gs_share_send_number(own_share(), lane, number, gs_gate_now_ns());
-    pthread_mutex_unlock(&waits.lock);
-}
-
 /* Under the lock. */
 static void charge_share(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     uint64_t now_ns = gs_gate_now_ns();
@@ -292,7 +293,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     if (is_capped)
         wait_for_cap();
     if (shares)
-        wait_for_share();
+        wait_for_share(item->stream);
     bool can_wait = gs_gate_mark_find(is_calm) && gives_way;
     gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
     if (can_wait && is_calm)
