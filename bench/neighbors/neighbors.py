@@ -332,13 +332,11 @@ def count_since(before, after, kind, number_of):
 
 
 def decide(before, after):
-    """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; launches per
-    request; the part of requests, in percent, that had the next one near."""
+    """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; and the part of the
+    recent requests, in percent, that had many launches or others near them."""
     late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
-    launches = count_since(before, after, "latency", lambda program: program["launches"] + program["graphs"] + program["copies"])
-    requests, held = (count_since(before, after, "latency", lambda program: program["requests"][key]) for key in ("count", "held"))
-    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0,
-            "held_percent": 100 * held / requests if requests else 0}
+    eager = [program["requests"]["eager_percent"] for program in after if program["class"] == "latency"]
+    return {"late_percent": 100 * late / work if work else 0, "eager_percent": min(eager, default=0)}
 
 
 def play_round(start, how, pair, result, seconds):

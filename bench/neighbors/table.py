@@ -69,7 +69,7 @@ def cell_of(result, alone):
 
 def prefers_mps(known):
     """Whether `gridsmith run` takes MPS for programs of which this is known. See src/cmd/run.c."""
-    return known["late_percent"] <= 1 or known.get("request_launches", 0) >= 16 or known.get("held_percent", 0) >= 50
+    return known["late_percent"] <= 1 or known["eager_percent"] >= 50
 
 
 def choose(given):

@@ -2221,15 +2221,14 @@ static size_t count_programs(void) {
 
 /* Does requests until most of them are a stream. On a busy machine some come late. */
 static void do_stream(const struct program *latency) {
-    double held = 0, count = 1;
-    for (int i = 0; i < 100 && 2 * held < count; i++) {
+    double percent = 0;
+    for (int i = 0; i < 100 && percent < GS_TENANT_EAGER_PERCENT; i++) {
         assert_int_equal(ask(latency, "tokens 2000 1 50"), 0);
         json_t *requests = value_of(latency, "requests");
-        held = json_number_value(json_object_get(requests, "held"));
-        count = json_number_value(json_object_get(requests, "count"));
+        percent = json_number_value(json_object_get(requests, "eager_percent"));
         json_decref(requests);
     }
-    assert_true(2 * held >= count);
+    assert_true(percent >= GS_TENANT_EAGER_PERCENT);
 }
 
 /* Runs a latency program with such requests, or a stream of them, beside kernels of 1 ms, and what they share the GPU

@@ -30,6 +30,7 @@ enum {
     GS_TENANT_LATE_NS = 150000, /* without MPS a request waits about so long for the GPU */
     GS_TENANT_MOST_LATE = 1,    /* percent of its work that may hold up requests for longer: p99 is what is promised */
     GS_TENANT_EAGER = 16,       /* launches of a request that has many */
+    GS_TENANT_EAGER_PERCENT = 50, /* of the recent requests of a program that has such requests, or streams of them */
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512,
     GS_TENANT_REASON = 128
@@ -93,9 +94,10 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t twinless;     /* and that cannot */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
-    _Atomic uint64_t announced;                      /* requests that were announced */
-    _Atomic uint64_t held;                           /* gaps behind requests over which others were held */
-    _Atomic uint64_t request_ns;                     /* sum over all requests */
+    _Atomic uint64_t announced;      /* requests that were announced */
+    _Atomic uint64_t held;           /* gaps behind requests over which others were held */
+    _Atomic uint64_t eager_permille; /* of the recent requests: those of many launches, or in a stream of requests */
+    _Atomic uint64_t request_ns;     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
 } gs_tenant_page;
 

@@ -34,6 +34,7 @@ static struct waits {
     pthread_mutex_t lock;
     gs_gate_pace pace;
     gs_gate_share share;
+    const void *lanes[GS_SHARE_LANES]; /* streams whose numbers others see */
     gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
@@ -148,13 +149,27 @@ static bool is_big_copy(const gs_gate_item *item) {
     return !item->what && item->to && item->bytes >= BIG_BYTES;
 }
 
+/* Under the lock: the lane of a stream, or one that the GPU is done with. GS_SHARE_LANES: none. */
+static uint32_t lane_of(const void *stream) {
+    const gs_board_share *own = &gs_gate_state.board->shares[gs_gate_state.slot];
+    uint32_t lane = 0, idle = GS_SHARE_LANES;
+    for (; lane < GS_SHARE_LANES && !(waits.share.next[lane] && waits.lanes[lane] == stream); lane++)
+        if (atomic_load(&own->sent[lane]) == atomic_load(&own->done[lane]))
+            idle = lane;
+    lane = lane < GS_SHARE_LANES ? lane : idle;
+    if (lane < GS_SHARE_LANES)
+        waits.lanes[lane] = stream;
+    return lane;
+}
+
 /* The driver is called without the lock: it may wait until the stream has room. */
 static void put_number(void *stream, bool is_copy) {
-    uint32_t lane = (uint32_t)((uintptr_t)stream / 16 % GS_SHARE_LANES);
     pthread_mutex_lock(&waits.lock);
-    uint32_t number = gs_share_take_number(own_share(), lane, is_copy);
+    uint32_t lane = lane_of(stream);
+    uint32_t number = lane < GS_SHARE_LANES ? gs_share_take_number(own_share(), lane, is_copy) : 0;
     pthread_mutex_unlock(&waits.lock);
-    if (!gs_gate_mark_write(stream, &gs_gate_state.board->shares[gs_gate_state.slot].done[lane], number))
+    if (lane == GS_SHARE_LANES ||
+        !gs_gate_mark_write(stream, &gs_gate_state.board->shares[gs_gate_state.slot].done[lane], number))
         return;
     pthread_mutex_lock(&waits.lock);
     gs_share_send_number(own_share(), lane, number, gs_gate_now_ns());

@@ -269,14 +269,9 @@ static bool should_use_mps(const gs_tenant *tenant) {
 
 /* What a latency program and a best-effort program remember of each other. */
 static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
-    const gs_tenant_page *page = latency->page;
-    double requests = (double)read_count(&page->requests);
-    double launches =
-        (double)read_count(&page->launches) + (double)read_count(&page->graphs) + (double)read_count(&page->copies);
-    bool is_eager =
-        requests > 0 && (launches >= GS_TENANT_EAGER * requests || 2 * (double)read_count(&page->held) >= requests);
+    bool is_eager = read_count(&latency->page->eager_permille) >= 10 * GS_TENANT_EAGER_PERCENT;
     best_effort->saw_eager |= is_eager;
-    best_effort->saw_few |= requests > 0 && !is_eager;
+    best_effort->saw_few |= read_count(&latency->page->requests) && !is_eager;
     latency->saw_mps |= should_use_mps(best_effort);
     latency->saw_slices |= !should_use_mps(best_effort);
 }
@@ -370,6 +365,7 @@ static void write_requests(const gs_tenant_page *page, uint32_t deadline_us, gs_
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
+    gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
     gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);
