@@ -7,9 +7,13 @@
  * it has work, and a program that launches less than its share delays no one.
  *
  * Whether another program has work is seen on the board: the GPU itself writes a number there now and then, behind
- * launches. A number that was put into a stream and is not written yet means work, unless the last one that was written
- * says that a copy follows, which needs no SM. Launches that no number follows yet count for as long as they should
- * take. Nothing is estimated for longer than that: a program does not wait for one that is idle.
+ * launches: the pass of the program when it launched them. A number that was put into a stream and is not written yet
+ * means work, unless the last one that was written says that a copy follows, which needs no SM. Launches that no number
+ * follows yet count for as long as they should take. So a program does not wait for one that is idle.
+ *
+ * Launches run ahead of the GPU, by up to a thousand kernels. What is queued cannot be held back any more, so a program
+ * queues little while others have work. One that was idle goes on from what the GPU has done for others, not from what
+ * they have launched.
  *
  * Work is the time that kernels take alone. Beside another program under MPS a short kernel can take ten times as long,
  * because it waits for blocks of the other: counted so, the program would pay for what it does not get. So a time

@@ -5,6 +5,9 @@
  * the word itself: the program launches as far ahead as it likes, no thread waits, and when a request comes, at most
  * the work since the last wait is left. Some launches are enclosed in two events, which give their duration.
  *
+ * Where there are several best-effort programs, launches also wait for the shares of others (gate_share.h), and the GPU
+ * writes numbers behind some of them, so that others see what it has done.
+ *
  * Streams that are capturing a graph are left alone. While any stream captures, no sample is taken.
  */
 #include "gate.h"
