@@ -75,6 +75,8 @@ static void programs_have_slots_of_their_own(void **state) {
         atomic_store(&board->slots[i].since_ns, 9);
         atomic_store(&board->slots[i].launches, 9);
         atomic_store(&board->shares[i].busy_until_ns, 9);
+        atomic_store(&board->shares[i].expires_ns, 9);
+        atomic_store(&board->shares[i].done[3], 9);
     }
     gs_tenant_close(programs[1][5]);
     assert_int_equal(atomic_load(&board->flags), 1u << 4);
@@ -83,6 +85,8 @@ static void programs_have_slots_of_their_own(void **state) {
     assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 9);
     gs_tenant_close(programs[0][5]);
     assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 0);
+    assert_int_equal(atomic_load(&board->shares[5].expires_ns), 0);
+    assert_int_equal(atomic_load(&board->shares[5].done[3]), 0); /* the next program begins there */
     assert_int_equal(atomic_load(&board->shares[4].busy_until_ns), 9);
     assert_int_equal(open_program(&tenants, "k", true, 100)->slot, 5);
     assert_null(open_program(&tenants, "k", true, 100));
@@ -131,6 +135,7 @@ static void fill_page(gs_tenant_page *page) {
     }
     atomic_store(&page->requests, 1000);
     atomic_store(&page->announced, 7);
+    atomic_store(&page->eager_permille, 625);
     atomic_store(&page->request_ns, 1612000000);
     atomic_store(&page->launches, 5);
     atomic_store(&page->copies, 3);
@@ -183,7 +188,8 @@ static void reports_tell_of_programs(void **state) {
         "\"work_ns\":0,\"late_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"guarded\":0,\"guarded_kernels\":0,"
         "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
-        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"mean_us\":1612.0,"
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"eager_percent\":62.5,"
+        "\"mean_us\":1612.0,"
         "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6,\"deadline_us\":5000,\"late\":10}}],\"commands\":[]}");
     gs_text_clear(&text);
     gs_tenants_metrics(&tenants, &text);
