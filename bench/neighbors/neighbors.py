@@ -1,11 +1,12 @@
 """neighbors.py: the latency of requests and the throughput of best-effort work when both share a GPU, in several modes.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,vit,...]
-        [--modes alone+sliced+ours-slices+ours-mps,mps+priorities,ours] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
+        [--modes alone+sliced+ours-slices+ours-mps,mps+priorities] [--rounds 5] [--seconds 1] [--warm 0.5] [--limit S]
+        [--json FILE]
 
 The pairs are in PAIRS, and the modes in MODES. "drawn-1", "drawn-2" and so on are pairs of random programs (drawn.py): take numbers
 that nobody has looked at. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others have
-two best-effort programs and no requests; they need a run of their own. "four" has two programs of each
+two best-effort programs and no requests, and "three" has three; they need a run of their own. "four" has two programs of each
 class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
 in folders of its own.
@@ -16,12 +17,11 @@ have printed their state on standard error; the mode is left out from then on. W
 Modes that are joined by "+" are measured alternately, a round of each, so that modes which differ by a percent can be compared. The
 programs of all of them need memory of the GPU at the same time.
 
-In the mode "ours" each pair has programs of its own, and a daemon that keeps profiles. They are started twice: the first time the
-daemon gets to know them, the second time `gridsmith run` chooses how they share the GPU, and that is measured. It needs results of
-the mode "alone" to compare with. Programs of four pairs are built at the same time, and need memory of the GPU at the same time.
+chosen.py measures pairs for which `gridsmith run` chooses by itself.
 
-Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
-before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
+Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours-mps:--ahead=30:VARIABLE=VALUE. With "serve."
+before them, they are for the server: ours-mps:serve.VARIABLE=VALUE; with "first.", for the first program that works:
+ours-mps:first.--weight=200. A mode for some of the pairs only: ours-mps@bert/prefill.
 """
 import argparse
 import itertools
@@ -59,6 +59,7 @@ PAIRS = {
     "vit-long": ("torch_program.py", "vit", "long-kernels"),
     "recommender-lstm": ("torch_program.py", "recommender", "lstm-training"),
     "four": ("torch_program.py", "vit recommender", "gpt2-training lstm-training"),
+    "three": ("torch_program.py", "", "gpt2-training lstm-training resnet-training"),
     "clock": ("torch_program.py", "bert+clock", "prefill"),
     "plain": ("plain_program.py", "plain", "plain-short"),
     "plain-long": ("plain_program.py", "plain", "plain-long"),
@@ -76,7 +77,6 @@ MODES = {
     "sliced": dict(start="plain", play="together"),
     "mps": dict(start="mps", play="together"),
     "priorities": dict(start="priorities", play="together"),
-    "ours": dict(start="ours", play="together"),
     "ours-mps": dict(start="ours-mps", play="together"),
     "ours-slices": dict(start="ours-slices", play="together"),
     "ours-mixed": dict(start="ours-mixed", play="together"),
@@ -91,7 +91,6 @@ STARTS = {
     "plain": dict(),
     "mps": dict(mps=True),
     "priorities": dict(mps=True, priorities=True),
-    "ours": dict(run="together"),
     "ours-mps": dict(run="together", options=["--mps"]),
     "ours-slices": dict(run="together", options=["--no-mps"]),
     "ours-mixed": dict(run="together", options={"serve": ["--mps"], "work": ["--no-mps"]}),
@@ -122,6 +121,14 @@ def start_of(mode):
     """How the programs of a mode are started, with what follows the mode. Modes that start alike share their programs."""
     name, *words = mode.split("@")[0].split(":")
     return ":".join([MODES[name]["start"], *words])
+
+
+def words_for(role, is_first, words):
+    """What follows the mode, for a program of that role: the first that works, or another."""
+    prefixes = {"serve": ("serve.",), "work": ("", "first.") if is_first else ("",)}[role]
+    split = [("".join(word.partition(".")[:2]), word.partition(".")[2]) if word.startswith(("serve.", "first.")) else ("", word)
+             for word in words]
+    return [word for prefix, word in split if prefix in prefixes]
 
 
 def options_of(how, role):
@@ -220,33 +227,11 @@ class Program:
             self.process.wait()
 
 
-class Start:
-    """The programs of a mode. They are started early, because importing takes long, and use the GPU only when told to."""
+class Programs:
+    """Programs that play with each other, and the daemons that they have. They use the GPU only when told to."""
 
-    def __init__(self, key, file, roles, options, mps, daemon=None, pair=None):
-        """`daemon`: one that is there already. `pair`: the programs are for that pair alone, and known by its name."""
-        name, *words = key.split(":")
-        how = STARTS[name]
-        run, self.roles = how.get("run"), how.get("roles", roles)
-        self.is_sliced = bool(run) and "--mps" not in options_of(how, "work")
-        self.own = [] if daemon else [
-            Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
-        self.daemons = [daemon] if daemon else self.own
-        self.programs, self.is_lost = [], False
-        for number, role in enumerate(self.roles):
-            command = [sys.executable, os.path.join(HERE, file), role, *([pair] if pair else [])]
-            environment = dict(mps.environment) if how.get("mps") else {}
-            if how.get("priorities"):
-                command += ["--priority"] if role == "serve" else []
-                environment.update({"CUDA_MPS_CLIENT_PRIORITY": "1"} if role == "work" else {})
-            if run:
-                given = [word.removeprefix("serve.") for word in words if word.startswith("serve.") == (role == "serve")]
-                options_given = [word for word in given if word.startswith("-")]
-                environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
-                daemon = self.daemons[number % len(self.daemons)]
-                command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_of(how, role),
-                                     *options_given) + command
-            self.programs.append(Program(command, environment))
+    def __init__(self, roles, daemons):
+        self.roles, self.daemons, self.programs, self.is_lost = roles, daemons, [], False
 
     def wait(self):
         """Waits until all have imported their modules, because imports would disturb measurements."""
@@ -264,9 +249,10 @@ class Start:
     def end_build(self):
         for program in self.programs:
             for _ in range(program.awaited):
-                failed = program.answer(BUILD_S).get("failed")
-                if failed:
-                    print(failed, flush=True)
+                answer = program.answer(BUILD_S)
+                program.about_ms = answer.get("about_ms", 1)
+                if "failed" in answer:
+                    print(answer["failed"], flush=True)
 
     def play(self, how, pair, seconds):
         """One round. Returns the answer of each program."""
@@ -280,9 +266,9 @@ class Start:
         return [program for daemon in self.daemons for program in daemon.status()]
 
     def close(self):
-        for part in self.programs + self.own:
+        for part in self.programs + self.daemons:
             part.close()
-        self.programs, self.daemons, self.own = [], [], []
+        self.programs, self.daemons = [], []
 
     def lose(self, why):
         """Ends all programs, because one is lost."""
@@ -296,11 +282,36 @@ class Start:
         self.close()
 
 
-def warm(start, mode, pair):
+class Start(Programs):
+    """The programs of a mode. They are started early, because importing takes long."""
+
+    def __init__(self, key, file, roles, options, mps):
+        name, *words = key.split(":")
+        how = STARTS[name]
+        run, roles = how.get("run"), how.get("roles", roles)
+        super().__init__(roles, [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(roles)}.get(run, 0))])
+        self.is_sliced = bool(run) and "--mps" not in options_of(how, "work")
+        for number, role in enumerate(self.roles):
+            command = [sys.executable, os.path.join(HERE, file), role]
+            environment = dict(mps.environment) if how.get("mps") else {}
+            if how.get("priorities"):
+                command += ["--priority"] if role == "serve" else []
+                environment.update({"CUDA_MPS_CLIENT_PRIORITY": "1"} if role == "work" else {})
+            if run:
+                given = words_for(role, role == "work" and "work" not in roles[:number], words)
+                options_given = [word for word in given if word.startswith("-")]
+                environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
+                daemon = self.daemons[number % len(self.daemons)]
+                command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_of(how, role),
+                                     *options_given) + command
+            self.programs.append(Program(command, environment))
+
+
+def warm(start, mode, pair, seconds):
     """`gridsmith run` learns how long kernels take."""
     how = kind_of(mode)["play"]
     if how == "together" and start.daemons:
-        start.play(how, pair, 0.5)
+        start.play(how, pair, seconds)
 
 
 def attempt(start, action, *arguments):
@@ -321,18 +332,16 @@ def count_since(before, after, kind, number_of):
 
 
 def decide(before, after):
-    """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; launches per
-    request; the part of requests, in percent, that had the next one near."""
+    """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; and the part of the
+    recent requests, in percent, that had many launches or others near them."""
     late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
-    launches = count_since(before, after, "latency", lambda program: program["launches"] + program["graphs"] + program["copies"])
-    requests, held = (count_since(before, after, "latency", lambda program: program["requests"][key]) for key in ("count", "held"))
-    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0,
-            "held_percent": 100 * held / requests if requests else 0}
+    eager = [program["requests"]["eager_percent"] for program in after if program["class"] == "latency"]
+    return {"late_percent": 100 * late / work if work else 0, "eager_percent": min(eager, default=0)}
 
 
-def play_round(start, mode, pair, result, options):
+def play_round(start, how, pair, result, seconds):
     before = start.status()
-    answers = start.play(kind_of(mode)["play"], pair, options.seconds)
+    answers = start.play(how, pair, seconds)
     if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
         result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()
@@ -399,12 +408,12 @@ def measure(starts, group, pairs, table, options):
     """A round of each mode and pair, then the next round: slow changes of the machine affect all of them."""
     results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group if is_measured(mode, pair)}
     for pair, mode in results:
-        attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair)
+        attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair, options.warm)
     for _ in range(options.rounds):
         for (pair, mode), result in results.items():
             if time.time() < options.ends:
                 start = starts[start_of(mode)]
-                attempt(start, play_round, start, mode, pair, result, options)
+                attempt(start, play_round, start, kind_of(mode)["play"], pair, result, options.seconds)
                 table.save(results)
                 show_round(pair, mode, result)
     for (pair, mode), result in results.items():
@@ -413,100 +422,15 @@ def measure(starts, group, pairs, table, options):
     table.save()
 
 
-LEARN_S = 0.6
-AT_ONCE = 4  # pairs whose programs are built at the same time
-
-
-class Known:
-    """The programs of a pair that `gridsmith run` gets to know: its daemon stays when they are started again."""
-
-    def __init__(self, pair, mode, options):
-        self.pair, self.mode, self.options, self.start = pair, mode, options, None
-        self.daemon = Daemon(options.gridsmith, has_profiles=True)
-        self.begin()
-
-    def begin(self):
-        if self.start:
-            self.start.close()
-        self.start = Start(start_of(self.mode), programs_of(self.pair)[0], roles_of(self.pair), self.options, None, self.daemon, self.pair)
-
-    def learn(self):
-        """They play together, and nothing is measured."""
-        if time.time() < self.options.ends:
-            attempt(self.start, self.start.play, "together", self.pair, LEARN_S)
-
-    def measure(self, table):
-        result = {"rounds": []}
-        for _ in range(self.options.rounds):
-            if time.time() < self.options.ends:
-                attempt(self.start, play_round, self.start, self.mode, self.pair, result, self.options)
-        if result["rounds"]:
-            show_round(self.pair, self.mode, result)
-            table.add(self.pair, self.mode, result)
-            table.save()
-
-    def close(self):
-        self.start.close()
-        self.daemon.close()
-
-
-def open_known(groups, pairs, options):
-    """The programs of all pairs in all modes that are started twice."""
-    keys = [(pair, mode) for group in groups for mode in group if kind_of(mode)["start"] == "ours" for pair in pairs if is_measured(mode, pair)]
-    with ThreadPoolExecutor(len(keys) or 1) as pool:
-        return list(pool.map(lambda key: Known(*key, options), keys))
-
-
-def build_known(programs, options):
-    """At the same time, the work first: while a daemon has no latency program, its time slices are usual ones, and no kernel is
-    timed beside those of other pairs."""
-    for role in ("work", "serve"):
-        for known in programs:
-            attempt(known.start, known.start.begin_build, [known.pair], role)
-        for known in programs:
-            attempt(known.start, known.start.end_build)
-    print(f"built after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
-
-
-def groups_of(programs):
-    return [programs[first:first + AT_ONCE] for first in range(0, len(programs), AT_ONCE)]
-
-
-def measure_again(programs, table, options):
-    """Starts the programs of each pair again once they are known, and measures them. Those that are started import their modules while
-    others play."""
-    with ThreadPoolExecutor(len(programs)) as pool:
-        begun = []
-        for group in groups_of(programs):
-            build_known(group, options)
-            for known in group:
-                known.learn()
-                begun.append(pool.submit(known.begin))
-        for again in begun:
-            again.result()
-    for known in programs:
-        attempt(known.start, known.start.wait)
-    print(f"started again after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
-    for group in groups_of(programs):
-        build_known(group, options)
-        for known in group:
-            known.learn()
-            known.measure(table)
-        close_all(group)
-
-
 def close_all(parts):
     with ThreadPoolExecutor(len(parts) or 1) as pool:
         list(pool.map(lambda part: part.close(), parts))
 
 
-def measure_all(starts, known, groups, pairs, table, options):
+def measure_all(starts, groups, pairs, table, options):
     """Programs use memory of the GPU only while their groups are measured."""
     built = set()
     for number, group in enumerate(groups):
-        if kind_of(group[0])["start"] == "ours":
-            measure_again([program for program in known if program.mode in group], table, options)
-            continue
         keys = list(dict.fromkeys(start_of(mode) for mode in group))
         later = {start_of(mode) for other in groups[number + 1:] for mode in other}
         build([starts[key] for key in keys if key not in built], pairs)
@@ -569,9 +493,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
     parser.add_argument("--pairs", default=ALL)
-    parser.add_argument("--modes", default="alone+sliced+ours-slices+ours-mps,mps+priorities,ours")
+    parser.add_argument("--modes", default="alone+sliced+ours-slices+ours-mps,mps+priorities")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--warm", type=float, default=0.5)
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()
@@ -581,8 +506,6 @@ def main():
     options.gridsmith = os.path.abspath(options.gridsmith)
     pairs, groups = options.pairs.split(","), [group.split("+") for group in options.modes.split(",")]
     modes = [mode for group in groups for mode in group]
-    if any(len({kind_of(mode)["start"] == "ours" for mode in group}) > 1 for group in groups):
-        sys.exit("neighbors.py: \"ours\" cannot be joined to other modes by \"+\": its programs are started for each pair")
     files = {programs_of(pair)[0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
@@ -590,17 +513,16 @@ def main():
         sys.exit("neighbors.py: pairs with more programs than others need runs of their own")
     file, began = files.pop(), options.began
     mps = Mps() if any(STARTS[kind_of(mode)["start"]].get("mps") for mode in modes) else None
-    starts, known, table = {}, [], Table(pairs, options)
+    starts, table = {}, Table(pairs, options)
     try:
-        for key in dict.fromkeys(start_of(mode) for mode in modes if kind_of(mode)["start"] != "ours"):
+        for key in dict.fromkeys(start_of(mode) for mode in modes):
             starts[key] = Start(key, file, roles_of(pairs[0]), options, mps)
-        known = open_known(groups, pairs, options)
-        for start in [*starts.values(), *(program.start for program in known)]:
+        for start in starts.values():
             attempt(start, start.wait)
         print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
-        measure_all(starts, known, groups, pairs, table, options)
+        measure_all(starts, groups, pairs, table, options)
     finally:
-        close_all([*starts.values(), *known])
+        close_all(starts.values())
         if mps:
             mps.close()
     for mode in modes:

@@ -11,6 +11,7 @@ import random
 import sys
 
 import commands
+import nursery
 
 KERNEL = b"""
 .version 6.0
@@ -146,8 +147,13 @@ def build_work(kind):
     return step
 
 
-if __name__ == "__main__":
+def main():
     if sys.argv[1] == "serve":
         commands.obey(build_request, commands.serve)
     else:
         commands.obey(build_work, lambda step, seconds: commands.work(step, lambda: gpu().synchronize(), seconds))
+
+
+if __name__ == "__main__":
+    nursery.enter(__name__)
+    main()

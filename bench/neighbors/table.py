@@ -67,13 +67,16 @@ def cell_of(result, alone):
     return f"{ratios}, {' and '.join(f'{kept:.0f}%' for kept in compare_work(result, alone))}"
 
 
+def prefers_mps(known):
+    """Whether `gridsmith run` takes MPS for programs of which this is known. See src/cmd/run.c."""
+    return known["late_percent"] <= 1 or known["eager_percent"] >= 50
+
+
 def choose(given):
-    """What `gridsmith run` chooses when it knows the programs: MPS or time slices. See src/cmd/run.c."""
+    """What `gridsmith run` chooses when it knows the programs: MPS or time slices."""
     if "ours-mps" not in given or "ours-slices" not in given:
         return None
-    known = given["ours-mps"]
-    is_better = known["late_percent"] <= 1 or known.get("request_launches", 0) >= 16 or known.get("held_percent", 0) >= 50
-    return "ours-mps" if is_better else "ours-slices"
+    return "ours-mps" if prefers_mps(given["ours-mps"]) else "ours-slices"
 
 
 def print_ratios(results, modes):

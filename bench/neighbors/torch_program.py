@@ -2,12 +2,17 @@
 
     python3 torch_program.py serve [--priority]        python3 torch_program.py work
 
-Reads commands (commands.py); the kinds are in models.py, and drawn at random (drawn.py). With --priority its stream has the highest priority. A request of a kind
+Reads commands (commands.py); the kinds are in models.py, and drawn at random (drawn.py). With --priority its stream has the highest
+priority. Words that follow only name the program. A request of a kind
 that ends in "+clock" also measures the clock of the GPU, by a kernel that takes a number of cycles.
 """
 import faulthandler
 import signal
 import sys
+
+import nursery
+
+nursery.enter(__name__)  # before the imports that take long
 
 import torch
 
@@ -73,7 +78,7 @@ def build_request(kind):
             answer = commands.serve(request, seconds, asked.about_ms, asked.pauses)
         return {**answer, "mhz": clocks[:]} if extra else answer
 
-    play.model = model
+    play.model, play.about_ms = model, asked.about_ms
     with torch.inference_mode(), torch.cuda.stream(stream):
         for _ in range(50):
             request()
@@ -85,12 +90,17 @@ def build_work(kind):
     for _ in range(5):
         step()
     torch.cuda.synchronize()
+    torch.cuda.empty_cache()  # it may be long until it plays, and others need memory
     return step
 
 
-if __name__ == "__main__":
+def main():
     faulthandler.register(signal.SIGUSR1)
     if sys.argv[1] == "serve":
         commands.obey(build_request, lambda play, seconds: play(seconds))
     else:
         commands.obey(build_work, lambda step, seconds: commands.work(step, torch.cuda.synchronize, seconds))
+
+
+if __name__ == "__main__":
+    main()

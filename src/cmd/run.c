@@ -119,12 +119,8 @@ static bool requests_are_eager(const json_t *status) {
     size_t eager = 0, others = 0;
     for (size_t i = 0; i < json_array_size(programs); i++) {
         const json_t *program = json_array_get(programs, i), *requests = json_object_get(program, "requests");
-        double count = json_number_value(json_object_get(requests, "count"));
-        double launches = json_number_value(json_object_get(program, "launches")) +
-                          json_number_value(json_object_get(program, "graphs")) +
-                          json_number_value(json_object_get(program, "copies"));
-        double held = json_number_value(json_object_get(requests, "held"));
-        bool is_eager = count > 0 && (launches >= GS_TENANT_EAGER * count || 2 * held >= count);
+        double percent = json_number_value(json_object_get(requests, "eager_percent"));
+        bool is_eager = percent >= GS_TENANT_EAGER_PERCENT;
         eager += requests && is_eager;
         others += requests && !is_eager;
     }

@@ -595,155 +595,28 @@ static void program_may_change_its_folder(void **state) {
 
 /* ---- weights ---- */
 
-/* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
+/* A program of a tenth of the weight waits for one that has work for some seconds. */
 static void programs_share_by_their_weights(void **state) {
+    struct program small = PROGRAM("--best-effort", "--weight", "10"), large = PROGRAM("--best-effort");
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct program small = i ? PROGRAM("--best-effort", "--weight", "10") : PROGRAM("--best-effort"),
-                       large = PROGRAM("--best-effort", "--weight", "100");
-        assert_int_equal(ask(&small, "start"), 0);
-        assert_int_equal(ask(&large, "start"), 0);
-        assert_int_equal((int)number_of(&small, "weight"), i ? 10 : 100);
-        for (int round = 0; round < 3; round++) { /* times are learned */
-            assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
-            assert_int_equal(ask(&small, "sync 1"), 0);
-            assert_int_equal(ask(&large, "launch 2000 1 20"), 0);
-            assert_int_equal(ask(&large, "sync 1"), 0);
-        }
-        for (int round = 0; round < 100 && number_of(&small, "share_waits") <= 0; round += i ? 1 : 10) {
-            assert_int_equal(ask(&large, "launch 2000 1 1000"), 0); /* it has work for some seconds */
-            assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
-            assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
-        }
-        assert_int_equal(number_of(&small, "share_waits") > 0, i);
-        kill_program(&large);
-        stop_program(&small);
+    assert_int_equal(ask(&small, "start"), 0);
+    assert_int_equal(ask(&large, "start"), 0);
+    assert_int_equal((int)number_of(&small, "weight"), 10);
+    for (int round = 0; round < 3; round++) { /* times are learned */
+        assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0);
+        assert_int_equal(ask(&large, "launch 2000 1 20"), 0);
+        assert_int_equal(ask(&large, "sync 1"), 0);
     }
-}
-
-static void launch_fairly(gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
-    for (size_t i = 0; i < count; i++)
-        if (!gs_share_is_ahead(&shares[i], now)) {
-            gs_share_charge(&shares[i], 100000, now);
-            work_ns[i] += 100000;
-        }
-}
-
-static void shares_are_in_proportion_to_weights(void **state) {
-    gs_board *board = aligned_alloc(64, sizeof *board);
-    gs_notice notice = {.weights = 450, .shares = (uint32_t)1 << 31 | 1 << 3 | 1 << 0};
-    memset((void *)board, 0, sizeof *board);
-    board->shares[7].busy_until_ns = UINT64_MAX; /* a slot of no program does not count */
-    gs_gate_share shares[] = {{board, &notice, .slot = 3, .weight = 100},
-                              {board, &notice, .slot = 0, .weight = 300},
-                              {board, &notice, .slot = 31, .weight = 50}};
-    uint64_t work_ns[3] = {0}, now = 1000;
-    (void)state;
-    for (; now < 1000000000; now += 10000) /* each launches more than its share, if it may */
-        launch_fairly(shares, work_ns, 2, now);
-    assert_in_range(work_ns[1] * 100 / work_ns[0], 295, 305);
-    uint64_t before = work_ns[0];
-    for (; now < 1200000000; now += 10000) /* one that comes later has no more than others from then on */
-        launch_fairly(shares, work_ns, 3, now);
-    assert_in_range((work_ns[0] - before) * 100 / work_ns[2], 180, 220);
-    board->shares[0] = board->shares[31] = (gs_board_share){0}; /* others write over it, and its program repairs it */
-    gs_share_publish(&shares[1]);
-    gs_share_publish(&shares[2]);
-    before = work_ns[0];
-    uint64_t large = work_ns[1];
-    for (; now < 1400000000; now += 10000)
-        launch_fairly(shares, work_ns, 3, now);
-    assert_in_range((work_ns[1] - large) * 100 / (work_ns[0] - before), 280, 320);
-    now += 100000000; /* it is idle, and an intruder says that all others have had much more */
-    for (size_t i = 0; i < GS_BOARD_SLOTS; i++) {
-        board->shares[i].busy_until_ns = UINT64_MAX;
-        board->shares[i].pass_ns = UINT64_MAX - 1;
+    double before = number_of(&small, "share_waits");
+    tell(&large, "launch 2000 1 1000");
+    for (int round = 0; round < 100 && number_of(&small, "share_waits") <= before; round++) {
+        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
     }
-    gs_share_charge(&shares[0], 100000, now);
-    gs_share_publish(&shares[1]);
-    gs_share_publish(&shares[2]);
-    gs_share_charge(&shares[1], 100000, now);
-    for (int i = 0; i < 2; i++) /* one of them waits, once */
-        gs_share_forgive(&shares[i], now);
-    for (size_t i = 0; i < 2; i++)
-        assert_false(gs_share_is_ahead(&shares[i], now));
-    now += (uint64_t)1000000000000; /* nobody else has work any more */
-    for (int i = 0; i < 1000; i++) {
-        assert_false(gs_share_is_ahead(&shares[0], now));
-        gs_share_charge(&shares[0], 1000000, now);
-    }
-    free((void *)board);
-}
-
-/* A program that launches 20 kernels of 1 ms, waits for them, and begins again. */
-struct loop {
-    int left;         /* to launch */
-    bool is_charged;  /* the next launch waits for its share */
-    uint64_t ends_ns; /* when what was launched is done */
-    uint64_t launches;
-};
-
-static void continue_loop(struct loop *loop, gs_gate_share *share, uint64_t now) {
-    if (!loop->left && now >= loop->ends_ns)
-        loop->left = 20;
-    while (loop->left) {
-        if (!loop->is_charged)
-            gs_share_charge(share, NS_PER_MS, now);
-        loop->is_charged = gs_share_is_ahead(share, now);
-        if (loop->is_charged) {
-            gs_share_wait(share, now);
-            return;
-        }
-        loop->left--;
-        loop->launches++;
-        loop->ends_ns = gs_max_u64(loop->ends_ns, now) + NS_PER_MS;
-    }
-}
-
-/* One that waits for its share is not idle: it keeps what it may still launch, and others wait for it. It does not
-   matter which one begins. */
-static void programs_that_wait_have_work(void **state) {
-    (void)state;
-    for (uint64_t late = 0; late < 40; late++) {
-        gs_board *board = aligned_alloc(64, sizeof *board);
-        gs_notice notice = {.weights = 400, .shares = 3};
-        memset((void *)board, 0, sizeof *board);
-        gs_gate_share shares[] = {{board, &notice, .slot = 0, .weight = 100},
-                                  {board, &notice, .slot = 1, .weight = 300}};
-        struct loop loops[2] = {{0}};
-        for (uint64_t now = NS_PER_MS; now < (uint64_t)3000 * NS_PER_MS; now += 200000)
-            for (size_t i = 0; i < 2; i++)
-                if (i == 0 || now > late * NS_PER_MS)
-                    continue_loop(&loops[i], &shares[i], now);
-        assert_in_range(loops[1].launches * 100 / loops[0].launches, 270, 330);
-        free((void *)board);
-    }
-}
-
-/* One has run for long, alone or beside another that launches little. When it stops, the other soon waits no more. */
-static void nobody_waits_long_for_one_that_has_stopped(void **state) {
-    const uint64_t stops = (uint64_t)10000 * NS_PER_MS, most_ns = (uint64_t)1000 * NS_PER_MS;
-    (void)state;
-    for (int has_other = 0; has_other <= 1; has_other++) {
-        gs_board *board = aligned_alloc(64, sizeof *board);
-        gs_notice notice = {.weights = 400, .shares = 3};
-        memset((void *)board, 0, sizeof *board);
-        gs_gate_share one = {board, &notice, .slot = 0, .weight = 100},
-                      other = {board, &notice, .slot = 1, .weight = 300};
-        struct loop loop = {0}, after = {0};
-        uint64_t now = NS_PER_MS;
-        for (; now < stops; now += 200000) {
-            continue_loop(&loop, &one, now);
-            if (has_other && now / 200000 % 50 == 0)
-                gs_share_charge(&other, NS_PER_MS, now);
-        }
-        now += has_other ? most_ns : 100 * NS_PER_MS;
-        for (int i = 0; i < 1000; i++, now += 200000) {
-            continue_loop(&after, &other, now);
-            assert_false(after.is_charged);
-        }
-        free((void *)board);
-    }
+    assert_true(number_of(&small, "share_waits") > before);
+    kill_program(&large);
+    stop_program(&small);
 }
 
 /* ---- caps ---- */
@@ -1876,8 +1749,12 @@ static void shares_that_others_write_over_are_repaired(void **state) {
         assert_int_equal(ask(&small, "sync 1"), 0);
     }
     struct intruder intruder = intrude();
-    for (size_t i = 0; i < GS_BOARD_SLOTS; i++)
-        intruder.board->shares[i].busy_until_ns = UINT64_MAX;
+    for (size_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        gs_board_share *share = &intruder.board->shares[i];
+        share->busy_until_ns = share->waits_until_ns = share->quiet_until_ns = share->expires_ns = UINT64_MAX;
+        for (int lane = 0; lane < GS_SHARE_LANES; lane++)
+            share->done[lane] = 12344;
+    }
     leave(&intruder);
     double before = -1, waits = 0;
     for (int i = 0; i < GIVE_UP_MS / 100 && waits != before; i++) {
@@ -1890,6 +1767,39 @@ static void shares_that_others_write_over_are_repaired(void **state) {
     assert_true(waits == before);
     stop_program(&small);
     stop_program(&large);
+}
+
+/* The GPU says how far it is, also for streams of several threads, and all of it is done in the end. */
+static void others_see_what_the_gpu_has_done(void **state) {
+    struct program one = PROGRAM("--best-effort"), other = PROGRAM("--best-effort");
+    unsigned long long before[COUNTS], after[COUNTS];
+    (void)state;
+    assert_int_equal(ask(&one, "start"), 0);
+    assert_int_equal(ask(&other, "start"), 0);
+    struct intruder reader = intrude_as(GS_WIRE_BEST_EFFORT);
+    assert_int_equal(ask(&one, "launch 2000 1 20"), 0);
+    assert_int_equal(ask(&one, "sync 1"), 0);
+    ask_counts(&one, before);
+    for (int round = 0; round < 2; round++) { /* its times are learned */
+        assert_int_equal(ask(&other, "launch 2000 1 20"), 0);
+        assert_int_equal(ask(&other, "sync 1"), 0);
+    }
+    tell(&other, "launch 2000 1 1000");
+    for (int round = 0; round < 100; round++) {
+        assert_int_equal(ask(&one, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&one, "launch 2000 2 4"), 0);
+        ask_counts(&one, after);
+        if (after[WRITES] > before[WRITES] + 8)
+            break;
+    }
+    assert_true(after[WRITES] > before[WRITES] + 8);
+    assert_int_equal(ask(&one, "sync 1"), 0);
+    assert_int_equal(ask(&one, "sync 2"), 0);
+    for (uint32_t lane = 0; lane < GS_SHARE_LANES; lane++)
+        TEST_WAIT(atomic_load(&reader.board->shares[0].sent[lane]) == atomic_load(&reader.board->shares[0].done[lane]));
+    leave(&reader);
+    kill_program(&other);
+    stop_program(&one);
 }
 
 static void nonsense_in_shared_memory_harms_nobody(void **state) {
@@ -2311,15 +2221,14 @@ static size_t count_programs(void) {
 
 /* Does requests until most of them are a stream. On a busy machine some come late. */
 static void do_stream(const struct program *latency) {
-    double held = 0, count = 1;
-    for (int i = 0; i < 100 && 2 * held < count; i++) {
+    double percent = 0;
+    for (int i = 0; i < 100 && percent < GS_TENANT_EAGER_PERCENT; i++) {
         assert_int_equal(ask(latency, "tokens 2000 1 50"), 0);
         json_t *requests = value_of(latency, "requests");
-        held = json_number_value(json_object_get(requests, "held"));
-        count = json_number_value(json_object_get(requests, "count"));
+        percent = json_number_value(json_object_get(requests, "eager_percent"));
         json_decref(requests);
     }
-    assert_true(2 * held >= count);
+    assert_true(percent >= GS_TENANT_EAGER_PERCENT);
 }
 
 /* Runs a latency program with such requests, or a stream of them, beside kernels of 1 ms, and what they share the GPU
@@ -2483,7 +2392,7 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     assert_true(step.must_wait && step.wants_sample);
     assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
     for (int i = 0; i < 4; i++)
-        gs_pace_learn(step.kernel, 10000);
+        gs_pace_learn(step.kernel, 10000, true);
     assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
     for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
         step = gs_pace_launch(pace, &stream, key, false);
@@ -2504,13 +2413,16 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
 static void shortest_samples_count(void **state) {
     gs_pace_kernel kernel = {.key = 1};
     (void)state;
-    gs_pace_learn(&kernel, 5000000);
-    gs_pace_learn(&kernel, 20000);
-    gs_pace_learn(&kernel, 90000);
-    gs_pace_learn(&kernel, 30000);
+    gs_pace_learn(&kernel, 5000000, true);
+    gs_pace_learn(&kernel, 20000, true);
+    gs_pace_learn(&kernel, 90000, true);
+    gs_pace_learn(&kernel, 30000, true);
+    assert_int_equal(kernel.expected_ns, 20000);
+    for (int i = 0; i < 100; i++) /* other best-effort programs may be the reason */
+        gs_pace_learn(&kernel, 80000, false);
     assert_int_equal(kernel.expected_ns, 20000);
     for (int i = 0; i < 100; i++)
-        gs_pace_learn(&kernel, 80000);
+        gs_pace_learn(&kernel, 80000, true);
     assert_in_range(kernel.expected_ns, 79000, 80000);
 }
 
@@ -2520,7 +2432,7 @@ static void tables_may_be_full(void **state) {
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
         gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
-        gs_pace_learn(step.kernel, (int64_t)i);
+        gs_pace_learn(step.kernel, (int64_t)i, true);
         assert_true(step.must_wait);
     }
     free(pace);
@@ -2607,9 +2519,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
-        cmocka_unit_test(shares_are_in_proportion_to_weights),
-        cmocka_unit_test(programs_that_wait_have_work),
-        cmocka_unit_test(nobody_waits_long_for_one_that_has_stopped),
         cmocka_unit_test(cap_limits_the_share_of_time),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
@@ -2635,6 +2544,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
         DAEMON_TEST(program_may_change_its_folder),
         DAEMON_TEST(programs_share_by_their_weights),
+        DAEMON_TEST(others_see_what_the_gpu_has_done),
         DAEMON_TEST(program_has_no_more_than_its_cap),
         DAEMON_TEST(caps_that_make_no_sense_are_refused),
         DAEMON_TEST(long_kernels_are_named),

@@ -23,31 +23,29 @@ static gs_tenant *open_program(gs_tenants *tenants, const char *name, bool is_la
     return tenant;
 }
 
-static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights,
-                         bool is_weighted) {
+static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights) {
     assert_int_equal(atomic_load(&tenants->groups->notice->latency), latency);
     assert_int_equal(atomic_load(&tenants->groups->notice->best_effort), best_effort);
     assert_int_equal(atomic_load(&tenants->groups->notice->weights), weights);
-    assert_int_equal(atomic_load(&tenants->groups->notice->is_weighted), is_weighted);
 }
 
 static void the_board_counts_programs(void **state) {
     (void)state;
     gs_tenants tenants = {0};
     gs_tenant *server = open_program(&tenants, "server", true, 100);
-    expect_board(&tenants, 1, 0, 0, false);
+    expect_board(&tenants, 1, 0, 0);
     gs_tenant *one = open_program(&tenants, "one", false, 100);
-    expect_board(&tenants, 1, 1, 100, false);
+    expect_board(&tenants, 1, 1, 100);
     gs_tenant *two = open_program(&tenants, "two", false, 100);
-    expect_board(&tenants, 1, 2, 200, false);
+    expect_board(&tenants, 1, 2, 200);
     gs_tenant *light = open_program(&tenants, "light", false, 50);
-    expect_board(&tenants, 1, 3, 250, true);
+    expect_board(&tenants, 1, 3, 250);
     gs_tenant_close(one);
-    expect_board(&tenants, 1, 2, 150, true);
+    expect_board(&tenants, 1, 2, 150);
     gs_tenant_close(two);
-    expect_board(&tenants, 1, 1, 50, false);
+    expect_board(&tenants, 1, 1, 50);
     gs_tenant_close(server);
-    expect_board(&tenants, 0, 1, 50, false);
+    expect_board(&tenants, 0, 1, 50);
     gs_tenant_close(light);
     assert_null(tenants.groups);
     assert_null(tenants.first);
@@ -68,7 +66,7 @@ static void programs_have_slots_of_their_own(void **state) {
     }
     assert_null(programs[1][GS_BOARD_SLOTS]);
     assert_int_equal(programs[0][GS_BOARD_SLOTS]->slot, GS_BOARD_SLOTS);
-    expect_board(&tenants, GS_BOARD_SLOTS, GS_BOARD_SLOTS + 1, 100 * (GS_BOARD_SLOTS + 1), false);
+    expect_board(&tenants, GS_BOARD_SLOTS, GS_BOARD_SLOTS + 1, 100 * (GS_BOARD_SLOTS + 1));
     gs_tenant_close(programs[0][GS_BOARD_SLOTS]);
     /* the slot of one that has ended is given again; nothing of it is left */
     gs_board *board = tenants.groups->board;
@@ -77,6 +75,8 @@ static void programs_have_slots_of_their_own(void **state) {
         atomic_store(&board->slots[i].since_ns, 9);
         atomic_store(&board->slots[i].launches, 9);
         atomic_store(&board->shares[i].busy_until_ns, 9);
+        atomic_store(&board->shares[i].expires_ns, 9);
+        atomic_store(&board->shares[i].done[3], 9);
     }
     gs_tenant_close(programs[1][5]);
     assert_int_equal(atomic_load(&board->flags), 1u << 4);
@@ -85,6 +85,8 @@ static void programs_have_slots_of_their_own(void **state) {
     assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 9);
     gs_tenant_close(programs[0][5]);
     assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 0);
+    assert_int_equal(atomic_load(&board->shares[5].expires_ns), 0);
+    assert_int_equal(atomic_load(&board->shares[5].done[3]), 0); /* the next program begins there */
     assert_int_equal(atomic_load(&board->shares[4].busy_until_ns), 9);
     assert_int_equal(open_program(&tenants, "k", true, 100)->slot, 5);
     assert_null(open_program(&tenants, "k", true, 100));
@@ -133,6 +135,7 @@ static void fill_page(gs_tenant_page *page) {
     }
     atomic_store(&page->requests, 1000);
     atomic_store(&page->announced, 7);
+    atomic_store(&page->eager_permille, 625);
     atomic_store(&page->request_ns, 1612000000);
     atomic_store(&page->launches, 5);
     atomic_store(&page->copies, 3);
@@ -185,7 +188,8 @@ static void reports_tell_of_programs(void **state) {
         "\"work_ns\":0,\"late_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"guarded\":0,\"guarded_kernels\":0,"
         "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
-        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"mean_us\":1612.0,"
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"eager_percent\":62.5,"
+        "\"mean_us\":1612.0,"
         "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6,\"deadline_us\":5000,\"late\":10}}],\"commands\":[]}");
     gs_text_clear(&text);
     gs_tenants_metrics(&tenants, &text);

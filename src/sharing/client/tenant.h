@@ -24,10 +24,13 @@
 
 enum {
     GS_BOARD_SLOTS = 32, /* programs of each class at a time; a latency program has one bit of the flags */
+    GS_SHARE_LANES =
+        4, /* streams of a best-effort program whose progress others see; more of them have one in common */
     GS_TENANT_TIMES = 208,
     GS_TENANT_LATE_NS = 150000, /* without MPS a request waits about so long for the GPU */
     GS_TENANT_MOST_LATE = 1,    /* percent of its work that may hold up requests for longer: p99 is what is promised */
     GS_TENANT_EAGER = 16,       /* launches of a request that has many */
+    GS_TENANT_EAGER_PERCENT = 50, /* of the recent requests of a program that has such requests, or streams of them */
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512,
     GS_TENANT_REASON = 128
@@ -40,10 +43,16 @@ typedef struct gs_board_slot {
     _Atomic uint32_t launches;             /* per request, on average; 0: no request yet */
 } gs_board_slot;
 
-/* Only the best-effort program of this slot should write it. Used if programs have different weights. */
+/* Only the best-effort program of this slot, and the GPU for it, should write this. Used while there are several. Times
+   are of CLOCK_MONOTONIC. */
 typedef struct gs_board_share {
-    alignas(64) _Atomic uint64_t pass_ns; /* the work that it launched, divided by its weight */
-    _Atomic uint64_t busy_until_ns;       /* when its work would end if it got only its share (CLOCK_MONOTONIC) */
+    alignas(64) _Atomic uint64_t pass_ns;  /* the work that it launched, divided by its weight */
+    _Atomic uint64_t busy_until_ns;        /* when launches that no number follows are done, by an estimate */
+    _Atomic uint64_t waits_until_ns;       /* a launch waits for the shares of others */
+    _Atomic uint64_t quiet_until_ns;       /* others should launch nothing: the program times its kernels */
+    _Atomic uint64_t expires_ns;           /* after this it has no work, whatever the numbers say */
+    _Atomic uint32_t sent[GS_SHARE_LANES]; /* the last number put into a stream behind launches: its pass then, */
+    _Atomic uint32_t done[GS_SHARE_LANES]; /* and the last that the GPU has written. See gate_share.h. */
 } gs_board_share;
 
 typedef struct gs_board {
@@ -56,7 +65,7 @@ typedef struct gs_board {
 typedef struct gs_notice {
     _Atomic uint32_t latency, best_effort;    /* connected programs, */
     _Atomic uint32_t sliced;                  /* and those of the latter that do not use MPS */
-    _Atomic uint32_t weights, is_weighted;    /* best effort: their sum, and whether they differ */
+    _Atomic uint32_t weights;                 /* of best-effort programs: their sum */
     _Atomic uint32_t slots, shares;           /* those of the board that belong to connected programs: a bit each */
     _Atomic uint64_t hold_ns[GS_BOARD_SLOTS]; /* the longest that a request of each slot may hold others */
 } gs_notice;
@@ -85,9 +94,10 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t twinless;     /* and that cannot */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
-    _Atomic uint64_t announced;                      /* requests that were announced */
-    _Atomic uint64_t held;                           /* gaps behind requests over which others were held */
-    _Atomic uint64_t request_ns;                     /* sum over all requests */
+    _Atomic uint64_t announced;      /* requests that were announced */
+    _Atomic uint64_t held;           /* gaps behind requests over which others were held */
+    _Atomic uint64_t eager_permille; /* of the recent requests: those of many launches, or in a stream of requests */
+    _Atomic uint64_t request_ns;     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
 } gs_tenant_page;
 

@@ -10,7 +10,7 @@
  *   gate_link.c          the daemon: the board, the page and the notice
  *   gate_hold.c          best effort: flags that stay set for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
- *   gate_share.c         best effort: which program may launch, if weights differ or its share is capped
+ *   gate_share.c         best effort: which program may launch, if there are several or its share is capped
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_parts.c         best effort: the nodes of a graph, and edges between them
  *   gate_node.c          best effort: how long nodes take, and those that can be stopped
@@ -301,6 +301,8 @@ gs_gate_pointer gs_gate_mark_find(bool may_map);
 bool gs_gate_mark_is_broken(void); /* streams cannot wait for them */
 /* Puts a wait for "no flag" into a stream. */
 void gs_gate_mark_wait(void *stream);
+/* The GPU writes a number to the board when it has done what is in the stream. False: it cannot. */
+bool gs_gate_mark_write(void *stream, const _Atomic uint32_t *to, uint32_t number);
 
 /* ---- gate_guard.c: best effort ---- */
 
@@ -366,6 +368,7 @@ typedef struct gs_gate_around {
     void *graph;            /* not NULL: launched instead of the program's */
     gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
     size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
+    bool is_numbered;       /* a number for other best-effort programs follows it */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
 } gs_gate_around;
 
@@ -373,6 +376,7 @@ typedef struct gs_gate_around {
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
+void gs_gate_wait_synchronize(bool is_done); /* the host waits for the GPU, or has done so */
 
 /* Repairs what others may have written over this program's share. Returns after how many ns to call it again. */
 int64_t gs_gate_wait_look(void);

@@ -191,15 +191,22 @@ CHANGE_NODE(cuGraphExecBatchMemOpNodeSetParams)
 
 /* ---- synchronization ---- */
 
+static void host_waits(void) {
+    gs_gate_work_waits();
+    gs_gate_wait_synchronize(false);
+}
+
 #define LEARN(name, parameters, arguments, waits, done)                                                                \
     static int hook_##name parameters {                                                                                \
         bool is_linked = gs_gate_is_linked();                                                                          \
         if (is_linked && waits)                                                                                        \
-            gs_gate_work_waits();                                                                                      \
+            host_waits();                                                                                              \
         uint64_t number = is_linked ? gs_gate_work_now() : 0;                                                          \
         int result = gs_gate_real.name arguments;                                                                      \
         if (is_linked && result != GS_CUDA_NOT_READY)                                                                  \
             done;                                                                                                      \
+        if (is_linked && waits)                                                                                        \
+            gs_gate_wait_synchronize(true);                                                                            \
         return result;                                                                                                 \
     }
 #define SYNCHRONIZE(name, parameters, arguments, done) LEARN(name, parameters, arguments, true, done)
@@ -225,8 +232,11 @@ static int event_done(void *event, int result) {
 
 static int hook_cuEventSynchronize(void *event) {
     if (gs_gate_is_linked())
-        gs_gate_work_waits();
-    return event_done(event, gs_gate_real.cuEventSynchronize(event));
+        host_waits();
+    int result = gs_gate_real.cuEventSynchronize(event);
+    if (gs_gate_is_linked())
+        gs_gate_wait_synchronize(true);
+    return event_done(event, result);
 }
 
 static int hook_cuEventQuery(void *event) {

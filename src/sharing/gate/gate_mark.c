@@ -1,5 +1,6 @@
 /*
- * gate_mark.c: the board's flags as the GPU of a best-effort program sees them: mapped, and waited for in streams.
+ * gate_mark.c: the board as the GPU of a best-effort program sees it: mapped, its flags waited for in streams, and
+ * numbers written there.
  */
 #include "gate.h"
 
@@ -57,4 +58,10 @@ void gs_gate_mark_wait(void *stream) {
         gs_gate_count(&gs_gate_state.page->waits, 1);
     else if (!marks.is_broken)
         break_waits("cuStreamWaitValue32", code);
+}
+
+bool gs_gate_mark_write(void *stream, const _Atomic uint32_t *to, uint32_t number) {
+    size_t offset = (size_t)((const char *)to - (const char *)&gs_gate_state.board->flags);
+    return marks.flags && gs_gate_real.cuStreamWriteValue32_v2 &&
+           gs_gate_real.cuStreamWriteValue32_v2(stream, marks.flags + offset, number, 0) == GS_CUDA_OK;
 }

@@ -7,7 +7,9 @@
 
 enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
-    SAMPLE_EVERY = 1024,  /* then one of this many launches */
+    ALONE_SAMPLES = 2,    /* of each kernel without other best-effort programs: the first launch may load code */
+    SAMPLE_MORE = 4,      /* until then one of this many launches is timed, */
+    SAMPLE_EVERY = 1024,  /* and after it one of this many */
     UNKNOWN_NS = 1000000, /* assumed for a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
     COPY_NS = 2000
@@ -36,7 +38,7 @@ static gs_pace_kernel *find_kernel(gs_gate_pace *pace, uint64_t key) {
 void gs_pace_forget(gs_gate_pace *pace, uint64_t key) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
-    kernel->samples = kernel->launches = 0;
+    kernel->samples = kernel->alone = kernel->launches = 0;
     kernel->is_named = kernel->is_divided = false;
 }
 
@@ -81,25 +83,30 @@ gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key
     step.is_learned = kernel->samples >= FIRST_SAMPLES;
     step.is_long = step.is_learned && ns > pace->ahead_ns && !kernel->is_named && !is_divided;
     kernel->is_named |= step.is_long;
-    step.wants_sample = (!step.is_learned || kernel->launches % SAMPLE_EVERY == 0) && !is_divided;
+    step.is_timed = kernel->alone >= ALONE_SAMPLES || is_divided;
+    uint32_t every = pace->is_shared && !step.is_timed ? SAMPLE_MORE : SAMPLE_EVERY;
+    step.wants_sample = (!step.is_learned || kernel->launches % every == 0) && !is_divided;
     kernel->launches++;
     return step;
 }
 
 gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_flagged) {
-    return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_flagged);
+    gs_pace_step step = step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_flagged);
+    step.is_timed = true;
+    return step;
 }
 
 /* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. A
-   lasting increase is learned slowly. */
-void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns) {
+   lasting increase is learned slowly, unless others may be its reason. */
+void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns, bool is_alone) {
     if (ns < 1)
         ns = 1;
     if (!kernel->samples || ns < kernel->expected_ns)
         kernel->expected_ns = ns;
-    else if (kernel->samples >= FIRST_SAMPLES)
+    else if (kernel->samples >= FIRST_SAMPLES && is_alone)
         kernel->expected_ns += (ns - kernel->expected_ns) / 8;
     kernel->samples++;
+    kernel->alone += is_alone;
 }
 
 int64_t gs_pace_longest_ns(const gs_gate_pace *pace) {

@@ -18,6 +18,7 @@ typedef struct gs_pace_kernel {
     uint64_t key;        /* 0: not used */
     int64_t expected_ns; /* 0: not known */
     uint32_t samples, launches;
+    uint32_t alone;  /* samples while no other best-effort program had work */
     uint32_t unpaid; /* launches that a cap was not charged with, because their time was not known */
     bool is_named;   /* users were told that it is long */
     bool is_divided; /* a graph with waits in it: its duration is not learned any more */
@@ -31,6 +32,7 @@ typedef struct gs_pace_stream {
 
 typedef struct gs_gate_pace {
     int64_t ahead_ns;                                /* of a stream, between two waits */
+    bool is_shared;                                  /* there are other best-effort programs */
     gs_pace_kernel kernels[GS_PACE_KERNELS], others; /* `others`: all kernels beyond the table */
     gs_pace_stream streams[GS_PACE_STREAMS];
 } gs_gate_pace;
@@ -41,7 +43,8 @@ typedef struct gs_pace_step {
     int64_t expected_ns;
     bool must_wait;
     bool wants_sample;
-    bool is_learned; /* the expected time was measured often enough */
+    bool is_learned; /* the expected time was measured often enough, */
+    bool is_timed;   /* and while no other best-effort program had work */
     bool is_long;    /* longer than the allowed work between two waits, first noticed at this launch */
 } gs_pace_step;
 
@@ -53,8 +56,8 @@ gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key
 gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_flagged);
 /* The graph has waits in it from now on. */
 void gs_pace_divide(gs_pace_kernel *kernel);
-/* Adds a sample: the duration of a launch. */
-void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns);
+/* Adds a sample: the duration of a launch. `is_alone`: no other best-effort program had work. */
+void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns, bool is_alone);
 /* The longest known kernel. */
 int64_t gs_pace_longest_ns(const gs_gate_pace *pace);
 /* Forgets a kernel whose function was unloaded: another one may get its address. */

@@ -5,6 +5,9 @@
  * the word itself: the program launches as far ahead as it likes, no thread waits, and when a request comes, at most
  * the work since the last wait is left. Some launches are enclosed in two events, which give their duration.
  *
+ * Where there are several best-effort programs, launches also wait for the shares of others (gate_share.h), and the GPU
+ * writes numbers behind some of them, so that others see what it has done.
+ *
  * Streams that are capturing a graph are left alone. While any stream captures, no sample is taken.
  */
 #include "gate.h"
@@ -19,13 +22,14 @@ enum {
     SAMPLES = 64,             /* in flight at a time */
     COLLECT_EVERY = 16,       /* launches */
     CAP_SAMPLES = 2,          /* before the time of a kernel is charged to a cap */
-    SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share checks, */
+    SHARE_LOOK_NS = 100000,   /* how often a program that waits for others checks, */
     SHARE_MOST_NS = 100000000 /* and how long it waits before a launch, at most */
 };
 
 struct gs_gate_sample {
     void *begin, *end; /* events */
     gs_pace_kernel *kernel;
+    uint64_t others; /* what other best-effort programs had launched before it */
     enum { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY } state;
 };
 
@@ -33,10 +37,32 @@ static struct waits {
     pthread_mutex_t lock;
     gs_gate_pace pace;
     gs_gate_share share;
+    const void *lanes[GS_SHARE_LANES]; /* streams whose numbers others see */
     gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Whether there are other best-effort programs. */
+static bool is_shared(void) {
+    return atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed) > 1 &&
+           gs_gate_state.slot < GS_BOARD_SLOTS;
+}
+
+/* Under the lock. */
+static gs_gate_share *own_share(void) {
+    const gs_gate_link *state = &gs_gate_state;
+    waits.share.board = state->board;
+    waits.share.notice = state->notice;
+    waits.share.slot = state->slot;
+    waits.share.weight = state->weight;
+    return &waits.share;
+}
+
+/* Under the lock: what other best-effort programs have launched. */
+static uint64_t name_others(void) {
+    return is_shared() ? gs_share_others(own_share(), gs_gate_now_ns()) : GS_SHARE_NONE;
+}
 
 /* ---- samples; under the lock ---- */
 
@@ -52,8 +78,8 @@ static void charge_cap(gs_pace_kernel *kernel, int64_t copy_ns) {
         kernel->unpaid++;
 }
 
-static void learn_time(gs_pace_kernel *kernel, int64_t ns) {
-    gs_pace_learn(kernel, ns);
+static void learn_time(gs_pace_kernel *kernel, int64_t ns, bool is_alone) {
+    gs_pace_learn(kernel, ns, is_alone);
     if (kernel->unpaid && kernel->samples >= CAP_SAMPLES) {
         gs_cap_charge(&waits.cap, kernel->unpaid * (uint64_t)kernel->expected_ns, gs_gate_now_ns());
         kernel->unpaid = 0;
@@ -62,6 +88,7 @@ static void learn_time(gs_pace_kernel *kernel, int64_t ns) {
 
 static void collect_samples(void) {
     bool has_learned = false;
+    uint64_t others = name_others();
     int mode = gs_gate_relax();
     for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
         gs_gate_sample *sample = &waits.samples[i];
@@ -72,7 +99,7 @@ static void collect_samples(void) {
         if (result == GS_CUDA_NOT_READY)
             continue;
         if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
-            learn_time(sample->kernel, (int64_t)(ms * 1e6f));
+            learn_time(sample->kernel, (int64_t)(ms * 1e6f), others != GS_SHARE_CROWDED && others == sample->others);
         sample->state = SAMPLE_FREE;
         waits.under_way--;
         has_learned = true;
@@ -93,6 +120,7 @@ static gs_gate_sample *take_sample(const gs_pace_step *step) {
         if (!sample->end && gs_gate_real.cuEventCreate(&sample->end, 0) != GS_CUDA_OK)
             return NULL;
         sample->kernel = step->kernel;
+        sample->others = name_others();
         sample->state = SAMPLE_TAKEN;
         return sample;
     }
@@ -101,47 +129,64 @@ static gs_gate_sample *take_sample(const gs_pace_step *step) {
 
 /* ---- launches ---- */
 
-static bool is_set(const _Atomic uint32_t *word) {
-    return atomic_load_explicit(word, memory_order_relaxed);
-}
-
 /* Whether there is a latency program to wait for. */
 static bool has_latency(void) {
-    return !gs_gate_mark_is_broken() && is_set(&gs_gate_state.notice->latency);
-}
-
-/* Whether best-effort programs have different weights. */
-static bool is_weighted(void) {
-    return is_set(&gs_gate_state.notice->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
-}
-
-/* Under the lock. */
-static gs_gate_share *own_share(void) {
-    const gs_gate_link *state = &gs_gate_state;
-    waits.share.board = state->board;
-    waits.share.notice = state->notice;
-    waits.share.slot = state->slot;
-    waits.share.weight = state->weight;
-    return &waits.share;
+    return !gs_gate_mark_is_broken() && atomic_load_explicit(&gs_gate_state.notice->latency, memory_order_relaxed);
 }
 
 /* Whether the program must wait now. */
-static bool is_ahead(uint64_t now_ns) {
+static bool must_wait(uint64_t now_ns) {
     pthread_mutex_lock(&waits.lock);
-    bool ahead = gs_share_is_ahead(own_share(), now_ns);
-    if (ahead)
+    bool waits_now = gs_share_must_wait(own_share(), now_ns);
+    if (waits_now)
         gs_share_wait(&waits.share, now_ns);
     pthread_mutex_unlock(&waits.lock);
-    return ahead;
+    return waits_now;
 }
 
-/* Waits until others have had their shares. */
-static void wait_for_share(void) {
-    uint64_t begun = gs_gate_now_ns(), now = begun;
-    if (!is_ahead(now))
+/* ---- numbers for other best-effort programs ---- */
+
+/* A copy that takes long, and needs no SM. */
+static bool is_big_copy(const gs_gate_item *item) {
+    enum { BIG_BYTES = 16 << 20 }; /* 0.3 ms from the host */
+    return !item->what && item->to && item->bytes >= BIG_BYTES;
+}
+
+/* Under the lock: the lane of a stream, or one that the GPU is done with. GS_SHARE_LANES: none. */
+static uint32_t lane_of(const void *stream) {
+    const gs_board_share *own = &gs_gate_state.board->shares[gs_gate_state.slot];
+    uint32_t lane = 0, idle = GS_SHARE_LANES;
+    for (; lane < GS_SHARE_LANES && !(waits.share.next[lane] && waits.lanes[lane] == stream); lane++)
+        if (atomic_load(&own->sent[lane]) == atomic_load(&own->done[lane]))
+            idle = lane;
+    lane = lane < GS_SHARE_LANES ? lane : idle;
+    if (lane < GS_SHARE_LANES)
+        waits.lanes[lane] = stream;
+    return lane;
+}
+
+/* The driver is called without the lock: it may wait until the stream has room. */
+static void put_number(void *stream, bool is_copy) {
+    pthread_mutex_lock(&waits.lock);
+    uint32_t lane = lane_of(stream);
+    uint32_t number = lane < GS_SHARE_LANES ? gs_share_take_number(own_share(), lane, is_copy) : 0;
+    pthread_mutex_unlock(&waits.lock);
+    if (lane == GS_SHARE_LANES ||
+        !gs_gate_mark_write(stream, &gs_gate_state.board->shares[gs_gate_state.slot].done[lane], number))
         return;
+    pthread_mutex_lock(&waits.lock);
+    gs_share_send_number(own_share(), lane, number, gs_gate_now_ns());
+    pthread_mutex_unlock(&waits.lock);
+}
+
+/* Waits until others have had their shares. They see when what the stream has so far is done. */
+static void wait_for_share(void *stream) {
+    uint64_t begun = gs_gate_now_ns(), now = begun;
+    if (!must_wait(now))
+        return;
+    put_number(stream, false);
     gs_gate_count(&gs_gate_state.page->share_waits, 1);
-    while (is_ahead(now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
+    while (must_wait(now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
         nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
         now = gs_gate_now_ns();
     }
@@ -173,6 +218,7 @@ static bool is_graph(const gs_gate_item *item) {
 static gs_pace_step decide_wait(const gs_gate_item *item) {
     bool is_flagged = atomic_load_explicit(&gs_gate_state.board->flags, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
+    waits.pace.is_shared = is_shared();
     if (!item->what)
         return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_flagged);
     return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->launch ? item->launch->shape : NULL),
@@ -225,17 +271,32 @@ static void count_late(const gs_pace_step *step, const gs_gate_around *around) {
                       (uint64_t)((1 - GS_TENANT_LATE_NS / stop_ns) * (double)step->expected_ns));
 }
 
+/* Under the lock. */
+static void charge_share(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
+    uint64_t now_ns = gs_gate_now_ns();
+    gs_share_charge(own_share(), (uint64_t)step->expected_ns, step->is_timed, now_ns);
+    around->is_numbered =
+        is_big_copy(item) ? gs_share_has_others(&waits.share, now_ns) : gs_share_wants_number(&waits.share, now_ns);
+}
+
+/* ---- around a launch ---- */
+
+/* While others are quiet, samples are collected at once: they count only if they are collected before it is over. */
+static bool collects_now(const gs_gate_item *item) {
+    return ++waits.launches % COLLECT_EVERY == 0 || is_graph(item) || waits.cap.percent || waits.share.quiet_until_ns;
+}
+
 /* Decides what the launch needs. */
 static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_step step = decide_wait(item);
-    if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item) || waits.cap.percent))
+    if (is_calm && waits.under_way && collects_now(item))
         collect_samples();
     if (step.wants_sample && is_calm && is_sampled)
         around->sample = take_sample(&step);
     charge_cap(step.kernel, step.expected_ns);
-    if (is_weighted())
-        gs_share_charge(own_share(), (uint64_t)step.expected_ns, gs_gate_now_ns());
+    if (is_shared())
+        charge_share(item, &step, around);
     pthread_mutex_unlock(&waits.lock);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     return step;
@@ -243,13 +304,15 @@ static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_
 
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_gate_around around = {.stream = item->stream};
-    bool is_calm = !gs_gate_has_captures(), shares = is_weighted(), gives_way = has_latency();
+    bool is_calm = !gs_gate_has_captures(), shares = is_shared(), gives_way = has_latency();
     bool is_capped = gs_gate_state.most_percent;
     if (!shares && !gives_way && !is_capped)
         return around;
     if (is_capped)
         wait_for_cap();
-    bool can_wait = gives_way && gs_gate_mark_find(is_calm);
+    if (shares)
+        wait_for_share(item->stream);
+    bool can_wait = gs_gate_mark_find(is_calm) && gives_way;
     gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
     if (can_wait && is_calm)
         divide_work(item, &step, &around);
@@ -259,8 +322,8 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         count_late(&step, &around);
     if (step.is_long && !around.graph && !around.guard.twin)
         gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around.guard.reason);
-    if (shares)
-        wait_for_share();
+    if (around.is_numbered && is_big_copy(item))
+        put_number(item->stream, true);
     if (can_wait && step.must_wait)
         gs_gate_mark_wait(item->stream);
     if (around.sample)
@@ -270,6 +333,8 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
 
 void gs_gate_wait_after(const gs_gate_around *around) {
     gs_gate_sample *sample = around->sample;
+    if (around->is_numbered)
+        put_number(around->stream, false);
     if (!sample)
         return;
     int code = gs_gate_real.cuEventRecord(sample->end, around->stream);
@@ -285,9 +350,17 @@ void gs_gate_wait_forget(const void *graph) {
     pthread_mutex_unlock(&waits.lock);
 }
 
+void gs_gate_wait_synchronize(bool is_done) {
+    if (gs_gate_state.class != GS_GATE_BEST_EFFORT || !is_shared())
+        return;
+    pthread_mutex_lock(&waits.lock);
+    (is_done ? gs_share_synchronized : gs_share_synchronizes)(own_share(), gs_gate_now_ns());
+    pthread_mutex_unlock(&waits.lock);
+}
+
 int64_t gs_gate_wait_look(void) {
     enum { LOOK_NS = 100000000 };
-    if (!is_weighted())
+    if (!is_shared())
         return LOOK_NS;
     pthread_mutex_lock(&waits.lock);
     gs_share_publish(own_share());

@@ -143,7 +143,7 @@ static gs_code give_slot(const gs_tenants *tenants, gs_tenant *tenant, gs_error 
 /* Says which programs of a GPU are connected. A program knows its slot only after that. */
 static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *group) {
     gs_notice *notice = group->notice;
-    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0, least = UINT32_MAX, most = 0;
+    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         if (at->group != group)
             continue;
@@ -155,8 +155,6 @@ static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *gro
         best_effort++;
         sliced += !at->options.has_mps;
         weights += at->options.weight;
-        least = at->options.weight < least ? at->options.weight : least;
-        most = at->options.weight > most ? at->options.weight : most;
     }
     atomic_store(&notice->slots, group->slots);
     atomic_store(&notice->shares, group->shares);
@@ -164,7 +162,6 @@ static void publish_notice(const gs_tenants *tenants, const gs_tenant_group *gro
     atomic_store(&notice->best_effort, best_effort);
     atomic_store(&notice->sliced, sliced);
     atomic_store(&notice->weights, weights);
-    atomic_store(&notice->is_weighted, best_effort && least != most);
 }
 
 static void free_slot(const gs_tenant *tenant) {
@@ -213,6 +210,16 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
     return tenant;
 }
 
+static void clear_share(gs_board_share *share) {
+    atomic_store(&share->busy_until_ns, 0);
+    atomic_store(&share->waits_until_ns, 0);
+    atomic_store(&share->expires_ns, 0);
+    for (int lane = 0; lane < GS_SHARE_LANES; lane++) { /* the next program begins with 0 */
+        atomic_store(&share->sent[lane], 0);
+        atomic_store(&share->done[lane], 0);
+    }
+}
+
 /* No program waits for one that has ended, or for what it wrote into slots that belong to no program. */
 static void clear_free_slots(const gs_tenant_group *group) {
     gs_board *board = group->board;
@@ -223,7 +230,7 @@ static void clear_free_slots(const gs_tenant_group *group) {
             atomic_store(&board->slots[slot].launches, 0);
         }
         if (!(group->shares >> slot & 1))
-            atomic_store(&board->shares[slot].busy_until_ns, 0);
+            clear_share(&board->shares[slot]);
     }
 }
 
@@ -262,14 +269,9 @@ static bool should_use_mps(const gs_tenant *tenant) {
 
 /* What a latency program and a best-effort program remember of each other. */
 static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
-    const gs_tenant_page *page = latency->page;
-    double requests = (double)read_count(&page->requests);
-    double launches =
-        (double)read_count(&page->launches) + (double)read_count(&page->graphs) + (double)read_count(&page->copies);
-    bool is_eager =
-        requests > 0 && (launches >= GS_TENANT_EAGER * requests || 2 * (double)read_count(&page->held) >= requests);
+    bool is_eager = read_count(&latency->page->eager_permille) >= 10 * GS_TENANT_EAGER_PERCENT;
     best_effort->saw_eager |= is_eager;
-    best_effort->saw_few |= requests > 0 && !is_eager;
+    best_effort->saw_few |= read_count(&latency->page->requests) && !is_eager;
     latency->saw_mps |= should_use_mps(best_effort);
     latency->saw_slices |= !should_use_mps(best_effort);
 }
@@ -363,6 +365,7 @@ static void write_requests(const gs_tenant_page *page, uint32_t deadline_us, gs_
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
+    gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
     gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);

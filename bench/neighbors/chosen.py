@@ -1,0 +1,277 @@
+"""chosen.py: the latency of requests and the throughput of best-effort work when `gridsmith run` chooses how they share the GPU.
+
+    python3 bench/neighbors/chosen.py --gridsmith build/release/gridsmith [--pairs bert,vit,...,drawn-1] [--rounds 2]
+        [--requests 250] [--at-once 6] [--limit S] [--json FILE]
+
+The pairs, and what is written, are those of neighbors.py; the mode is "ours". Each pair has a daemon of its own that keeps profiles,
+and its programs are started twice: the first time the daemon gets to know them, the second time `gridsmith run` chooses by that,
+which is measured. The first time it takes MPS. If it says when asked that it would do the same again, the programs of the
+first time have been measured, and are not started again. Whether that will be so is guessed from what the daemon counts.
+
+Most of the time would go into starts, so one process imports modules for all programs (nursery.py), and programs of several pairs
+are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, within limits
+of its time. With --limit S no round begins after S seconds.
+"""
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Table, attempt, averages, close_all, decide, kinds_of,
+                       play_round, programs_of, roles_of, show_round)
+from table import prefers_mps
+
+LEARN_S, LEAST_S, MOST_S, WORK_S = 0.6, 1.5, 3.0, 1.0
+ALONE = 1.5  # a round alone is longer by this, because it is the only one
+PERIOD = 6  # a request and the pause behind it take about so many times its duration
+
+
+class Nursery:
+    """A process that starts programs, with the library of a daemon in front of the driver or without (nursery.py)."""
+
+    def __init__(self, module, daemon=None):
+        self.folder = tempfile.mkdtemp(prefix="gridsmith-nursery-")
+        self.environment = {"NEIGHBORS_NURSERY": os.path.join(self.folder, "sock")}
+        words = daemon.run("--best-effort") if daemon else []
+        words += [sys.executable, os.path.join(HERE, "nursery.py"), self.environment["NEIGHBORS_NURSERY"], module]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE)
+        while not os.path.exists(self.environment["NEIGHBORS_NURSERY"]):
+            if self.process.poll() is not None:
+                sys.exit("chosen.py: nursery.py has ended")
+            time.sleep(0.05)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def command_of(file, role, kind):
+    return [sys.executable, os.path.join(HERE, file), role, kind]
+
+
+def seconds_of(program, options):
+    """How long it takes to have that many requests, within limits."""
+    return min(max(options.requests * PERIOD * program.about_ms / 1e3, LEAST_S), MOST_S)
+
+
+class Pair(Programs):
+    """The programs of a pair, and a daemon that stays when they are started again."""
+
+    def __init__(self, name, options):
+        super().__init__(roles_of(name), [Daemon(options.gridsmith, has_profiles=True)])
+        self.name, self.options, self.result, self.sharing, self.starts = name, options, None, [], 0
+
+    def commands(self):
+        run = {"serve": "--latency", "work": "--best-effort"}
+        return [self.daemons[0].run(run[role]) + command_of(programs_of(self.name)[0], role, kind) for role, kind in self.keys()]
+
+    def begin(self, environment):
+        self.environment, self.starts = environment, self.starts + 1
+        self.programs = [Program(command, environment) for command in self.commands()]
+
+    def keys(self):
+        """The role and the kind of each program."""
+        return list(zip(self.roles, kinds_of(self.name, self.roles)))
+
+    def seconds(self):
+        """Of a round."""
+        return max(seconds_of(program, self.options) for role, program in zip(self.roles, self.programs) if role == "serve")
+
+    def is_in_time(self):
+        return time.time() < self.options.ends and not self.is_lost
+
+    def learn(self):
+        """They play together, and nothing is measured. Returns whether `gridsmith run` will probably choose the same again."""
+        before = self.status()
+        self.play("together", self.name, LEARN_S)
+        after = self.status()
+        self.sharing = sorted(program["sharing"] for program in after)
+        return all(sharing != "MPS" for sharing in self.sharing) or prefers_mps(decide(before, after))
+
+    def measure(self):
+        self.result = {"rounds": []}
+        for _ in range(self.options.rounds):
+            if self.is_in_time():
+                attempt(self, play_round, self, "together", self.name, self.result, self.seconds())
+        if self.result["rounds"]:
+            show_round(self.name, f"ours, {' and '.join(self.sharing)}", self.result)
+
+    def try_first(self):
+        if self.is_in_time() and self.learn():
+            self.measure()
+
+    def try_again(self):
+        if self.is_in_time():
+            self.learn()
+            self.measure()
+
+    def end(self):
+        """The daemon stays. The server ends first, so that the daemon knows what the work has seen."""
+        for program in self.programs:
+            program.close()
+        self.programs = []
+
+    def ask(self):
+        """How programs would share the GPU if they were started now."""
+        answers = [subprocess.run(command, env={**os.environ, **self.environment, "NEIGHBORS_ASK": "1"}, capture_output=True, text=True)
+                   for command in self.commands()]
+        return sorted("MPS" if "by MPS" in answer.stderr else "time slices" for answer in answers)
+
+    def is_known(self):
+        """Whether what was measured is what would be chosen now."""
+        return bool(self.result and self.result["rounds"]) and self.ask() == self.sharing
+
+    def publish(self, table):
+        if self.result and self.result["rounds"]:
+            table.add(self.name, "ours", {**self.result, "starts": self.starts})
+            table.save()
+
+
+class Alone(Programs):
+    """A program of a kind, without `gridsmith run`."""
+
+    def __init__(self, file, role, kind, environment):
+        super().__init__([role], [])
+        self.role, self.kind = role, kind
+        self.programs = [Program(command_of(file, role, kind), environment)]
+
+    def begin_build(self):
+        self.programs[0].tell("build", self.kind)
+        self.programs[0].awaited = 1
+
+    def measure(self, known, options):
+        if time.time() < options.ends:
+            program = self.programs[0]
+            seconds = ALONE * seconds_of(program, options) if self.role == "serve" else WORK_S
+            program.tell("play", self.kind, seconds)
+            known[self.role, self.kind] = program.answer(seconds + MORE_S)
+
+
+def start_alone(pairs, known, environment):
+    """Programs of all kinds of which nothing is known."""
+    keys = dict.fromkeys((programs_of(pair.name)[0], *key) for pair in pairs for key in pair.keys() if key not in known)
+    return [Alone(*key, environment) for key in keys]
+
+
+def add_alone(pairs, known, table):
+    for pair in pairs:
+        if all(key in known for key in pair.keys()):
+            table.add(pair.name, "alone", {"rounds": [[known[key] for key in pair.keys()]], "roles": pair.roles})
+    table.save()
+
+
+# ---- groups of pairs ----
+
+def build(pairs, alone=()):
+    """All at the same time, the work first: while a daemon has no latency program, its time slices are usual ones, and no kernel is
+    timed beside those of other pairs."""
+    for programs in [*pairs, *alone]:
+        attempt(programs, programs.wait)
+    for program in alone:
+        attempt(program, program.begin_build)
+    for role in ("work", "serve"):
+        for pair in pairs:
+            attempt(pair, pair.begin_build, [pair.name], role)
+        for pair in pairs:
+            attempt(pair, pair.end_build)
+    for program in alone:
+        attempt(program, program.end_build)
+
+
+def say(options, what):
+    print(f"{what} after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
+
+
+def together(pairs, action):
+    """At the same time. Returns what each returns."""
+    with ThreadPoolExecutor(len(pairs) or 1) as pool:
+        return list(pool.map(action, pairs))
+
+
+def measure_first(pairs, known, nurseries, table, options):
+    alone = start_alone(pairs, known, nurseries["plain"].environment)
+    try:
+        for pair in pairs:
+            pair.begin(nurseries["run"].environment)
+        build(pairs, alone)
+        say(options, "built")
+        for program in alone:
+            attempt(program, program.measure, known, options)
+        add_alone(pairs, known, table)
+        say(options, "alone")
+    finally:
+        close_all(alone)
+    for pair in pairs:
+        attempt(pair, pair.try_first)
+    together(pairs, Pair.end)
+
+
+def measure_again(pairs, nurseries, options):
+    for pair in pairs:
+        pair.begin(nurseries["run"].environment)
+    build(pairs)
+    say(options, "built again")
+    for pair in pairs:
+        attempt(pair, pair.try_again)
+    together(pairs, Pair.end)
+
+
+def measure_group(names, known, nurseries, table, options):
+    pairs = together(names, lambda name: Pair(name, options))
+    try:
+        measure_first(pairs, known, nurseries, table, options)
+        say(options, "first time")
+        time.sleep(0.2)  # the daemons notice that programs have ended
+        are_known = together(pairs, Pair.is_known)
+        for pair, is_known in zip(pairs, are_known):
+            if is_known:
+                pair.publish(table)
+        others = [pair for pair, is_known in zip(pairs, are_known) if not is_known and pair.is_in_time()]
+        measure_again(others, nurseries, options)
+        for pair in others:
+            pair.publish(table)
+        say(options, "second time")
+    finally:
+        close_all(pairs)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gridsmith", default="build/release/gridsmith")
+    parser.add_argument("--pairs", default=ALL)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--requests", type=int, default=250)
+    parser.add_argument("--at-once", type=int, default=6)
+    parser.add_argument("--limit", type=float, default=1e9)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("chosen.py: stopped"))  # the programs that it has started end, too
+    options.began = time.time()
+    options.ends = options.began + options.limit
+    options.gridsmith = os.path.abspath(options.gridsmith)
+    names = options.pairs.split(",")
+    modules = {programs_of(name)[0].removesuffix(".py") for name in names}
+    if len(modules) > 1:
+        sys.exit("chosen.py: pairs with PyTorch and pairs without it need runs of their own")
+    module, table, known = modules.pop(), Table(names, options), {}
+    daemon = Daemon(options.gridsmith)
+    nurseries = {"plain": Nursery(module), "run": Nursery(module, daemon)}
+    print(HEADER, flush=True)
+    try:
+        for first in range(0, len(names), options.at_once):
+            if time.time() < options.ends:
+                measure_group(names[first:first + options.at_once], known, nurseries, table, options)
+    finally:
+        close_all([*nurseries.values(), daemon])
+    averages(table.results, "ours")
+    say(options, "done")
+
+
+if __name__ == "__main__":
+    main()
