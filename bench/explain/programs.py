@@ -1,16 +1,19 @@
 """Programs that `gridsmith explain` was tried on, each with changes that it predicts: how long a step takes.
 
-    python3 programs.py list [seen|fresh|later]     the programs and their changes
-    python3 programs.py PROGRAM record              the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
+    python3 programs.py list [seen|fresh|later|all] the programs and their changes
+    python3 programs.py PROGRAM record [wait]       the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
     python3 programs.py PROGRAM profile FILE        the same, as a trace of the PyTorch profiler
     python3 programs.py PROGRAM measure             a JSON line for each change, and the unchanged program beside it
-    python3 programs.py measure FILE SECONDS        the same for the lines of FILE, {"program":, "changes": [], "advice": []}: all
-                                                    changes, and the first advice that there is a variant of
+    python3 programs.py measure FILE SECONDS [wait] the same for the lines of FILE, {"program":, "changes": [], "advice": []}: all
+                                                    changes (null: of the program), and the first advice that there is a variant of
+
+With `wait`, PyTorch is loaded and the GPU is opened, and then a line of standard input awaited: so programs start together, and
+run one after the other. unseen.py has more programs, and is called in the same way.
 
 A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, five rounds;
 the median and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`, and
 later of those that are `fresh`; those that are `later` had no part in them. "host=never-late" is measured by a kernel that holds the stream while the host issues
-the steps behind it.
+the steps behind it, without what it waits for after a step.
 """
 import json
 import os
@@ -563,10 +566,9 @@ def time_change(program, parts):
     step = steps[0]
     if "streams=2" in parts:
         step = in_turn(steps, [torch.cuda.Stream(), torch.cuda.Stream()])
-    step = program.whole(step)
     if "host=never-late" in parts:
         return ahead(step, program.ahead_steps)
-    return timed(step, program.steps)
+    return timed(program.whole(step), program.steps)
 
 
 def measure_change(name, program, change, unchanged_us, **more):
@@ -611,8 +613,15 @@ def measure_list(path, seconds):
                 print(json.dumps(dict(program=row["program"], error="ended with %d" % status)), flush=True)
             continue
         signal.alarm(seconds)
-        measure(row["program"], ALL[row["program"]](), row["changes"], row["advice"])
+        program = ALL[row["program"]]()
+        measure(row["program"], program, program.changes if row["changes"] is None else row["changes"], row["advice"])
         sys.exit(0)
+
+
+def await_line():
+    torch.cuda.init()
+    print("ready", flush=True)
+    sys.stdin.readline()
 
 
 def record(program, path):
@@ -632,19 +641,23 @@ def record(program, path):
     else:
         plain(step, program.recorded)
         torch.cuda.synchronize()
-    print("step_us %.1f" % ((time.perf_counter() - began) / program.recorded * 1e6))
+    print("step_us %.1f" % ((time.perf_counter() - began) / program.recorded * 1e6), flush=True)
 
 
 def main():
     if sys.argv[1] == "list":
-        for name, program in SETS[sys.argv[2] if len(sys.argv) > 2 else "seen"].items():
+        for name, program in SETS.get(sys.argv[2] if len(sys.argv) > 2 else "seen", ALL).items():
             print(name, " ".join(program.changes))
         return
     if sys.argv[1] == "measure":
+        if sys.argv[-1] == "wait":
+            sys.stdin.readline()  # the GPU is opened by each child
         measure_list(sys.argv[2], int(sys.argv[3]))
         return
     name, mode = sys.argv[1], sys.argv[2]
     program = ALL[name]()
+    if sys.argv[-1] == "wait":
+        await_line()
     if mode == "measure":
         measure(name, program, program.changes)
     else:
