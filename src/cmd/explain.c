@@ -23,8 +23,9 @@ struct options {
 static const struct options defaults = {.top = 12};
 
 static const gs_option option_table[] = {
-    GS_TEXT(struct options, "range", range, "RANGE",
-            "all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
+    GS_TEXT(
+        struct options, "range", range, "RANGE",
+        "all, steps=FIRST-LAST, every=N, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
     GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN, "
             "order=PATTERN:first, priority=PATTERN:N, sms=N, sms=PATTERN:N, blocks=PATTERN:N, blocks=PATTERN:full, "
@@ -119,7 +120,8 @@ static gs_code draw_part(const struct options *options, const struct program *pr
     gs_short_names names = {0};
     gs_played played = {0};
     gs_run *prediction = NULL;
-    gs_run *part = gs_changed_part(gpu, program->recorded_on, program->run, options->range, what_if, error);
+    gs_run *part = gs_changed_part(gpu, program->recorded_on, program->run, options->range, options->step_us * 1000,
+                                   what_if, error);
     gs_code code = part ? gs_run_shorten(part, &names, error) : error->code;
     if (code == GS_OK)
         prediction = gs_predict_to_draw(view, gpu, program->recorded_on, part, &predicting, &played, error);

@@ -192,7 +192,7 @@ static gs_run *changed_run(const gs_run *run, const char *words) {
     gs_error error = {0};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
-    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, &what_if, &error);
+    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, 0, &what_if, &error);
     assert_non_null(changed);
     gs_gpu_free(gpu);
     return changed;
@@ -536,6 +536,80 @@ static void parts_of_a_step_are_not_independent(void **state) {
     assert_true(explained.part.is_inside);
     assert_false(is_advised(&explained, "streams=2") || is_advised(&explained, "graph,streams=2"));
     gs_explained_clear(&explained);
+    gs_run_free(run);
+}
+
+/* Steps of two equal layers of two launches. Each layer has the operations of a step that repeats. */
+enum { LAYERS = 20, LAYER_NS = 22000 };
+
+static gs_run *program_of_layers(void) {
+    gs_run *run = program_of("abababababababababababababababababababab", 10, 5);
+    assert_int_equal(run->launches.count, 2 * LAYERS);
+    return run;
+}
+
+static void expect_steps(const gs_run *run, const char *range, int64_t step_ns, size_t period, size_t parts,
+                         size_t first) {
+    gs_explained explained;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_explain_options options = {.range = range, .step_ns = step_ns};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+    assert_int_equal(explained.part.period, period);
+    assert_int_equal(explained.part.equal_parts, parts);
+    assert_int_equal(explained.part.first, first);
+    assert_int_equal(explained.recorded_ns, (int64_t)(LAYER_NS * gs_max_u64(1, parts)));
+    gs_explained_clear(&explained);
+    gs_gpu_free(gpu);
+}
+
+/* Ranges around all but the first layer, so many in each. */
+static void name_layers(gs_run *run, const char *name, int64_t layers) {
+    for (int64_t at_ns = LAYER_NS; at_ns + layers * LAYER_NS <= LAYERS * LAYER_NS; at_ns += layers * LAYER_NS)
+        gs_run_add_range(run, name, at_ns, at_ns + layers * LAYER_NS, NULL);
+}
+
+static void named_steps_may_be_equal_layers(void **state) {
+    (void)state;
+    gs_run *run = program_of_layers();
+    expect_steps(run, NULL, 0, 2, 0, 0);
+    gs_run_add_range(run, "other", 7 * LAYER_NS, 9 * LAYER_NS, NULL); /* ranges that are not regular say nothing */
+    gs_run_add_range(run, "other", 10 * LAYER_NS, 12 * LAYER_NS, NULL);
+    expect_steps(run, NULL, 0, 2, 0, 0);
+    name_layers(run, "layer", 1);
+    expect_steps(run, NULL, 0, 2, 0, 0);
+    name_layers(run, "step", 2);
+    expect_steps(run, NULL, 0, 4, 2, 2);
+    name_layers(run, "epoch", 4);
+    expect_steps(run, NULL, 0, 8, 4, 2);
+    name_layers(run, "ProfilerStep#1", 2); /* nothing is known better than this */
+    expect_steps(run, NULL, 0, 4, 2, 2);
+    gs_run_free(run);
+}
+
+/* The host issues three layers at once, and waits for the GPU after them. */
+static void a_host_waits_after_steps_of_equal_layers(void **state) {
+    (void)state;
+    gs_run *run = program_of_layers();
+    for (size_t i = 0; i < run->launches.count; i++) {
+        size_t first = i >= 2 ? (i - 2) / 6 * 6 + 2 : 0; /* of those that are issued together */
+        int64_t start_ns = first ? run->launches.data[first].issue.start_ns : 5000;
+        run->launches.data[i].issue.at_ns = start_ns - 500 + (int64_t)(i - first) * 10;
+    }
+    expect_steps(run, NULL, 0, 6, 3, 2);
+    expect_steps(run, "every=1", 0, 2, 0, 0);
+    gs_run_free(run);
+}
+
+static void who_knows_the_step_says_so(void **state) {
+    (void)state;
+    gs_run *run = program_of_layers();
+    expect_steps(run, "every=2", 0, 4, 2, 0);
+    expect_steps(run, NULL, LAYER_NS * 5 / 4, 2, 0, 0);   /* another clock */
+    expect_steps(run, NULL, LAYER_NS * 13 / 10, 4, 2, 0); /* a recorder makes nothing faster */
+    expect_steps(run, NULL, LAYER_NS * 1000, 2, 0, 0);    /* so long the recording is not */
+    assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few of what repeats"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "every=0", "every=0: give how many of what repeats are a step"), GS_E_USAGE);
     gs_run_free(run);
 }
 
@@ -930,6 +1004,9 @@ int main(void) {
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
+                                       cmocka_unit_test(named_steps_may_be_equal_layers),
+                                       cmocka_unit_test(a_host_waits_after_steps_of_equal_layers),
+                                       cmocka_unit_test(who_knows_the_step_says_so),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
                                        cmocka_unit_test(long_start_up_is_left_out),
                                        cmocka_unit_test(the_steps_are_those_with_most_time),
