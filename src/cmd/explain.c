@@ -120,8 +120,7 @@ static gs_code draw_part(const struct options *options, const struct program *pr
     gs_short_names names = {0};
     gs_played played = {0};
     gs_run *prediction = NULL;
-    gs_run *part = gs_changed_part(gpu, program->recorded_on, program->run, options->range, options->step_us * 1000,
-                                   what_if, error);
+    gs_run *part = gs_changed_part(gpu, program->recorded_on, program->run, options->range, what_if, error);
     gs_code code = part ? gs_run_shorten(part, &names, error) : error->code;
     if (code == GS_OK)
         prediction = gs_predict_to_draw(view, gpu, program->recorded_on, part, &predicting, &played, error);

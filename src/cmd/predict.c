@@ -228,7 +228,7 @@ static gs_code predict_changed(const struct options *options, const gs_format *f
         code = gs_fail(error, GS_E_USAGE, "choose another GPU with --gpu, not with --what-if");
     if (code != GS_OK)
         return code;
-    gs_run *changed = gs_changed_part(subject->gpu, subject->recorded_on, subject->run, NULL, 0, &what_if, error);
+    gs_run *changed = gs_changed_part(subject->gpu, subject->recorded_on, subject->run, NULL, &what_if, error);
     if (!changed)
         return error->code;
     struct subject with_changes = {subject->gpu, subject->recorded_on, changed};

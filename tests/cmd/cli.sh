@@ -1219,8 +1219,6 @@ gzip -dc corpus/h200-program-eager.jsonl.gz | sed -n 5,9p >"$work/middle.jsonl"
 mistake "explain the middle of a recording" "a recording of 'gridsmith trace' begins with \"schema\"" "$program" explain "$work/middle.jsonl"
 check "two of what repeats are a step" 0 "$program" explain --range every=2 corpus/h200-program-cupy-streams.jsonl.gz
 says "a step is 2 equal parts: by --range"
-check "a step is longer than what repeats" 0 "$program" explain --step-us 1800 corpus/h200-program-cupy-streams.jsonl.gz
-says "a step is 2 equal parts: one takes less time than --step-us"
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz
 mistake "an unknown change" "unknown change \"grap\" (did you mean \"graph\"?)" "$program" explain --what-if grap corpus/h200-program-eager.jsonl.gz
 mistake "two files" "give one recording, or -- and a program" "$program" explain a b

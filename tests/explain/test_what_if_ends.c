@@ -86,7 +86,7 @@ static void check_alone(const gs_gpu *gpu, const struct step *step, int kernel, 
     snprintf(own, sizeof own, "sms=%s", sms);
     gs_run *run = program_of(&alone);
     assert_int_equal(gs_what_if_read(own, &what_if, NULL), GS_OK);
-    assert_null(gs_changed_part(gpu, gpu, run, NULL, 0, &what_if, NULL));
+    assert_null(gs_changed_part(gpu, gpu, run, NULL, &what_if, NULL));
     gs_run_free(run);
 }
 
@@ -99,7 +99,7 @@ static bool check_what_if(const gs_gpu *gpu, const struct step *step, const char
     assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
     const gs_explain_options options = {.what_ifs = &what_if, .what_if_count = 1};
     assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
-    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, 0, &what_if, &error);
+    gs_run *changed = gs_changed_part(gpu, gpu, run, NULL, &what_if, &error);
     const gs_outcome *outcome = &explained.outcomes[0];
     const gs_stuck *stuck = &outcome->stuck;
     if (stuck->kernel) {
@@ -152,7 +152,7 @@ static void clusters_need_sms_for_all_their_blocks(void **state) {
     gs_what_if what_if;
     gs_error error = {0};
     assert_int_equal(gs_what_if_read("graph,sms=1", &what_if, &error), GS_OK);
-    assert_null(gs_changed_part(gpu, gpu, run, NULL, 0, &what_if, &error));
+    assert_null(gs_changed_part(gpu, gpu, run, NULL, &what_if, &error));
     assert_string_equal(error.message, "graph,sms=1: 1 launch of a step never starts: k1 (clusters of 8 blocks); "
                                        "what waits for that never ends");
     assert_false(check_what_if(gpu, &step, "sms=1"));
@@ -176,7 +176,7 @@ static void a_program_that_never_ends_is_refused(void **state) {
     assert_int_equal(gs_what_if_read("sms=k0:131", &what_if, &error), GS_OK);
     for (size_t i = 1; i < run->launches.count; i += 2)
         run->launches.data[i].cluster = 1;
-    changed = gs_changed_part(gpu, gpu, run, NULL, 0, &what_if, &error);
+    changed = gs_changed_part(gpu, gpu, run, NULL, &what_if, &error);
     assert_non_null(changed);
     for (size_t i = 1; i < changed->launches.count; i += 2)
         changed->launches.data[i].cluster = 8;

@@ -181,7 +181,7 @@ static gs_code find_requests(const gs_run *request, gs_request_bound *found, gs_
     gs_part part = {0};
     gs_code code = gs_sequence_of(request, &order, error);
     if (code == GS_OK)
-        code = gs_part_find(request, &order, 0, &part, error);
+        code = gs_part_find(request, &order, &part, error);
     if (code == GS_OK) {
         size_t period = part.period ? part.period : order.count, from = part.period ? part.first : 0;
         for (size_t at = from; at < order.count && period; at += period) {

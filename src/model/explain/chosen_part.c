@@ -29,36 +29,12 @@ static bool is_program(const gs_run *run, const gs_sequence *order, const gs_par
     return 2 * (part->last - part->first) > order->count && rest_ns <= 2 * part_ns / (int64_t)gs_part_steps(part);
 }
 
-/* How many steps of a part the time of one without a recorder is at least. A recorder makes a program slower, never
-   faster; but where the GPU is the limit, its clock may have been another. */
-static size_t steps_in(const gs_run *run, const gs_sequence *order, const gs_part *part, int64_t step_ns) {
-    int64_t span_ns = part->to_ns - part->from_ns, recorded_ns = span_ns / (int64_t)gs_part_steps(part);
-    bool is_busy = 2 * kernel_time(run, order, part->first, part->last) > span_ns;
-    int64_t most_ns = recorded_ns + recorded_ns / (is_busy ? 4 : 20);
-    return step_ns > most_ns && recorded_ns > 0 ? (size_t)gs_divide_up(step_ns, most_ns) : 1;
-}
-
-/* Makes steps longer that are shorter than one is without a recorder. */
-static gs_code lengthen_by_time(const gs_run *run, const gs_sequence *order, int64_t step_ns, gs_part *part,
-                                gs_error *error) {
-    size_t parts = steps_in(run, order, part, step_ns) * gs_max_u64(1, part->equal_parts);
-    if (parts == gs_max_u64(1, part->equal_parts) || gs_part_steps(part) + 1 < GS_FEWEST_STEPS * parts)
-        return GS_OK;
-    gs_code code = gs_part_repeated(run, order, parts, part, error);
-    part->parts_by = GS_PARTS_BY_TIME;
-    return code;
-}
-
-gs_code gs_part_find(const gs_run *run, const gs_sequence *order, int64_t step_ns, gs_part *part, gs_error *error) {
+gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     gs_code code = gs_part_repeated(run, order, 0, part, error);
     if (code != GS_OK)
         return code;
-    if (part->period && is_program(run, order, part)) {
-        code = lengthen_by_time(run, order, step_ns, part, error);
-        if (code == GS_OK)
-            code = gs_part_is_inside(run, order, GS_PROFILER_STEP, part, &part->is_inside, error);
-        return code;
-    }
+    if (part->period && is_program(run, order, part))
+        return gs_part_is_inside(run, order, GS_PROFILER_STEP, part, &part->is_inside, error);
     if (gs_part_of_range(run, order, GS_PROFILER_STEP, part, NULL) != GS_OK)
         *part = whole_part(run, order);
     return GS_OK;

@@ -39,7 +39,6 @@ void gs_sequence_clear(gs_sequence *order);
 typedef enum gs_parts_by {
     GS_PARTS_BY_RANGES, /* the program names each step */
     GS_PARTS_BY_WAITS,  /* the host waits for the GPU after a step */
-    GS_PARTS_BY_TIME,   /* a step takes longer without a recorder than one of them in the recording */
     GS_PARTS_BY_WORDS   /* --range every=N */
 } gs_parts_by;
 
@@ -61,9 +60,8 @@ static inline size_t gs_part_steps(const gs_part *part) {
 }
 
 /* Finds the steps that repeat, without those at the beginning that are slower. If there are none, or they are a small
-   part of the program, it is a step of the PyTorch profiler, or all. `step_ns`: how long a step takes without a
-   recorder; 0: not known. */
-gs_code gs_part_find(const gs_run *run, const gs_sequence *order, int64_t step_ns, gs_part *part, gs_error *error);
+   part of the program, it is a step of the PyTorch profiler, or all. */
+gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
 
 /* A part by words: "all", "steps=A-B" of the steps that repeat, "every=N" of what repeats is a step, "ms=A-B" since the
    start of the recording, "nvtx=NAME" for a range that the program named. */
@@ -287,9 +285,9 @@ void gs_outcome_learn(gs_outcome *base, int64_t step_ns);
    would never end. */
 gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *what_if, gs_error *error);
 
-/* The same for a recording, of which the steps are found: see gs_part_find. */
+/* The same for a recording, of which the steps are found. */
 gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const char *range,
-                        int64_t step_ns, const gs_what_if *what_if, gs_error *error);
+                        const gs_what_if *what_if, gs_error *error);
 
 /* ---- advice ---- */
 

@@ -104,20 +104,19 @@ static gs_code try_all(gs_recorded_program *program, const gs_explain_options *o
     return code == GS_OK && has_advice ? gs_advise(&adviser, error) : code;
 }
 
-static gs_code choose_part(const gs_run *run, const char *range, int64_t step_ns, gs_sequence *order, gs_part *part,
-                           gs_error *error) {
+static gs_code choose_part(const gs_run *run, const char *range, gs_sequence *order, gs_part *part, gs_error *error) {
     gs_code code = check_measured(run, error);
     if (code == GS_OK)
         code = gs_sequence_of(run, order, error);
     if (code == GS_OK)
-        code = range ? gs_part_read(run, order, range, part, error) : gs_part_find(run, order, step_ns, part, error);
+        code = range ? gs_part_read(run, order, range, part, error) : gs_part_find(run, order, part, error);
     if (code == GS_OK && part->from_ns == GS_NO_TIME)
         code = gs_fail(error, GS_E_USAGE, "nothing to explain: no operation of the range has start_us and end_us");
     return code;
 }
 
 gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const char *range,
-                        int64_t step_ns, const gs_what_if *what_if, gs_error *error) {
+                        const gs_what_if *what_if, gs_error *error) {
     gs_sequence order = {0};
     gs_part part;
     gs_pace pace;
@@ -131,7 +130,7 @@ gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_r
                                    .part = &part,
                                    .pace = &pace,
                                    .names = &names};
-    if (choose_part(run, range, step_ns, &order, &part, error) == GS_OK && gs_pace_of(run, &pace, error) == GS_OK &&
+    if (choose_part(run, range, &order, &part, error) == GS_OK && gs_pace_of(run, &pace, error) == GS_OK &&
         make_names(run, &names, error) == GS_OK)
         program.freed = freed = gs_freed_times(run, &pace, error);
     if (freed)
@@ -156,7 +155,7 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
                                    .names = &explained->names,
                                    .pairs = options->pairs,
                                    .step_ns = options->step_ns};
-    gs_code code = choose_part(run, options->range, options->step_ns, &explained->order, &explained->part, error);
+    gs_code code = choose_part(run, options->range, &explained->order, &explained->part, error);
     if (code == GS_OK)
         code = gs_pace_of(run, &explained->pace, error);
     if (code == GS_OK)
