@@ -586,24 +586,47 @@ static void named_steps_may_be_equal_layers(void **state) {
     gs_run_free(run);
 }
 
-/* The host issues three layers at once, and waits for the GPU after them. */
-static void a_host_waits_after_steps_of_equal_layers(void **state) {
-    (void)state;
-    gs_run *run = program_of_layers();
+/* A noisy host: 20 to 40 us before a layer, now and then much more, and `longer_ns` more before every third. */
+static gs_run *program_of_noisy_layers(uint64_t index, int64_t longer_ns) {
+    enum { NOISY_LAYERS = 60 };
+    char kernels[2 * NOISY_LAYERS + 1] = "";
+    gs_random random = gs_random_at(3, index);
+    int64_t at_ns = 0;
+    for (int i = 0; i < 2 * NOISY_LAYERS; i++)
+        kernels[i] = i % 2 ? 'b' : 'a';
+    gs_run *run = program_of(kernels, 10, 5);
     for (size_t i = 0; i < run->launches.count; i++) {
-        size_t first = i >= 2 ? (i - 2) / 6 * 6 + 2 : 0; /* of those that are issued together */
-        int64_t start_ns = first ? run->launches.data[first].issue.start_ns : 5000;
-        run->launches.data[i].issue.at_ns = start_ns - 500 + (int64_t)(i - first) * 10;
+        gs_issue *issue = &run->launches.data[i].issue;
+        at_ns += gs_random_from(&random, 20000, 40000);
+        at_ns += gs_random_chance(&random, 5) ? 200000 : 0;
+        at_ns += i % 6 == 2 ? longer_ns : 0;
+        issue->at_ns = at_ns;
+        issue->start_ns = at_ns + 5000;
+        issue->end_ns = at_ns + 6000;
     }
-    expect_steps(run, NULL, 6, 3, 2);
-    expect_steps(run, "every=1", 2, 0, 0);
-    gs_run_free(run);
+    return run;
+}
+
+static void a_host_pauses_between_steps_of_equal_layers(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 50; i++)
+        for (int is_longer = 0; is_longer < 2; is_longer++) {
+            gs_run *run = program_of_noisy_layers(i, is_longer ? 30000 : 0);
+            gs_explained explained = explain_run(run, NULL, NULL);
+            assert_int_equal(explained.part.period, is_longer ? 6 : 2);
+            assert_int_equal(explained.part.equal_parts, is_longer ? 3 : 0);
+            assert_true(!is_longer || explained.part.first % 6 == 2);
+            gs_explained_clear(&explained);
+            gs_run_free(run);
+        }
 }
 
 static void who_knows_the_step_says_so(void **state) {
     (void)state;
     gs_run *run = program_of_layers();
     expect_steps(run, "every=2", 4, 2, 0);
+    name_layers(run, "step", 2);
+    expect_steps(run, "every=1", 2, 0, 0);
     assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few of what repeats"), GS_E_USAGE);
     assert_int_equal(refuse_range(run, "every=0", "every=0: give how many of what repeats are a step"), GS_E_USAGE);
     gs_run_free(run);
@@ -1001,7 +1024,7 @@ int main(void) {
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
                                        cmocka_unit_test(named_steps_may_be_equal_layers),
-                                       cmocka_unit_test(a_host_waits_after_steps_of_equal_layers),
+                                       cmocka_unit_test(a_host_pauses_between_steps_of_equal_layers),
                                        cmocka_unit_test(who_knows_the_step_says_so),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
                                        cmocka_unit_test(long_start_up_is_left_out),

@@ -31,32 +31,22 @@ static const char *stream_of(const gs_run *run, size_t operation) {
 
 /* Where the host issued nothing while the GPU finished all that it had, and went on soon after that: it waited for it.
    If the GPU had finished early in that time, the host had other things to do. */
-bool gs_host_waited(const gs_host_pause *pause, const gs_issue *issue) {
-    if (issue->at_ns == GS_NO_TIME || pause->before_ns == GS_NO_TIME || pause->end_ns == GS_NO_TIME)
-        return false;
-    return pause->end_ns - pause->before_ns >= LONG_GAP_NS && pause->end_ns <= issue->at_ns &&
-           issue->at_ns - pause->end_ns < (issue->at_ns - pause->before_ns) / 2;
-}
-
-void gs_host_pass(gs_host_pause *pause, const gs_issue *issue) {
-    if (issue->at_ns != GS_NO_TIME)
-        pause->before_ns = issue->at_ns;
-    if (gs_measured_ns(issue))
-        pause->end_ns = gs_max(pause->end_ns, issue->end_ns);
-}
-
 static void plan_host(const gs_run *run, gs_plan *plan) {
-    gs_host_pause pause = {GS_NO_TIME, GS_NO_TIME};
+    int64_t end_ns = GS_NO_TIME, before_ns = GS_NO_TIME;
     for (size_t i = 0; i < plan->count; i++) {
         gs_issue_planned *planned = &plan->data[i];
         const gs_issue *issue = gs_run_issue(run, planned->operation);
-        bool is_known = issue->at_ns != GS_NO_TIME && pause.before_ns != GS_NO_TIME;
-        planned->gap_ns = is_known ? gs_max(0, issue->at_ns - pause.before_ns) : 0;
-        planned->is_with_last =
-            is_known && issue->at_ns == pause.before_ns && i && planned->operation < run->launches.count;
-        planned->waits_for_all = gs_host_waited(&pause, issue);
-        planned->slack_ns = planned->waits_for_all ? issue->at_ns - pause.end_ns : 0;
-        gs_host_pass(&pause, issue);
+        bool is_known = issue->at_ns != GS_NO_TIME && before_ns != GS_NO_TIME;
+        planned->gap_ns = is_known ? gs_max(0, issue->at_ns - before_ns) : 0;
+        planned->is_with_last = is_known && issue->at_ns == before_ns && i && planned->operation < run->launches.count;
+        planned->waits_for_all =
+            is_known && end_ns != GS_NO_TIME && end_ns <= issue->at_ns && end_ns - before_ns >= LONG_GAP_NS;
+        planned->slack_ns = planned->waits_for_all ? issue->at_ns - end_ns : 0;
+        planned->waits_for_all = planned->waits_for_all && planned->slack_ns < planned->gap_ns / 2;
+        if (issue->at_ns != GS_NO_TIME)
+            before_ns = issue->at_ns;
+        if (gs_measured_ns(issue))
+            end_ns = gs_max(end_ns, issue->end_ns);
     }
 }
 
@@ -94,17 +84,20 @@ struct pause {
 /* The pause between two steps is also that after the last one. */
 static void sum_pauses(const gs_recorded_program *program, struct pause *pauses) {
     const gs_part *part = program->part;
-    gs_host_pause host = {GS_NO_TIME, GS_NO_TIME};
+    int64_t end_ns = GS_NO_TIME, before_ns = GS_NO_TIME;
     size_t last = gs_min_u64(part->last + 1, program->order->count);
     for (size_t place = part->first; place < last; place++) {
         const gs_issue *issue = gs_run_issue(program->run, program->order->data[place]);
         struct pause *pause = &pauses[(place - part->first) % part->period];
-        if (issue->at_ns != GS_NO_TIME && host.before_ns != GS_NO_TIME) {
-            pause->gap_ns += gs_max(0, issue->at_ns - host.before_ns);
-            pause->slack_ns += host.end_ns != GS_NO_TIME ? gs_max(0, issue->at_ns - host.end_ns) : 0;
+        if (issue->at_ns != GS_NO_TIME && before_ns != GS_NO_TIME) {
+            pause->gap_ns += gs_max(0, issue->at_ns - before_ns);
+            pause->slack_ns += end_ns != GS_NO_TIME ? gs_max(0, issue->at_ns - end_ns) : 0;
             pause->count++;
         }
-        gs_host_pass(&host, issue);
+        if (issue->at_ns != GS_NO_TIME)
+            before_ns = issue->at_ns;
+        if (gs_measured_ns(issue))
+            end_ns = gs_max(end_ns, issue->end_ns);
     }
 }
 
@@ -185,10 +178,11 @@ static size_t choose_steps(const gs_recorded_program *program, size_t count) {
 /* Whether the step after the part is played, too, because there are too few to take the time of a step between their
    ends. Two of different length do not show how long a step takes. */
 static bool needs_next(const gs_recorded_program *program) {
+    enum { FEWEST_STEPS = 3 };
     const gs_part *part = program->part;
     size_t steps = gs_part_steps(part);
-    int64_t starts[GS_FEWEST_STEPS] = {0};
-    if (!steps || steps >= GS_FEWEST_STEPS || part->last + part->period > program->order->count)
+    int64_t starts[FEWEST_STEPS] = {0};
+    if (!steps || steps >= FEWEST_STEPS || part->last + part->period > program->order->count)
         return false;
     for (size_t i = 0; i <= steps; i++) {
         const gs_issue *issue = gs_run_issue(program->run, program->order->data[part->first + i * part->period]);

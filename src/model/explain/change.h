@@ -42,22 +42,13 @@ typedef struct gs_plan {
     bool is_reordered; /* others are served first: by order or priority */
 } gs_plan;
 
-/* Parts of a recording, and of a plan, have at least so many steps. */
+/* A program repeats at least so often. */
 enum { GS_FEWEST_STEPS = 3 };
 
 #define GS_PROFILER_STEP "ProfilerStep" /* the range that the PyTorch profiler puts around a step */
 
-/* The host before an operation: when it issued the one before, and when the GPU had ended all before. GS_NO_TIME: not
-   known. */
-typedef struct gs_host_pause {
-    int64_t before_ns, end_ns;
-} gs_host_pause;
-
-/* Whether the host waited for the GPU before it issued an operation. */
-bool gs_host_waited(const gs_host_pause *pause, const gs_issue *issue);
-
-/* Goes on to the operation after this one. */
-void gs_host_pass(gs_host_pause *pause, const gs_issue *issue);
+/* How long the host took from the operation before a place of the order to the one there; 0: not known. */
+int64_t gs_host_gap(const gs_run *run, const gs_sequence *order, size_t place);
 
 /* Launches and copies are alike if these are equal. */
 uint64_t gs_operation_kind(const gs_run *run, size_t operation);

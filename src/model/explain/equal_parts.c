@@ -6,14 +6,22 @@
  *
  *   - It names its steps, and a name begins anew after each two, three, ... of what repeats.
  *   - The host waits for the GPU after each two, three, ... of them, and not between.
+ *   - The host pauses longer after each two, three, ... of them, because it leaves and enters a step. A pause says
+ * little, as hosts are noisy; many say something: pauses at one place are compared by their ranks (Mann-Whitney), which
+ * long ones by chance do not disturb.
  *
- * If neither is in the recording, each is taken for a step.
+ * What happens after more than eight of them is more likely a report that the program writes now and then. If nothing
+ * of this is in the recording, each is taken for a step.
  */
 #include "change.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { FEWEST_WAITS = 4, MOST_TRIES = 8 };
+enum { MOST_PARTS = 8 };
+
+/* Pauses are longer by chance in one of 30,000 places at most, and by half of the others. */
+static const double SURE_DEVIATIONS = 4, LONGER_PAUSE = 1.5;
 
 bool gs_part_join(gs_part *part, size_t from, size_t equal_parts, gs_parts_by parts_by) {
     size_t period = part->period * equal_parts;
@@ -27,76 +35,80 @@ bool gs_part_join(gs_part *part, size_t from, size_t equal_parts, gs_parts_by pa
     return true;
 }
 
-/* ---- waits of the host ---- */
+/* ---- pauses of the host ---- */
 
-/* By place in the part: whether the host waited before it. The caller frees it. NULL: out of memory. */
-static bool *find_waits(const gs_run *run, const gs_sequence *order, const gs_part *part) {
-    bool *waits = calloc(part->last - part->first + 1, sizeof *waits);
-    gs_host_pause pause = {GS_NO_TIME, GS_NO_TIME};
-    for (size_t place = part->first; place < part->last && waits; place++) {
-        const gs_issue *issue = gs_run_issue(run, order->data[place]);
-        waits[place - part->first] = gs_host_waited(&pause, issue);
-        gs_host_pass(&pause, issue);
-    }
-    return waits;
-}
-
-/* Waits at one place of what repeats. */
-struct waits {
-    const bool *data; /* by place in the part */
-    size_t period, count, phase;
+/* How long the host paused at one place of what repeats, before the number of those. */
+struct pause {
+    int64_t ns;
+    size_t number;
 };
 
-static bool waits_at(const struct waits *waits, size_t number) {
-    return waits->data[number * waits->period + waits->phase];
+/* What pauses show: a step begins at the place `phase` of each `parts` of what repeats, from `first` on. */
+struct pause_finding {
+    double deviations; /* that the ranks of these pauses are above their mean by chance; 0: nothing is found */
+    size_t parts, first, phase;
+};
+
+static int compare_pauses(const void *one, const void *other) {
+    const struct pause *a = one, *b = other;
+    int order = GS_COMPARE(a->ns, b->ns);
+    return order ? order : GS_COMPARE(a->number, b->number);
 }
 
-/* Whether the host waits after each `distance`, from `first` on, and hardly ever between. */
-static bool is_regular(const struct waits *waits, size_t first, size_t distance) {
-    size_t at = 0, missed = 0, between = 0;
-    for (size_t i = 0; i < waits->count; i++) {
-        bool is_due = i % distance == first % distance;
-        at += is_due && waits_at(waits, i);
-        missed += is_due && i >= first && !waits_at(waits, i);
-        between += !is_due && waits_at(waits, i);
-    }
-    return at >= FEWEST_WAITS && 4 * missed <= at && 4 * between <= at;
+static bool is_of(const struct pause *pause, size_t parts, size_t first) {
+    return pause->number % parts == first;
 }
 
-/* The distance of waits at this place, and the first of them; 0: they are not regular, or after each of what repeats.
- */
-static size_t regular_distance(const struct waits *waits, size_t *first) {
-    size_t last = SIZE_MAX, tries = 0;
-    for (size_t i = 0; i < waits->count && tries < MOST_TRIES; i++) {
-        if (!waits_at(waits, i))
-            continue;
-        bool is_tried = last != SIZE_MAX && i - last > 1;
-        tries += is_tried;
-        *first = last;
-        if (is_tried && is_regular(waits, last, i - last))
-            return i - last;
-        last = i;
-    }
+/* The median of the sorted pauses that are of a class, or that are not. */
+static int64_t median_pause(const struct pause *pauses, size_t count, size_t parts, size_t first, bool is_in) {
+    size_t of = 0, seen = 0;
+    for (size_t i = 0; i < count; i++)
+        of += is_of(&pauses[i], parts, first) == is_in;
+    for (size_t i = 0; i < count; i++)
+        if (is_of(&pauses[i], parts, first) == is_in && seen++ == of / 2)
+            return pauses[i].ns;
     return 0;
 }
 
-/* Of places where waits are regular, the shortest distance. */
-static gs_code join_by_waits(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
-    bool *data = find_waits(run, order, part);
-    size_t shortest = SIZE_MAX, from = 0, first = 0;
-    if (!data)
+/* By how many standard deviations the ranks of a class are above those of the others. */
+static double rank_deviations(const struct pause *pauses, size_t count, size_t parts, size_t first) {
+    double of = 0, ranks = 0;
+    for (size_t i = 0; i < count; i++) {
+        of += is_of(&pauses[i], parts, first);
+        ranks += is_of(&pauses[i], parts, first) ? (double)(i + 1) : 0;
+    }
+    double others = (double)count - of, above = ranks - of * (of + 1) / 2 - of * others / 2;
+    return of > 0 && others > 0 ? above / sqrt(of * others * ((double)count + 1) / 12) : 0;
+}
+
+/* Looks at the sorted pauses of one place. */
+static void look_at_pauses(const struct pause *pauses, size_t count, size_t phase, struct pause_finding *best) {
+    for (size_t parts = 2; parts <= MOST_PARTS; parts++)
+        for (size_t first = 0; first < parts; first++) {
+            double deviations = rank_deviations(pauses, count, parts, first);
+            if (deviations < SURE_DEVIATIONS || deviations <= best->deviations)
+                continue;
+            double here = (double)median_pause(pauses, count, parts, first, true);
+            if (here >= LONGER_PAUSE * (double)median_pause(pauses, count, parts, first, false))
+                *best = (struct pause_finding){deviations, parts, first, phase};
+        }
+}
+
+static gs_code join_by_pauses(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    size_t steps = gs_part_steps(part), skipped = part->first ? 0 : 1;
+    struct pause *pauses = malloc((steps + 1) * sizeof *pauses);
+    struct pause_finding best = {0};
+    if (!pauses)
         return gs_fail_memory(error);
     for (size_t phase = 0; phase < part->period; phase++) {
-        struct waits waits = {data, part->period, gs_part_steps(part), phase};
-        size_t distance = regular_distance(&waits, &first);
-        if (!distance || distance >= shortest)
-            continue;
-        shortest = distance;
-        from = part->first + (first % distance) * part->period + phase;
+        for (size_t i = skipped; i < steps; i++)
+            pauses[i - skipped] = (struct pause){gs_host_gap(run, order, part->first + i * part->period + phase), i};
+        qsort(pauses, steps - skipped, sizeof *pauses, compare_pauses);
+        look_at_pauses(pauses, steps - skipped, phase, &best);
     }
-    free(data);
-    if (shortest != SIZE_MAX)
-        gs_part_join(part, from, shortest, GS_PARTS_BY_WAITS);
+    free(pauses);
+    if (best.parts)
+        gs_part_join(part, part->first + best.first * part->period + best.phase, best.parts, GS_PARTS_BY_PAUSES);
     return GS_OK;
 }
 
@@ -107,5 +119,5 @@ gs_code gs_part_lengthen(const gs_run *run, const gs_sequence *order, gs_part *p
         return code;
     if (distance && gs_part_join(part, from, distance / part->period, GS_PARTS_BY_RANGES))
         return GS_OK;
-    return join_by_waits(run, order, part, error);
+    return join_by_pauses(run, order, part, error);
 }

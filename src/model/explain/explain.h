@@ -38,7 +38,7 @@ void gs_sequence_clear(gs_sequence *order);
 /* What says that a step is several of what repeats. */
 typedef enum gs_parts_by {
     GS_PARTS_BY_RANGES, /* the program names each step */
-    GS_PARTS_BY_WAITS,  /* the host waits for the GPU after a step */
+    GS_PARTS_BY_PAUSES, /* the host pauses longer after a step */
     GS_PARTS_BY_WORDS   /* --range every=N */
 } gs_parts_by;
 

@@ -175,7 +175,7 @@ static gs_code find_steps(const gs_run *run, const gs_sequence *order, gs_part *
 
 /* ---- where a step begins ---- */
 
-static int64_t host_gap(const gs_run *run, const gs_sequence *order, size_t place) {
+int64_t gs_host_gap(const gs_run *run, const gs_sequence *order, size_t place) {
     if (!place)
         return 0;
     int64_t at_ns = gs_run_issue(run, order->data[place])->at_ns;
@@ -187,7 +187,7 @@ static int64_t host_gap(const gs_run *run, const gs_sequence *order, size_t plac
 static int64_t pause_before(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t phase) {
     int64_t least_ns = INT64_MAX;
     for (size_t place = part->first + phase + part->period; place < part->last; place += part->period)
-        least_ns = gs_min(least_ns, host_gap(run, order, place));
+        least_ns = gs_min(least_ns, gs_host_gap(run, order, place));
     return least_ns == INT64_MAX ? 0 : least_ns;
 }
 

@@ -63,7 +63,7 @@ static void put_count(gs_text *text, size_t count, const char *noun) {
 
 static const char *parts_words(gs_parts_by parts_by) {
     static const char *const words[] = {"named ranges begin so far apart (--range every=1: each is a step)",
-                                        "the host waits for the GPU after these (--range every=1: each is a step)",
+                                        "the host pauses longer after these (--range every=1: each is a step)",
                                         "by --range"};
     return words[parts_by];
 }
