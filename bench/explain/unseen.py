@@ -1,4 +1,5 @@
-"""More programs for `gridsmith explain`, which no rule of what-ifs was made with: python3 unseen.py as programs.py.
+"""More programs for `gridsmith explain`: python3 unseen.py as programs.py. When they were measured first, no rule of what-ifs had
+been made with them; those that are `held` were measured after the others.
 
 They are written as users of PyTorch write them, with the shapes that these have: a step of a diffusion model, a speech encoder,
 a network over a graph, training with accumulated gradients, fine-tuning of adapters, two towers with copies, a beam search, two
@@ -333,10 +334,122 @@ class Offload(Program):
         return step
 
 
+# ---- measured after those ----
+
+class Mixer(Program):
+    """Inference of a network of products over tokens and over channels in turn."""
+    steps = 20
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112"]
+
+    def make(self, change):
+        tokens, width, classes = 196, 384, 1000
+
+        def products(size):
+            return nn.Sequential(nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size))
+        with GPU:
+            norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(16)).half()
+            over = nn.ModuleList(products(tokens if i % 2 == 0 else width) for i in range(16)).half()
+            patches, head = nn.Conv2d(3, width, 16, 16).half(), nn.Linear(width, classes).half()
+        x = torch.randn(16, 3, 224, 224, **HALF)
+
+        def step(_):
+            with torch.no_grad():
+                y = patches(x).flatten(2).transpose(1, 2)
+                for i in range(0, 16, 2):
+                    y = y + over[i](norms[i](y).transpose(1, 2)).transpose(1, 2)
+                    y = y + over[i + 1](norms[i + 1](y))
+                return head(y.mean(1)).softmax(-1)
+        return step
+
+
+class Heat(Program):
+    """Ten time steps of heat on a plate: shifted copies of a large array are added. Limited by memory."""
+    steps = 12
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112"]
+
+    def make(self, change):
+        plate = torch.rand(4096, 4096, device="cuda")
+
+        def step(_):
+            y = plate
+            for _ in range(10):
+                around = y.roll(1, 0) + y.roll(-1, 0) + y.roll(1, 1) + y.roll(-1, 1)
+                y = y + 0.2 * (around - 4 * y)
+            return y.amax()
+        return step
+
+
+class Cluster(Program):
+    """A round of k-means: distances to all centers, the nearest one, and the mean of its points."""
+    steps = 12
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112"]
+
+    def make(self, change):
+        points = torch.randn(100000, 64, device="cuda")
+        centers = torch.randn(256, 64, device="cuda")
+        ones = torch.ones(100000, device="cuda")
+
+        def step(_):
+            nearest = (centers.pow(2).sum(1) - 2 * points @ centers.T).argmin(1)
+            total = torch.zeros_like(centers).index_add_(0, nearest, points)
+            count = torch.zeros(256, device="cuda").index_add_(0, nearest, ones)
+            centers.copy_(total / count.clamp(min=1)[:, None])
+        return step
+
+
+class Policy(Program):
+    """A training step of an actor and a critic. Limited by the host."""
+    steps, is_independent = 20, False
+    changes = ["graph", "host=never-late", "sms=112", "sms=64"]
+
+    def make(self, change):
+        def network(out):
+            return nn.Sequential(nn.Linear(128, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, out))
+        with GPU:
+            actor, critic = network(16), network(1)
+        parameters = [*actor.parameters(), *critic.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=1e-4, capturable=True, foreach=True)
+        seen, reward = torch.randn(4096, 128, device="cuda"), torch.randn(4096, device="cuda")
+        done = torch.randint(0, 16, (4096,), device="cuda")
+
+        def step(_):
+            optimizer.zero_grad(set_to_none=True)
+            chances, value = actor(seen).log_softmax(-1), critic(seen).squeeze(-1)
+            better = (reward - value).detach()
+            loss = -(chances.gather(1, done[:, None]).squeeze(1) * better).mean() + functional.mse_loss(value, reward)
+            (loss - 0.01 * -(chances.exp() * chances).sum(-1).mean()).backward()
+            nn.utils.clip_grad_norm_(parameters, 0.5)
+            optimizer.step()
+        return step
+
+
+class Classify(Program):
+    """Pictures are copied to the GPU and go through a vision transformer; the classes are copied back."""
+    steps = 20
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2"]
+
+    def make(self, change):
+        with GPU:
+            patches, head = nn.Conv2d(3, 384, 16, 16).half(), nn.Linear(384, 1000).half()
+            blocks = nn.ModuleList(Block(384, 6) for _ in range(6)).half().eval()
+        source = torch.randint(0, 256, (32, 3, 224, 224), dtype=torch.uint8).pin_memory()
+        result = torch.empty(32, 5, dtype=torch.long).pin_memory()
+
+        def step(_):
+            with torch.no_grad():
+                x = source.to("cuda", non_blocking=True).half() / 127.5 - 1
+                y = patches(x).flatten(2).transpose(1, 2)
+                for block in blocks:
+                    y = block(y)
+                result.copy_(head(y.mean(1)).topk(5).indices, non_blocking=True)
+        return step
+
+
+HELD = {"mixer": Mixer, "heat": Heat, "cluster": Cluster, "policy": Policy, "classify": Classify}
 UNSEEN = {"diffusion": Diffusion, "speech": Speech, "graphnet": GraphNet, "retrieval": Retrieval, "beam": Beam, "heads": Heads,
           "accumulate": Accumulate, "lora": Lora, "offload": Offload}
-programs.SETS["unseen"] = UNSEEN
-programs.ALL.update(UNSEEN)
+programs.SETS.update(unseen=UNSEEN, held=HELD)
+programs.ALL.update({**UNSEEN, **HELD})
 
 if __name__ == "__main__":
     programs.main()

@@ -632,6 +632,34 @@ static void who_knows_the_step_says_so(void **state) {
     gs_run_free(run);
 }
 
+/* Steps of 80 us: a and b take the GPU 61 us, and the host issues the next step 14 us later. In the step `longer`, b
+   takes until 10 us after that. */
+static gs_run *program_that_seems_to_wait(size_t longer) {
+    gs_run *run = program_of("abababababababababababab", 10, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        bool is_late = i == 2 * longer + 2;
+        int64_t step_ns = (int64_t)(i / 2) * 80000;
+        issue->at_ns = step_ns + (i % 2 ? 10000 : 0);
+        issue->start_ns = step_ns + (i % 2 ? 16000 : is_late ? 11000 : 5000);
+        issue->end_ns =
+            i % 2 ? step_ns + (i / 2 == longer ? 90000 : 66000) : issue->start_ns + (is_late ? 4000 : 10000);
+    }
+    return run;
+}
+
+/* With a wait, steps on two streams follow each other. A host that goes on once before the GPU has ended does not wait.
+ */
+static void a_host_that_goes_on_does_not_wait(void **state) {
+    (void)state;
+    gs_run *run = program_that_seems_to_wait(SIZE_MAX / 4);
+    assert_int_equal(try_words(run, "host=4x,streams=2").least_ns, 69500);
+    gs_run_free(run);
+    run = program_that_seems_to_wait(8);
+    assert_int_equal(try_words(run, "host=4x,streams=2").least_ns, 50000); /* another stream costs the host 30 us */
+    gs_run_free(run);
+}
+
 /* A host that takes 40 us for each launch of 10 us. A step of one launch has nothing that a graph could save. */
 static void graphs_are_advised_for_short_steps(void **state) {
     (void)state;
@@ -1025,6 +1053,7 @@ int main(void) {
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
                                        cmocka_unit_test(named_steps_may_be_equal_layers),
                                        cmocka_unit_test(a_host_pauses_between_steps_of_equal_layers),
+                                       cmocka_unit_test(a_host_that_goes_on_does_not_wait),
                                        cmocka_unit_test(who_knows_the_step_says_so),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
                                        cmocka_unit_test(long_start_up_is_left_out),
