@@ -23,7 +23,8 @@ enum { MOST_PARTS = 8 };
 /* Pauses are longer by chance in one of 30,000 places at most, and by half of the others. */
 static const double SURE_DEVIATIONS = 4, LONGER_PAUSE = 1.5;
 
-bool gs_part_join(gs_part *part, size_t from, size_t equal_parts, gs_parts_by parts_by) {
+/* Makes each step as long as `equal_parts` steps, the first one that begins at `from`. False: too few would be left. */
+static bool join_steps(gs_part *part, size_t from, size_t equal_parts, gs_parts_by parts_by) {
     size_t period = part->period * equal_parts;
     if (from + GS_FEWEST_STEPS * period > part->last)
         return false;
@@ -108,16 +109,29 @@ static gs_code join_by_pauses(const gs_run *run, const gs_sequence *order, gs_pa
     }
     free(pauses);
     if (best.parts)
-        gs_part_join(part, part->first + best.first * part->period + best.phase, best.parts, GS_PARTS_BY_PAUSES);
+        join_steps(part, part->first + best.first * part->period + best.phase, best.parts, GS_PARTS_BY_PAUSES);
     return GS_OK;
 }
 
-gs_code gs_part_lengthen(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+/* Makes steps longer, if the recording shows that each is several of what repeats. */
+static gs_code lengthen_steps(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     size_t distance = 0, from = 0;
     gs_code code = gs_ranges_distance(run, order, part, GS_PROFILER_STEP, &distance, &from, error);
     if (code != GS_OK || distance == part->period)
         return code;
-    if (distance && gs_part_join(part, from, distance / part->period, GS_PARTS_BY_RANGES))
+    if (distance && join_steps(part, from, distance / part->period, GS_PARTS_BY_RANGES))
         return GS_OK;
     return join_by_pauses(run, order, part, error);
+}
+
+gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, size_t equal_parts, gs_part *part,
+                         gs_error *error) {
+    gs_code code = gs_part_shortest(run, order, part, error);
+    if (code == GS_OK && part->period && !equal_parts)
+        code = lengthen_steps(run, order, part, error);
+    if (code != GS_OK || !part->period)
+        return code;
+    if (equal_parts > 1)
+        join_steps(part, part->first, equal_parts, GS_PARTS_BY_WORDS);
+    return gs_part_settle(run, order, part, error);
 }

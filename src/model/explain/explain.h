@@ -84,12 +84,11 @@ gs_code gs_part_is_inside(const gs_run *run, const gs_sequence *order, const cha
 gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, size_t equal_parts, gs_part *part,
                          gs_error *error);
 
-/* Of a part whose step is the shortest that repeats: makes its steps longer, if the recording shows that each is
-   several of these. */
-gs_code gs_part_lengthen(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
+/* The shortest steps that repeat, as far as they do; `period` 0: there are none. */
+gs_code gs_part_shortest(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
 
-/* Makes each step as long as `equal_parts` steps, the first one that begins at `from`. False: too few would be left. */
-bool gs_part_join(gs_part *part, size_t from, size_t equal_parts, gs_parts_by parts_by);
+/* Begins steps where the host pauses, leaves slow ones at the beginning and the last one out, and sets the times. */
+gs_code gs_part_settle(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
 
 /* The distance at which ranges of one name begin in a part, a multiple of its period, and the first beginning. That of
    `name` if it has one, otherwise the longest of all names; 0: there is none. */

@@ -144,7 +144,8 @@ static void find_stretch(const struct search *search, gs_part *part) {
     }
 }
 
-static gs_code find_steps(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+gs_code gs_part_shortest(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    *part = (gs_part){0};
     struct search search = {.run = run, .order = order, .count = order->count};
     search.kinds = malloc((search.count + 1) * sizeof *search.kinds);
     search.until_ns = malloc((search.count + 1) * sizeof *search.until_ns);
@@ -319,23 +320,14 @@ void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part
     gs_part_set_next(run, order, part);
 }
 
-gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, size_t equal_parts, gs_part *part,
-                         gs_error *error) {
-    *part = (gs_part){0};
-    gs_code code = find_steps(run, order, part, error);
-    if (code == GS_OK && part->period && !equal_parts)
-        code = gs_part_lengthen(run, order, part, error);
-    if (code != GS_OK || !part->period)
-        return code;
-    if (equal_parts > 1)
-        gs_part_join(part, part->first, equal_parts, GS_PARTS_BY_WORDS);
+gs_code gs_part_settle(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     shift_part(run, order, part);
     trim_part(run, order, part);
     if (gs_part_steps(part) < GS_FEWEST_STEPS) {
         *part = (gs_part){0};
         return GS_OK;
     }
-    code = skip_slow_steps(run, order, part, error);
+    gs_code code = skip_slow_steps(run, order, part, error);
     gs_part_cut_last(run, order, part);
     return code;
 }
