@@ -5,10 +5,9 @@
  * again after each layer. They do not show where a step ends. What the program does around them may:
  *
  *   - It names its steps, and a name begins anew after each two, three, ... of what repeats.
- *   - The host waits for the GPU after each two, three, ... of them, and not between.
- *   - The host pauses longer after each two, three, ... of them, because it leaves and enters a step. A pause says
- * little, as hosts are noisy; many say something: pauses at one place are compared by their ranks (Mann-Whitney), which
- * long ones by chance do not disturb.
+ *   - The host pauses longer after each two, three, ... of them, because it leaves and enters a step, or waits for the
+ *     GPU. Hosts are noisy, so pauses at one place are compared by their ranks (Mann-Whitney), which a few long ones do
+ *     not disturb. There are many places: the more, the surer the ranks must be.
  *
  * What happens after more than eight of them is more likely a report that the program writes now and then. If nothing
  * of this is in the recording, each is taken for a step.
@@ -20,8 +19,8 @@
 
 enum { MOST_PARTS = 8 };
 
-/* Pauses are longer by chance in one of 30,000 places at most, and by half of the others. */
-static const double SURE_DEVIATIONS = 4, LONGER_PAUSE = 1.5;
+/* So likely are longer pauses found by chance, at any place; and so much longer are they. */
+static const double MOST_CHANCE = 0.01, LONGER_PAUSE = 1.5;
 
 /* Makes each step as long as `equal_parts` steps, the first one that begins at `from`. False: too few would be left. */
 static bool join_steps(gs_part *part, size_t from, size_t equal_parts, gs_parts_by parts_by) {
@@ -46,7 +45,7 @@ struct pause {
 
 /* What pauses show: a step begins at the place `phase` of each `parts` of what repeats, from `first` on. */
 struct pause_finding {
-    double deviations; /* that the ranks of these pauses are above their mean by chance; 0: nothing is found */
+    double deviations; /* by which the ranks of these pauses are above those of others; before: that they must be */
     size_t parts, first, phase;
 };
 
@@ -87,7 +86,7 @@ static void look_at_pauses(const struct pause *pauses, size_t count, size_t phas
     for (size_t parts = 2; parts <= MOST_PARTS; parts++)
         for (size_t first = 0; first < parts; first++) {
             double deviations = rank_deviations(pauses, count, parts, first);
-            if (deviations < SURE_DEVIATIONS || deviations <= best->deviations)
+            if (deviations <= best->deviations)
                 continue;
             double here = (double)median_pause(pauses, count, parts, first, true);
             if (here >= LONGER_PAUSE * (double)median_pause(pauses, count, parts, first, false))
@@ -95,10 +94,19 @@ static void look_at_pauses(const struct pause *pauses, size_t count, size_t phas
         }
 }
 
+/* The deviations that chance reaches seldom enough at one of all places: of each, 2 + 3 + ... + 8 classes are tried. */
+static double sure_deviations(size_t places) {
+    const double tries = (double)places * (MOST_PARTS * (MOST_PARTS + 1) / 2 - 1);
+    double deviations = 3;
+    while (erfc(deviations / sqrt(2)) / 2 * tries > MOST_CHANCE)
+        deviations += 0.01;
+    return deviations;
+}
+
 static gs_code join_by_pauses(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     size_t steps = gs_part_steps(part), skipped = part->first ? 0 : 1;
     struct pause *pauses = malloc((steps + 1) * sizeof *pauses);
-    struct pause_finding best = {0};
+    struct pause_finding best = {.deviations = sure_deviations(part->period)};
     if (!pauses)
         return gs_fail_memory(error);
     for (size_t phase = 0; phase < part->period; phase++) {
