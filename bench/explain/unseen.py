@@ -1,5 +1,5 @@
 """More programs for `gridsmith explain`: python3 unseen.py as programs.py. When they were measured first, no rule of what-ifs had
-been made with them; those that are `held` were measured after the others.
+been made with them. Those that are `held` have no part in any rule, and docs/explain.md has no measurements of them.
 
 They are written as users of PyTorch write them, with the shapes that these have: a step of a diffusion model, a speech encoder,
 a network over a graph, training with accumulated gradients, fine-tuning of adapters, two towers with copies, a beam search, two
@@ -334,7 +334,7 @@ class Offload(Program):
         return step
 
 
-# ---- measured after those ----
+# ---- held back ----
 
 class Mixer(Program):
     """Inference of a network of products over tokens and over channels in turn."""
