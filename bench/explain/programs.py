@@ -1,17 +1,21 @@
 """Programs that `gridsmith explain` was tried on, each with changes that it predicts: how long a step takes.
 
-    python3 programs.py list [seen|fresh|later]     the programs and their changes
-    python3 programs.py PROGRAM record              the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
+    python3 programs.py list [seen|fresh|later|all] the programs and their changes
+    python3 programs.py PROGRAM record [wait]       the unchanged program, to be recorded: gridsmith trace -o FILE -- ...
     python3 programs.py PROGRAM profile FILE        the same, as a trace of the PyTorch profiler
     python3 programs.py PROGRAM measure             a JSON line for each change, and the unchanged program beside it
-    python3 programs.py measure FILE SECONDS        the same for the lines of FILE, {"program":, "changes": [], "advice": []}: all
-                                                    changes, and the first advice that there is a variant of
+    python3 programs.py measure FILE SECONDS [wait] the same for the lines of FILE, {"program":, "changes": [], "advice": []}: all
+                                                    changes (null: of the program), and the first advice that there is a variant of
 
-A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, five rounds;
-the median and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`, and
+With `wait`, PyTorch is loaded and the GPU is opened, and then a line of standard input awaited: so programs start together, and
+run one after the other. unseen.py has more programs, and is called in the same way.
+
+A change is named as `--what-if` names it. A step is timed without a profiler: many steps, one synchronization, seven rounds, and
+before each round one of the unchanged program, as hosts are not always equally fast; medians and both ends are printed. The rules of what-ifs were made with the measurements of the programs that are `seen`, and
 later of those that are `fresh`; those that are `later` had no part in them. "host=never-late" is measured by a kernel that holds the stream while the host issues
-the steps behind it.
+the steps behind it, without what it waits for after a step.
 """
+import contextlib
 import json
 import os
 import signal
@@ -27,6 +31,7 @@ except ImportError:  # then `communicate` does not run
     triton = None
 
 HALF = dict(device="cuda", dtype=torch.half)
+ROUNDS = 7
 
 
 # ---- how a step is run ----
@@ -58,49 +63,40 @@ def in_turn(steps, streams):
     return run
 
 
-def timed(step, count, rounds=5):
-    for i in range(4):
-        step(i)
+def timed(step, count):
+    """How long a step takes, in us."""
+    began = time.perf_counter()
+    plain(step, count)
     torch.cuda.synchronize()
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        plain(step, count)
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - began) / count * 1e6)
-    return sorted(times)
+    return (time.perf_counter() - began) / count * 1e6
 
 
-def ahead(step, count, rounds=5):
-    """The host issues `count` steps while a kernel holds the stream: then it is never late."""
-    for i in range(4):
-        step(i)
+def ahead(step, count):
+    """The same, if the host is never late: it issues `count` steps while a kernel holds the stream."""
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(int(60e-3 * 1.8e9))
+    first.record()
+    plain(step, count)
+    last.record()
     torch.cuda.synchronize()
-    times = []
-    for _ in range(rounds):
-        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(int(60e-3 * 1.8e9))
-        first.record()
-        plain(step, count)
-        last.record()
-        torch.cuda.synchronize()
-        times.append(first.elapsed_time(last) / count * 1e3)
-    return sorted(times)
+    return first.elapsed_time(last) / count * 1e3
 
 
-def confined(sms, measure):
-    """What `measure` returns in a green context."""
-    from torch.cuda.green_contexts import GreenContext
-    context = GreenContext.create(num_sms=sms, device_id=0)
-    context.set_context()
+@contextlib.contextmanager
+def confined(context):
+    """In a green context; None: in none."""
+    if context:
+        context.set_context()
     try:
-        return measure()
+        yield
     finally:
         torch.cuda.synchronize()
-        context.pop_context()
+        if context:
+            context.pop_context()
 
 
 def say(program, change, times, **more):
+    times = sorted(times)
     print(json.dumps(dict(program=program, change=change, step_us=round(times[len(times) // 2], 2),
                           least_us=round(times[0], 2), most_us=round(times[-1], 2), **more)), flush=True)
 
@@ -555,7 +551,8 @@ SETS = {"seen": PROGRAMS, "fresh": FRESH, "later": LATER}
 ALL = {**PROGRAMS, **FRESH, **LATER}
 
 
-def time_change(program, parts):
+def prepared(program, parts):
+    """The program with a change: a function that runs some steps, and returns how long one took."""
     torch.manual_seed(0)
     steps = [program.make(parts[-1] if "streams" in parts[-1] else parts[0]) for _ in range(2 if "streams=2" in parts else 1)]
     if "graph" in parts:  # a graph of its own for each stream: one graph does not run beside itself
@@ -563,20 +560,28 @@ def time_change(program, parts):
     step = steps[0]
     if "streams=2" in parts:
         step = in_turn(steps, [torch.cuda.Stream(), torch.cuda.Stream()])
-    step = program.whole(step)
-    if "host=never-late" in parts:
-        return ahead(step, program.ahead_steps)
-    return timed(step, program.steps)
+    is_ahead = "host=never-late" in parts
+    step = step if is_ahead else program.whole(step)
+    plain(step, 4)
+    torch.cuda.synchronize()
+    return lambda: ahead(step, program.ahead_steps) if is_ahead else timed(step, program.steps)
 
 
-def measure_change(name, program, change, unchanged_us, **more):
+def measure_change(name, program, unchanged, change, **more):
     parts = change.split(",")
     sms = [int(part[4:]) for part in parts if part.startswith("sms=")]
+    context = None
     if sms:
-        times = confined(sms[0], lambda: time_change(program, parts))
-    else:
-        times = time_change(program, parts)
-    say(name, change, times, unchanged_us=round(unchanged_us, 2), **more)
+        from torch.cuda.green_contexts import GreenContext
+        context = GreenContext.create(num_sms=sms[0], device_id=0)
+    with confined(context):
+        changed = prepared(program, parts)
+    before, times = [], []
+    for _ in range(ROUNDS):
+        before.append(unchanged())
+        with confined(context):
+            times.append(changed())
+    say(name, change, times, unchanged_us=round(sorted(before)[ROUNDS // 2], 2), **more)
 
 
 def chosen(program, changes, advice):
@@ -588,14 +593,14 @@ def chosen(program, changes, advice):
 
 
 def measure(name, program, changes, advice=()):
-    """Each change beside the unchanged program, which is measured again before it: hosts are not always equally fast."""
+    """Each change beside the unchanged program."""
+    unchanged = prepared(program, [""])
     began = time.perf_counter()
-    while time.perf_counter() - began < 1.5:
-        time_change(program, [""])
+    while time.perf_counter() - began < 1:
+        unchanged()
     for change, place in chosen(program, changes, list(advice)):
         try:
-            unchanged = time_change(program, [""])
-            measure_change(name, program, change, unchanged[len(unchanged) // 2], advice=place)
+            measure_change(name, program, unchanged, change, advice=place)
         except Exception as problem:  # a change that this PyTorch cannot make
             print(json.dumps(dict(program=name, change=change, error=str(problem)[:200])), flush=True)
 
@@ -611,8 +616,15 @@ def measure_list(path, seconds):
                 print(json.dumps(dict(program=row["program"], error="ended with %d" % status)), flush=True)
             continue
         signal.alarm(seconds)
-        measure(row["program"], ALL[row["program"]](), row["changes"], row["advice"])
+        program = ALL[row["program"]]()
+        measure(row["program"], program, program.changes if row["changes"] is None else row["changes"], row["advice"])
         sys.exit(0)
+
+
+def await_line():
+    torch.cuda.init()
+    print("ready", flush=True)
+    sys.stdin.readline()
 
 
 def record(program, path):
@@ -632,19 +644,23 @@ def record(program, path):
     else:
         plain(step, program.recorded)
         torch.cuda.synchronize()
-    print("step_us %.1f" % ((time.perf_counter() - began) / program.recorded * 1e6))
+    print("step_us %.1f" % ((time.perf_counter() - began) / program.recorded * 1e6), flush=True)
 
 
 def main():
     if sys.argv[1] == "list":
-        for name, program in SETS[sys.argv[2] if len(sys.argv) > 2 else "seen"].items():
+        for name, program in SETS.get(sys.argv[2] if len(sys.argv) > 2 else "seen", ALL).items():
             print(name, " ".join(program.changes))
         return
     if sys.argv[1] == "measure":
+        if sys.argv[-1] == "wait":
+            sys.stdin.readline()  # the GPU is opened by each child
         measure_list(sys.argv[2], int(sys.argv[3]))
         return
     name, mode = sys.argv[1], sys.argv[2]
     program = ALL[name]()
+    if sys.argv[-1] == "wait":
+        await_line()
     if mode == "measure":
         measure(name, program, program.changes)
     else:

@@ -1,70 +1,110 @@
-"""What-ifs beside measurements, all of it on a GPU: python3 run.py GRIDSMITH FOLDER [seen|fresh|later|advice] [SECONDS [PROGRAM...]]
+"""What-ifs to be compared with measurements, made on a GPU: python3 run.py GRIDSMITH FOLDER [SET [SECONDS [PROGRAM...]]]
 
-Records programs of programs.py with `gridsmith trace`, makes changes and measures them, and prints the tables of compare.py. `seen`,
-`fresh` and `later`: those programs with all their changes, and the first advice of `gridsmith explain` that there is a variant of;
-`advice`: the programs that are seen with that advice alone. FOLDER gets the recordings, `wanted.jsonl` and `measured.jsonl`. A
-program that takes longer than SECONDS (120) is left out, and said. PROGRAM: only these.
+Records programs with `gridsmith trace`, one after the other, then makes changes in them and measures them. SET: `seen`, `fresh`,
+`later` of programs.py, `unseen` or `held` of unseen.py, or `all`: with all their changes, and the first advice of `gridsmith explain` that
+there is a variant of; `advice`: the programs that are seen with that advice alone. PROGRAM: only these, in this order. FOLDER gets
+the recordings, `wanted.jsonl` and `measured.jsonl`, of which compare.py makes tables, also on another machine. All programs load
+PyTorch at the same time, before the first one runs. What a program takes longer than SECONDS (120) for is left out, and said.
 """
+import concurrent.futures
 import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = HERE + "/programs.py"
+PROGRAMS = os.path.dirname(os.path.abspath(__file__)) + "/unseen.py"
 
 
-def run_program(words, seconds, output=subprocess.PIPE):
-    """Its output; "" if it fails or takes too long. Without a pipe, the output is in a file as far as it came."""
+def complain(words, why):
+    print("%s: %s" % (" ".join(words), why[-500:]), file=sys.stderr, flush=True)
+
+
+def run_program(words, seconds):
+    """Its output; "" if it fails or takes too long."""
     try:
-        done = subprocess.run(words, timeout=seconds, stdout=output, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(words, timeout=seconds, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        print("%s took longer than %d s" % (" ".join(words), seconds), file=sys.stderr)
+        complain(words, "took longer than %d s" % seconds)
         return ""
     if done.returncode:
-        print("%s: %s" % (" ".join(words), done.stderr[-500:]), file=sys.stderr)
+        complain(words, done.stderr)
     return "" if done.returncode else done.stdout
 
 
-def record(gridsmith, name, folder, seconds):
-    """The path of the recording; None: there is none."""
-    path = "%s/%s.jsonl" % (folder, name)
-    run_program([gridsmith, "trace", "-o", path, "--", sys.executable, PROGRAMS, name, "record"], seconds)
-    if not os.path.exists(path):
+def start(words, output=subprocess.PIPE):
+    """A program that waits for a line before it uses the GPU."""
+    return subprocess.Popen(words + ["wait"], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)
+
+
+def let_run(program, seconds):
+    """Lets a recorded program run, until it has printed how long a step took. It ends by itself, or is ended."""
+    timer = threading.Timer(seconds, os.killpg, (program.pid, signal.SIGKILL))
+    timer.start()
+    try:
+        program.stdin.write("\n")
+        program.stdin.flush()
+        program.stdout.readline()
+    except BrokenPipeError:
+        pass
+    timer.cancel()
+
+
+def finish(gridsmith, program, path, seconds):
+    """What `explain` advises, the best first; None: there is no recording."""
+    try:
+        problem = program.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        program.kill()
+        problem = "took longer than %d s" % seconds
+    if program.returncode or not os.path.exists(path):
+        complain(program.args, problem)
         return None
     with open(path, "rb") as plain, gzip.open(path + ".gz", "wb") as packed:
         shutil.copyfileobj(plain, packed)
     os.remove(path)
-    return path + ".gz"
-
-
-def advice_of(gridsmith, path):
-    """The changes that `explain` advises, the best first."""
-    answer = run_program([gridsmith, "explain", "--json", path], 60)
+    answer = run_program([gridsmith, "explain", "--json", path + ".gz"], 60)
     return [row["change"] for row in json.loads(answer)["advice"]] if answer else []
+
+
+def record_all(gridsmith, folder, names, seconds):
+    """By name: the advice."""
+    recorders = {}
+    for name in names:
+        path = "%s/%s.jsonl" % (folder, name)
+        recorders[name] = start([gridsmith, "trace", "-o", path, "--", sys.executable, PROGRAMS, name, "record"])
+    ready = [name for name in names if recorders[name].stdout.readline()]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        ends = {}
+        for name in names:
+            if name in ready:
+                let_run(recorders[name], seconds)
+            ends[name] = pool.submit(finish, gridsmith, recorders[name], "%s/%s.jsonl" % (folder, name), seconds)
+        return {name: end.result() for name, end in ends.items()}
 
 
 def main():
     gridsmith, folder = sys.argv[1:3]
-    chosen = sys.argv[3] if len(sys.argv) > 3 else "fresh"
+    chosen = sys.argv[3] if len(sys.argv) > 3 else "unseen"
     seconds = int(sys.argv[4]) if len(sys.argv) > 4 else 120
-    only = sys.argv[5:]
     os.makedirs(folder, exist_ok=True)
-    listed = run_program([sys.executable, PROGRAMS, "list", "seen" if chosen == "advice" else chosen], 60).splitlines()
-    with open(folder + "/wanted.jsonl", "w") as wanted:
-        for name, *changes in (line.split() for line in listed):
-            if only and name not in only:
-                continue
-            path = record(gridsmith, name, folder, seconds)
-            if path:
-                print(json.dumps(dict(program=name, changes=[] if chosen == "advice" else changes,
-                                      advice=advice_of(gridsmith, path))), file=wanted, flush=True)
+    names = sys.argv[5:] or [line.split()[0] for line in run_program(
+        [sys.executable, PROGRAMS, "list", "seen" if chosen == "advice" else chosen], 60).splitlines()]
     with open(folder + "/measured.jsonl", "w") as measured:
-        run_program([sys.executable, PROGRAMS, "measure", folder + "/wanted.jsonl", str(seconds)], seconds * len(listed) + 60,
-                    measured)
-    sys.exit(subprocess.run([sys.executable, HERE + "/compare.py", gridsmith, folder]).returncode)
+        measurer = start([sys.executable, PROGRAMS, "measure", folder + "/wanted.jsonl", str(seconds)], measured)
+        advice = record_all(gridsmith, folder, names, seconds)
+        with open(folder + "/wanted.jsonl", "w") as wanted:
+            for name in names:
+                if advice[name] is not None:
+                    print(json.dumps(dict(program=name, changes=[] if chosen == "advice" else None, advice=advice[name])), file=wanted)
+        problem = measurer.communicate("\n")[1]
+    if measurer.returncode:
+        complain(measurer.args, problem)
+    sys.exit(measurer.returncode)
 
 
 main()

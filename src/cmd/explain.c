@@ -23,8 +23,9 @@ struct options {
 static const struct options defaults = {.top = 12};
 
 static const gs_option option_table[] = {
-    GS_TEXT(struct options, "range", range, "RANGE",
-            "all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
+    GS_TEXT(
+        struct options, "range", range, "RANGE",
+        "all, steps=FIRST-LAST, every=N, ms=FROM-TO or nvtx=NAME (default: the steps that repeat, without start-up)"),
     GS_LIST(struct options, "what-if", what_ifs, "CHANGE[,CHANGE...]",
             "the time of a step with these changes: graph, host=never-late, host=2x, streams=N, streams=PATTERN, "
             "order=PATTERN:first, priority=PATTERN:N, sms=N, sms=PATTERN:N, blocks=PATTERN:N, blocks=PATTERN:full, "

@@ -58,7 +58,7 @@ static gs_run *read_recording(const char *path, int64_t only, gs_error *error) {
 }
 
 static gs_run *import_trace(const char *path, int64_t only, gs_error *error) {
-    const gs_import_options request = {.device = GS_NOT_GIVEN};
+    const gs_import_options request = {.device = GS_NOT_GIVEN, .needs_run = true};
     gs_imported imported = {0};
     gs_run *run = NULL;
     gs_code code = gs_import(path, &request, &imported, error);

@@ -1212,7 +1212,18 @@ done
 check "explain a program into no folder" 4 "$program" explain -o "$work/none/x" -- touch "$work/was-run"
 check "options are checked before a program is run" 1 test -e "$work/was-run"
 mistake "explain a run without times" "no launch has start_us and a later end_us" "$program" explain scenarios/case-1.1.json
-mistake "an unknown range" "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
+mistake "an unknown range" "a range is all, steps=FIRST-LAST, every=N, ms=FROM-TO or nvtx=NAME" "$program" explain --range x corpus/h200-program-eager.jsonl.gz
+echo hello >"$work/text"
+mistake "explain a text" "text: expected a recording of 'gridsmith trace', a trace of the PyTorch profiler" "$program" explain "$work/text"
+gzip -dc corpus/h200-program-eager.jsonl.gz | sed -n 5,9p >"$work/middle.jsonl"
+mistake "explain the middle of a recording" "a recording of 'gridsmith trace' begins with \"schema\"" "$program" explain "$work/middle.jsonl"
+check "a step of two equal layers" 0 "$program" explain corpus/h200-explain-experts.jsonl.gz
+says "14 steps of 94 operations, 2.56 ms each"
+says "a step is 2 equal parts: the host pauses longer after these"
+check "a late host does not wait" 0 "$program" explain --what-if graph,streams=2 corpus/h200-explain-retrieval.jsonl.gz
+says "383.7 us to 398.6 us"
+check "two of what repeats are a step" 0 "$program" explain --range every=2 corpus/h200-program-cupy-streams.jsonl.gz
+says "a step is 2 equal parts: by --range"
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz
 mistake "an unknown change" "unknown change \"grap\" (did you mean \"graph\"?)" "$program" explain --what-if grap corpus/h200-program-eager.jsonl.gz
 mistake "two files" "give one recording, or -- and a program" "$program" explain a b

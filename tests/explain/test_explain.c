@@ -539,6 +539,127 @@ static void parts_of_a_step_are_not_independent(void **state) {
     gs_run_free(run);
 }
 
+/* Steps of two equal layers of two launches. Each layer has the operations of a step that repeats. */
+enum { LAYERS = 20, LAYER_NS = 22000 };
+
+static gs_run *program_of_layers(void) {
+    gs_run *run = program_of("abababababababababababababababababababab", 10, 5);
+    assert_int_equal(run->launches.count, 2 * LAYERS);
+    return run;
+}
+
+static void expect_steps(const gs_run *run, const char *range, size_t period, size_t parts, size_t first) {
+    gs_explained explained;
+    gs_error error = {0};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_explain_options options = {.range = range};
+    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+    assert_int_equal(explained.part.period, period);
+    assert_int_equal(explained.part.equal_parts, parts);
+    assert_int_equal(explained.part.first, first);
+    assert_int_equal(explained.recorded_ns, (int64_t)(LAYER_NS * gs_max_u64(1, parts)));
+    gs_explained_clear(&explained);
+    gs_gpu_free(gpu);
+}
+
+/* Ranges around all but the first layer, so many in each. */
+static void name_layers(gs_run *run, const char *name, int64_t layers) {
+    for (int64_t at_ns = LAYER_NS; at_ns + layers * LAYER_NS <= LAYERS * LAYER_NS; at_ns += layers * LAYER_NS)
+        gs_run_add_range(run, name, at_ns, at_ns + layers * LAYER_NS, NULL);
+}
+
+static void named_steps_may_be_equal_layers(void **state) {
+    (void)state;
+    gs_run *run = program_of_layers();
+    expect_steps(run, NULL, 2, 0, 0);
+    gs_run_add_range(run, "other", 7 * LAYER_NS, 9 * LAYER_NS, NULL); /* ranges that are not regular say nothing */
+    gs_run_add_range(run, "other", 10 * LAYER_NS, 12 * LAYER_NS, NULL);
+    expect_steps(run, NULL, 2, 0, 0);
+    name_layers(run, "layer", 1);
+    expect_steps(run, NULL, 2, 0, 0);
+    name_layers(run, "step", 2);
+    expect_steps(run, NULL, 4, 2, 2);
+    name_layers(run, "epoch", 4);
+    expect_steps(run, NULL, 8, 4, 2);
+    name_layers(run, "ProfilerStep#1", 2); /* nothing is known better than this */
+    expect_steps(run, NULL, 4, 2, 2);
+    gs_run_free(run);
+}
+
+/* A noisy host: 20 to 40 us before a layer, now and then much more, and `longer_ns` more before every third. */
+static gs_run *program_of_noisy_layers(uint64_t index, int64_t longer_ns) {
+    enum { NOISY_LAYERS = 60 };
+    char kernels[2 * NOISY_LAYERS + 1] = "";
+    gs_random random = gs_random_at(3, index);
+    int64_t at_ns = 0;
+    for (int i = 0; i < 2 * NOISY_LAYERS; i++)
+        kernels[i] = i % 2 ? 'b' : 'a';
+    gs_run *run = program_of(kernels, 10, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        at_ns += gs_random_from(&random, 20000, 40000);
+        at_ns += gs_random_chance(&random, 5) ? 200000 : 0;
+        at_ns += i % 6 == 2 ? longer_ns : 0;
+        issue->at_ns = at_ns;
+        issue->start_ns = at_ns + 5000;
+        issue->end_ns = at_ns + 6000;
+    }
+    return run;
+}
+
+static void a_host_pauses_between_steps_of_equal_layers(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 50; i++)
+        for (int is_longer = 0; is_longer < 2; is_longer++) {
+            gs_run *run = program_of_noisy_layers(i, is_longer ? 30000 : 0);
+            gs_explained explained = explain_run(run, NULL, NULL);
+            assert_int_equal(explained.part.period, is_longer ? 6 : 2);
+            assert_int_equal(explained.part.equal_parts, is_longer ? 3 : 0);
+            assert_true(!is_longer || explained.part.first % 6 == 2);
+            gs_explained_clear(&explained);
+            gs_run_free(run);
+        }
+}
+
+static void who_knows_the_step_says_so(void **state) {
+    (void)state;
+    gs_run *run = program_of_layers();
+    expect_steps(run, "every=2", 4, 2, 0);
+    name_layers(run, "step", 2);
+    expect_steps(run, "every=1", 2, 0, 0);
+    assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few of what repeats"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "every=0", "every=0: give how many of what repeats are a step"), GS_E_USAGE);
+    gs_run_free(run);
+}
+
+/* Steps of 80 us: a and b take the GPU 61 us, and the host issues the next step 14 us later. In the step `longer`, b
+   takes until 10 us after that. */
+static gs_run *program_that_seems_to_wait(size_t longer) {
+    gs_run *run = program_of("abababababababababababab", 10, 5);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_issue *issue = &run->launches.data[i].issue;
+        bool is_late = i == 2 * longer + 2;
+        int64_t step_ns = (int64_t)(i / 2) * 80000;
+        issue->at_ns = step_ns + (i % 2 ? 10000 : 0);
+        issue->start_ns = step_ns + (i % 2 ? 16000 : is_late ? 11000 : 5000);
+        issue->end_ns =
+            i % 2 ? step_ns + (i / 2 == longer ? 90000 : 66000) : issue->start_ns + (is_late ? 4000 : 10000);
+    }
+    return run;
+}
+
+/* With a wait, steps on two streams follow each other. A host that goes on once before the GPU has ended does not wait.
+ */
+static void a_host_that_goes_on_does_not_wait(void **state) {
+    (void)state;
+    gs_run *run = program_that_seems_to_wait(SIZE_MAX / 4);
+    assert_int_equal(try_words(run, "host=4x,streams=2").least_ns, 69500);
+    gs_run_free(run);
+    run = program_that_seems_to_wait(8);
+    assert_int_equal(try_words(run, "host=4x,streams=2").least_ns, 50000); /* another stream costs the host 30 us */
+    gs_run_free(run);
+}
+
 /* A host that takes 40 us for each launch of 10 us. A step of one launch has nothing that a graph could save. */
 static void graphs_are_advised_for_short_steps(void **state) {
     (void)state;
@@ -930,6 +1051,10 @@ int main(void) {
                                        cmocka_unit_test(sms_are_left_to_small_kernels),
                                        cmocka_unit_test(measured_pairs_make_intervals_narrow),
                                        cmocka_unit_test(parts_of_a_step_are_not_independent),
+                                       cmocka_unit_test(named_steps_may_be_equal_layers),
+                                       cmocka_unit_test(a_host_pauses_between_steps_of_equal_layers),
+                                       cmocka_unit_test(a_host_that_goes_on_does_not_wait),
+                                       cmocka_unit_test(who_knows_the_step_says_so),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
                                        cmocka_unit_test(long_start_up_is_left_out),
                                        cmocka_unit_test(the_steps_are_those_with_most_time),

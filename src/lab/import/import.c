@@ -144,6 +144,10 @@ static gs_code import_json(gs_input *input, const gs_import_options *options, co
                            gs_error *error) {
     gs_collection collection = {.lacks = "cluster carveout_percent local_bytes"};
     gs_code code = gs_import_kineto(input, &collection, error);
+    size_t length = strlen(error->message);
+    if (code == GS_E_FORMAT && options->needs_run && !collection.traced.count)
+        snprintf(error->message + length, sizeof error->message - length,
+                 "; a recording of 'gridsmith trace' begins with \"schema\"");
     if (code == GS_OK && collection.missing[GS_TRACE_PRIORITY] == count_launches(&collection)) {
         collection.lacks = "cluster carveout_percent local_bytes priority";
         collection.missing[GS_TRACE_PRIORITY] = 0;
@@ -201,6 +205,11 @@ static gs_code import_text(gs_input *input, const gs_import_options *options, co
     gs_code code = gs_input_more(input, &bytes, &count, error);
     if (code == GS_OK && (other = gs_other_file(path, bytes, count)))
         return gs_fail(error, GS_E_FORMAT, "%s: %s", gs_input_name(path), other);
+    if (code == GS_OK && options->needs_run)
+        return gs_fail(error, GS_E_FORMAT,
+                       "%s: expected a recording of 'gridsmith trace', a trace of the PyTorch profiler (JSON), or a "
+                       "database of Nsight Systems (SQLite)",
+                       gs_input_name(path));
     if (code == GS_OK)
         code = gs_import_resources(input, &imported->kernels, error);
     if (code == GS_OK && imported->kernels.count == before)

@@ -18,6 +18,7 @@ typedef struct gs_import_options {
     const char *const *settings; /* "PATTERN:KEY=VALUE,...": values for the kernels whose names match */
     size_t setting_count;
     const char *with; /* a recording of the same program with the missing keys, or NULL */
+    bool needs_run;   /* the caller also reads recordings, and has no use for the kernels of a compiler */
 } gs_import_options;
 
 /* A kernel with known resources, but without a launch. */

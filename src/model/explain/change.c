@@ -79,6 +79,7 @@ static void forget_rare_waits(gs_plan *plan, size_t period) {
 struct pause {
     int64_t gap_ns, slack_ns, count; /* sums of as many */
     bool has_waited;                 /* in the plan */
+    bool goes_on;                    /* in some step, while the GPU still has work: then it does not wait here */
 };
 
 /* The pause between two steps is also that after the last one. */
@@ -92,6 +93,7 @@ static void sum_pauses(const gs_recorded_program *program, struct pause *pauses)
         if (issue->at_ns != GS_NO_TIME && before_ns != GS_NO_TIME) {
             pause->gap_ns += gs_max(0, issue->at_ns - before_ns);
             pause->slack_ns += end_ns != GS_NO_TIME ? gs_max(0, issue->at_ns - end_ns) : 0;
+            pause->goes_on = pause->goes_on || (end_ns != GS_NO_TIME && issue->at_ns < end_ns);
             pause->count++;
         }
         if (issue->at_ns != GS_NO_TIME)
@@ -101,18 +103,22 @@ static void sum_pauses(const gs_recorded_program *program, struct pause *pauses)
     }
 }
 
-/* If the host is the limit, what it lost in one step counts the same in whichever step that was: it takes as long as on
-   average at the same place of each step, and waits there in each step or in none. */
+/* A host that waits at a place never goes on there while the GPU has work: where it does in some step, it waits in
+   none. If the host is the limit, what it lost in one step counts the same in whichever step that was: it takes as long
+   as on average at the same place of each step, and waits there in each step or in none. */
 static gs_code even_host(const gs_recorded_program *program, gs_plan *plan, gs_error *error) {
-    size_t period = program->is_host_bound ? program->part->period : 0;
+    size_t period = program->part->period;
     struct pause *pauses = calloc(period + 1, sizeof *pauses);
     if (!pauses)
         return gs_fail_memory(error);
     if (period)
         sum_pauses(program, pauses);
-    for (size_t i = 0; i < plan->count && period; i++)
-        pauses[i % period].has_waited = pauses[i % period].has_waited || plan->data[i].waits_for_all;
-    for (size_t i = 1; i < plan->count && period; i++) {
+    for (size_t i = 0; i < plan->count && period; i++) {
+        struct pause *pause = &pauses[i % period];
+        plan->data[i].waits_for_all = plan->data[i].waits_for_all && !pause->goes_on;
+        pause->has_waited = pause->has_waited || plan->data[i].waits_for_all;
+    }
+    for (size_t i = 1; i < plan->count && period && program->is_host_bound; i++) {
         const struct pause *pause = &pauses[i % period];
         if (!pause->count)
             continue;

@@ -42,6 +42,14 @@ typedef struct gs_plan {
     bool is_reordered; /* others are served first: by order or priority */
 } gs_plan;
 
+/* A program repeats at least so often. */
+enum { GS_FEWEST_STEPS = 3 };
+
+#define GS_PROFILER_STEP "ProfilerStep" /* the range that the PyTorch profiler puts around a step */
+
+/* How long the host took from the operation before a place of the order to the one there; 0: not known. */
+int64_t gs_host_gap(const gs_run *run, const gs_sequence *order, size_t place);
+
 /* Launches and copies are alike if these are equal. */
 uint64_t gs_operation_kind(const gs_run *run, size_t operation);
 

@@ -7,8 +7,6 @@
  */
 #include "change.h"
 
-#define PROFILER_STEP "ProfilerStep" /* the range that the PyTorch profiler puts around a step */
-
 static gs_part whole_part(const gs_run *run, const gs_sequence *order) {
     gs_part part = {.last = order->count};
     gs_part_set_times(run, order, &part);
@@ -32,12 +30,12 @@ static bool is_program(const gs_run *run, const gs_sequence *order, const gs_par
 }
 
 gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
-    gs_code code = gs_part_repeated(run, order, part, error);
+    gs_code code = gs_part_repeated(run, order, 0, part, error);
     if (code != GS_OK)
         return code;
     if (part->period && is_program(run, order, part))
-        return gs_part_is_inside(run, order, PROFILER_STEP, part, &part->is_inside, error);
-    if (gs_part_of_range(run, order, PROFILER_STEP, part, NULL) != GS_OK)
+        return gs_part_is_inside(run, order, GS_PROFILER_STEP, part, &part->is_inside, error);
+    if (gs_part_of_range(run, order, GS_PROFILER_STEP, part, NULL) != GS_OK)
         *part = whole_part(run, order);
     return GS_OK;
 }
@@ -49,6 +47,14 @@ static bool scan_steps(const char *words, long long *first, long long *last) {
     return sscanf(words, "%lld-%lld%n", first, last, &length) == 2 && !words[length] && *first >= 1 && *last >= *first;
 }
 
+static bool scan_every(const char *words, size_t *every) {
+    unsigned number = 0;
+    int length = 0;
+    bool is_read = sscanf(words, "%6u%n", &number, &length) == 1 && !words[length] && number >= 1;
+    *every = number;
+    return is_read;
+}
+
 static bool scan_ms(const char *words, double *from, double *to) {
     int length = 0;
     return sscanf(words, "%lf-%lf%n", from, to, &length) == 2 && !words[length] && *from >= 0 && *to > *from &&
@@ -58,29 +64,49 @@ static bool scan_ms(const char *words, double *from, double *to) {
 gs_code gs_part_check(const char *words, gs_error *error) {
     long long first, last;
     double from, to;
+    size_t every;
     if (strcmp(words, "all") == 0 || strncmp(words, "nvtx=", 5) == 0)
         return GS_OK;
     if (strncmp(words, "steps=", 6) == 0)
         return scan_steps(words + 6, &first, &last)
                    ? GS_OK
                    : gs_fail(error, GS_E_USAGE, "%.40s: give FIRST-LAST, from 1", words);
+    if (strncmp(words, "every=", 6) == 0)
+        return scan_every(words + 6, &every)
+                   ? GS_OK
+                   : gs_fail(error, GS_E_USAGE, "%.40s: give how many of what repeats are a step", words);
     if (strncmp(words, "ms=", 3) == 0)
         return scan_ms(words + 3, &from, &to)
                    ? GS_OK
                    : gs_fail(error, GS_E_USAGE, "%.40s: give FROM-TO in milliseconds since the start of the recording",
                              words);
-    return gs_fail(error, GS_E_USAGE, "a range is all, steps=FIRST-LAST, ms=FROM-TO or nvtx=NAME, not \"%.60s\"",
-                   words);
+    return gs_fail(error, GS_E_USAGE,
+                   "a range is all, steps=FIRST-LAST, every=N, ms=FROM-TO or nvtx=NAME, not \"%.60s\"", words);
+}
+
+static gs_code fail_no_steps(gs_error *error) {
+    return gs_fail(error, GS_E_USAGE, "the recording has no steps that repeat; choose a range by ms=FROM-TO");
+}
+
+static gs_code read_every(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
+                          gs_error *error) {
+    size_t every = 1;
+    scan_every(words, &every);
+    gs_code code = gs_part_repeated(run, order, every, part, error);
+    if (code != GS_OK || (part->period && gs_max_u64(1, part->equal_parts) == every))
+        return code;
+    return part->period ? gs_fail(error, GS_E_USAGE, "every=%zu: the recording has too few of what repeats", every)
+                        : fail_no_steps(error);
 }
 
 static gs_code read_steps(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part,
                           gs_error *error) {
     long long first, last;
-    gs_code code = gs_part_repeated(run, order, part, error);
+    gs_code code = gs_part_repeated(run, order, 0, part, error);
     if (code != GS_OK)
         return code;
     if (!part->period)
-        return gs_fail(error, GS_E_USAGE, "the recording has no steps that repeat; choose a range by ms=FROM-TO");
+        return fail_no_steps(error);
     size_t steps = gs_part_steps(part);
     if (!scan_steps(words, &first, &last) || (size_t)last > steps)
         return gs_fail(error, GS_E_USAGE, "steps=%.40s: give FIRST-LAST, from 1 to %zu", words, steps);
@@ -119,6 +145,8 @@ gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *wo
     }
     if (strncmp(words, "steps=", 6) == 0)
         return read_steps(run, order, words + 6, part, error);
+    if (strncmp(words, "every=", 6) == 0)
+        return read_every(run, order, words + 6, part, error);
     if (strncmp(words, "ms=", 3) == 0)
         return read_ms(run, order, words + 3, part, error);
     return gs_part_of_range(run, order, words + 5, part, error);

@@ -3,6 +3,7 @@
  *
  *   chosen_part.c    the part of a recording that is looked at
  *   steps.c          the steps of a program that repeat
+ *   equal_parts.c    how many of what repeats are a step
  *   ranges.c         the ranges that a program names: the part of one, and the time of each
  *   account.c        how much of that time the GPU was busy, and what it waited for in the rest
  *   kernel_rows.c    the kernels by time: waves, occupancy, waits
@@ -34,6 +35,13 @@ typedef struct gs_sequence {
 gs_code gs_sequence_of(const gs_run *run, gs_sequence *order, gs_error *error);
 void gs_sequence_clear(gs_sequence *order);
 
+/* What says that a step is several of what repeats. */
+typedef enum gs_parts_by {
+    GS_PARTS_BY_RANGES, /* the program names each step */
+    GS_PARTS_BY_PAUSES, /* the host pauses longer after a step */
+    GS_PARTS_BY_WORDS   /* --range every=N */
+} gs_parts_by;
+
 /* The operations from `first` to before `last` of the order. They are steps of `period` operations each; 0: nothing
    repeats. The part begins when the first of its operations starts, and ends when the step after it starts, or when all
    its operations have ended. GS_NO_TIME: none of them was measured. */
@@ -43,6 +51,8 @@ typedef struct gs_part {
     size_t ranges, range; /* it is the range of this number, from 1, of those of a name; 0: steps, or not by a name */
     const char *name;     /* of that range */
     bool is_inside;       /* the steps are inside one step of the profiler: parts of it, such as layers */
+    size_t equal_parts;   /* of a step, which repeats inside; 0 or 1: it does not, as far as is known */
+    gs_parts_by parts_by; /* this is known by that */
 } gs_part;
 
 static inline size_t gs_part_steps(const gs_part *part) {
@@ -53,8 +63,8 @@ static inline size_t gs_part_steps(const gs_part *part) {
    part of the program, it is a step of the PyTorch profiler, or all. */
 gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
 
-/* A part by words: "all", "steps=A-B" of the steps that repeat, "ms=A-B" since the start of the recording, "nvtx=NAME"
-   for a range that the program named. */
+/* A part by words: "all", "steps=A-B" of the steps that repeat, "every=N" of what repeats is a step, "ms=A-B" since the
+   start of the recording, "nvtx=NAME" for a range that the program named. */
 gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error);
 
 /* Whether words are a part of some recording. */
@@ -69,8 +79,21 @@ gs_code gs_part_of_range(const gs_run *run, const gs_sequence *order, const char
 gs_code gs_part_is_inside(const gs_run *run, const gs_sequence *order, const char *name, const gs_part *part,
                           bool *is_inside, gs_error *error);
 
-/* The steps that repeat, without those at the beginning that are slower; `period` 0: there are none. */
-gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
+/* The steps that repeat, without those at the beginning that are slower; `period` 0: there are none. A step is
+   `equal_parts` of what repeats; 0: as many as the recording shows. */
+gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, size_t equal_parts, gs_part *part,
+                         gs_error *error);
+
+/* The shortest steps that repeat, as far as they do; `period` 0: there are none. */
+gs_code gs_part_shortest(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
+
+/* Begins steps where the host pauses, leaves slow ones at the beginning and the last one out, and sets the times. */
+gs_code gs_part_settle(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
+
+/* The distance at which ranges of one name begin in a part, a multiple of its period, and the first beginning. That of
+   `name` if it has one, otherwise the longest of all names; 0: there is none. */
+gs_code gs_ranges_distance(const gs_run *run, const gs_sequence *order, const gs_part *part, const char *name,
+                           size_t *distance, size_t *from, gs_error *error);
 
 /* Sets the times of a part: from its first start to its last end; or to the start of the step after it. */
 void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *part);

@@ -8,8 +8,9 @@
  * The engine knows when blocks run, not how they slow each other down. If kernels ran side by side in the recording, it
  * shows how: the step takes longer than it is played with the times of kernels alone, and that is taken as the same
  * part of the time that is saved by running side by side. If not, and a change lets kernels run side by side, the time
- * is an interval. Its lower end is what was played. At its upper end they lose what they can (side_by_side.c), at most
- * all that is saved. Pairs of kernels that were measured make it narrower.
+ * is an interval. Its lower end is what was played. At its upper end they lose two thirds of what they can
+ * (side_by_side.c), or of what is saved if that is less: so much was lost at most in nearly all what-ifs that were
+ * measured (docs/explain.md). Pairs of kernels that were measured make it narrower.
  *
  * What another order or priority gains depends on which blocks run on which SM side by side: if kernels slow each other
  * down in the recording, nothing may be gained, and the interval goes up to the time without the change.
@@ -289,7 +290,7 @@ static void widen_outcome(const gs_outcome *base, const gs_plan *plan, const gs_
         int64_t lost_ns =
             known_ns ? (int64_t)((double)beside->lost_ns / (double)beside->known_ns * (double)known_ns) : 0;
         outcome->least_ns += lost_ns;
-        outcome->most_ns += lost_ns + gs_min(saved_ns - known_ns, beside->risk_ns);
+        outcome->most_ns += lost_ns + gs_min(saved_ns - known_ns, beside->risk_ns) * 2 / 3;
     }
     if (plan->is_reordered && base->loss > 0)
         outcome->most_ns = gs_max(outcome->most_ns, base->most_ns);

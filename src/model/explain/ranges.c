@@ -241,6 +241,87 @@ gs_code gs_part_is_inside(const gs_run *run, const gs_sequence *order, const cha
     return code;
 }
 
+/* ---- how far apart ranges begin ---- */
+
+struct beginning {
+    uint64_t kind; /* of the name */
+    size_t place;
+};
+
+struct beginnings {
+    struct beginning *data;
+    size_t count, capacity;
+};
+
+static int compare_beginnings(const void *first, const void *second) {
+    const struct beginning *a = first, *b = second;
+    int order = GS_COMPARE(a->kind, b->kind);
+    return order ? order : GS_COMPARE(a->place, b->place);
+}
+
+static uint64_t hash_name(const char *name) {
+    return gs_hash(0, name, strlen(name));
+}
+
+/* The ranges whose first operation is in the part. */
+static gs_code list_beginnings(const gs_run *run, const struct issues *issues, const gs_part *part,
+                               struct beginnings *found, gs_error *error) {
+    for (size_t i = 0; i < run->ranges.count; i++) {
+        const gs_named_range *range = &run->ranges.data[i];
+        size_t at = issued_before(issues, range->from_ns);
+        if (at >= issued_before(issues, range->to_ns) || issues->data[at].place < part->first ||
+            issues->data[at].place >= part->last)
+            continue;
+        char *kind = kind_of(range->name);
+        bool is_listed = kind && GS_PUSH(found, (struct beginning){hash_name(kind), issues->data[at].place});
+        free(kind);
+        if (!is_listed)
+            return gs_fail_memory(error);
+    }
+    if (found->count)
+        qsort(found->data, found->count, sizeof *found->data, compare_beginnings);
+    return GS_OK;
+}
+
+/* The distance of beginnings of one kind, if it is the same for all, and a multiple of the period; otherwise 0. */
+static size_t same_distance(const struct beginning *data, size_t count, size_t period) {
+    size_t distance = 0, distances = 0;
+    for (size_t i = 1; i < count; i++) {
+        size_t here = data[i].place - data[i - 1].place;
+        if (here && distance && here != distance)
+            return 0;
+        distance = here ? here : distance;
+        distances += here > 0;
+    }
+    return distances >= GS_FEWEST_STEPS && distance % period == 0 ? distance : 0;
+}
+
+gs_code gs_ranges_distance(const gs_run *run, const gs_sequence *order, const gs_part *part, const char *name,
+                           size_t *distance, size_t *from, gs_error *error) {
+    struct issues issues = {0};
+    struct beginnings found = {0};
+    *distance = 0;
+    if (!run->ranges.count)
+        return GS_OK;
+    gs_code code = list_issues(run, order, &issues, error);
+    if (code == GS_OK)
+        code = list_beginnings(run, &issues, part, &found, error);
+    bool is_named = false;
+    for (size_t i = 0, next; i < found.count && code == GS_OK && !is_named; i = next) {
+        for (next = i; next < found.count && found.data[next].kind == found.data[i].kind; next++)
+            ;
+        size_t here = same_distance(&found.data[i], next - i, part->period);
+        is_named = here && found.data[i].kind == hash_name(name);
+        if (here <= *distance && !is_named)
+            continue;
+        *distance = here;
+        *from = found.data[i].place;
+    }
+    free(issues.data);
+    free(found.data);
+    return code;
+}
+
 /* ---- the time of each ---- */
 
 struct sums {

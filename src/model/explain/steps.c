@@ -6,13 +6,13 @@
  * shape or the bytes of a copy, not by when they ran. If the sequence has the period P from A to B, each operation from
  * A to B - P is equal to the one P later. Periods to try are the distances at which a few operations in a row occur
  * again; of those, the one wins that explains most time of kernels, and of those that explain nearly as much the
- * shortest.
+ * shortest. That may be a part of a step (equal_parts.c).
  */
 #include "change.h"
 
 #include <stdlib.h>
 
-enum { MOST_PERIODS = 64, LONGEST_WINDOW = 8, FEWEST_STEPS = 3 };
+enum { MOST_PERIODS = 64, LONGEST_WINDOW = 8 };
 
 /* ---- the order of the host ---- */
 
@@ -125,7 +125,7 @@ static gs_part longest_stretch(const struct search *search, size_t period) {
         if (goes_on)
             continue;
         gs_part found = {.first = from, .last = from + (i - from + period) / period * period, .period = period};
-        if (gs_part_steps(&found) >= FEWEST_STEPS && stretch_ns(search, &found) > stretch_ns(search, &best))
+        if (gs_part_steps(&found) >= GS_FEWEST_STEPS && stretch_ns(search, &found) > stretch_ns(search, &best))
             best = found;
         from = i + 1;
     }
@@ -144,7 +144,8 @@ static void find_stretch(const struct search *search, gs_part *part) {
     }
 }
 
-static gs_code find_steps(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+gs_code gs_part_shortest(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
+    *part = (gs_part){0};
     struct search search = {.run = run, .order = order, .count = order->count};
     search.kinds = malloc((search.count + 1) * sizeof *search.kinds);
     search.until_ns = malloc((search.count + 1) * sizeof *search.until_ns);
@@ -175,7 +176,7 @@ static gs_code find_steps(const gs_run *run, const gs_sequence *order, gs_part *
 
 /* ---- where a step begins ---- */
 
-static int64_t host_gap(const gs_run *run, const gs_sequence *order, size_t place) {
+int64_t gs_host_gap(const gs_run *run, const gs_sequence *order, size_t place) {
     if (!place)
         return 0;
     int64_t at_ns = gs_run_issue(run, order->data[place])->at_ns;
@@ -187,7 +188,7 @@ static int64_t host_gap(const gs_run *run, const gs_sequence *order, size_t plac
 static int64_t pause_before(const gs_run *run, const gs_sequence *order, const gs_part *part, size_t phase) {
     int64_t least_ns = INT64_MAX;
     for (size_t place = part->first + phase + part->period; place < part->last; place += part->period)
-        least_ns = gs_min(least_ns, host_gap(run, order, place));
+        least_ns = gs_min(least_ns, gs_host_gap(run, order, place));
     return least_ns == INT64_MAX ? 0 : least_ns;
 }
 
@@ -203,7 +204,7 @@ static void shift_part(const gs_run *run, const gs_sequence *order, gs_part *par
             best = phase;
         }
     }
-    if (!best || gs_part_steps(part) <= FEWEST_STEPS)
+    if (!best || gs_part_steps(part) <= GS_FEWEST_STEPS)
         return;
     part->first += best;
     part->last -= part->period - best;
@@ -251,7 +252,8 @@ static const char *stream_of(const gs_run *run, size_t operation) {
 static void follow_slowest(const gs_run *run, const gs_sequence *order, gs_part *part) {
     const gs_part given = *part;
     int64_t most_ns = part->to_ns - part->from_ns + (part->to_ns - part->from_ns) / 4;
-    if (part->from_ns == GS_NO_TIME || gs_part_steps(part) < FEWEST_STEPS || part->last + part->period > order->count)
+    if (part->from_ns == GS_NO_TIME || gs_part_steps(part) < GS_FEWEST_STEPS ||
+        part->last + part->period > order->count)
         return;
     for (size_t i = 1; i < part->period; i++) {
         size_t one = order->data[given.first + i], other = order->data[given.last + i];
@@ -291,7 +293,8 @@ static gs_code skip_slow_steps(const gs_run *run, const gs_sequence *order, gs_p
         times[i] = sorted[i] = step_time(run, order, part, part->first + i * part->period);
     qsort(sorted, steps - 1, sizeof *sorted, gs_compare_int64);
     int64_t median_ns = sorted[(steps - 1) / 2];
-    for (size_t i = 0; i + 1 < steps && gs_part_steps(part) > FEWEST_STEPS && times[i] > median_ns + median_ns / 4; i++)
+    for (size_t i = 0; i + 1 < steps && gs_part_steps(part) > GS_FEWEST_STEPS && times[i] > median_ns + median_ns / 4;
+         i++)
         part->first += part->period;
     free(times);
     return GS_OK;
@@ -317,18 +320,14 @@ void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part
     gs_part_set_next(run, order, part);
 }
 
-gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
-    *part = (gs_part){0};
-    gs_code code = find_steps(run, order, part, error);
-    if (code != GS_OK || !part->period)
-        return code;
+gs_code gs_part_settle(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     shift_part(run, order, part);
     trim_part(run, order, part);
-    if (gs_part_steps(part) < FEWEST_STEPS) {
+    if (gs_part_steps(part) < GS_FEWEST_STEPS) {
         *part = (gs_part){0};
         return GS_OK;
     }
-    code = skip_slow_steps(run, order, part, error);
+    gs_code code = skip_slow_steps(run, order, part, error);
     gs_part_cut_last(run, order, part);
     return code;
 }

@@ -61,6 +61,13 @@ static void put_count(gs_text *text, size_t count, const char *noun) {
     gs_text_add(text, "%zu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
+static const char *parts_words(gs_parts_by parts_by) {
+    static const char *const words[] = {"named ranges begin so far apart (--range every=1: each is a step)",
+                                        "the host pauses longer after these (--range every=1: each is a step)",
+                                        "by --range"};
+    return words[parts_by];
+}
+
 /* `range`: NULL if nobody chose one. */
 static void put_part(gs_text *text, const gs_explained *explained, const char *range) {
     const gs_part *part = &explained->part;
@@ -75,6 +82,8 @@ static void put_part(gs_text *text, const gs_explained *explained, const char *r
         put_count(text, part->first, "operation");
         gs_text_add(text, " before and %zu after %s are left out (--range all)\n", explained->order.count - part->last,
                     steps == 1 ? "it" : "them");
+        if (part->equal_parts > 1)
+            gs_text_add(text, "a step is %zu equal parts: %s \n", part->equal_parts, parts_words(part->parts_by));
         if (part->is_inside)
             gs_text_add(text, "several of these steps are in one ProfilerStep: as parts of it, such as layers, they "
                               "may depend on each other\n");
@@ -420,6 +429,7 @@ void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained 
     gs_write_uint(&writer, "last", explained->part.last - 1);
     gs_write_uint(&writer, "steps", gs_part_steps(&explained->part));
     gs_write_uint(&writer, "period", explained->part.period);
+    gs_write_uint(&writer, "equal_parts", gs_max_u64(1, explained->part.equal_parts));
     gs_write_us(&writer, "from_us", explained->part.from_ns);
     gs_write_us(&writer, "to_us", explained->part.to_ns);
     gs_write_end(&writer);
