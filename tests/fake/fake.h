@@ -37,6 +37,7 @@
  *   no-waits       streams cannot wait for a word       no-graph-waits graphs cannot
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
  *   subscribed     another profiler uses CUPTI          slow-dump      a dump is written with a pause
+ *   failed         an event is never ready, because a kernel has failed
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
  * CUDA_COREDUMP_PIPE.
@@ -56,6 +57,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The real driver's threads have names that begin so. */
+#define FAKE_THREAD_NAME "cuda-fake"
 
 static inline bool fake_has(const char *word) {
     const char *at = getenv("GRIDSMITH_FAKE");
@@ -310,6 +314,13 @@ typedef struct fake_node {
     uint8_t copy_kind;
     _Atomic uint32_t *word; /* of a wait */
     uint32_t value;         /* of that, or of a memset */
+    struct fake_batch {     /* the wait, for who asks; 48 bytes */
+        int operation;
+        cu_pointer address;
+        uint64_t value;
+        unsigned flags;
+        uint64_t rest[2];
+    } batch;
     struct fake_graph *child;
     fake_front after;
     uint8_t edge_type, edge_port; /* of the edges to those before it */

@@ -36,15 +36,17 @@ goes_on() {
 # Hangs: the program goes on, and its exit status is passed on; or it is ended.
 goes_on value "$app" value
 [ $status = 124 ] || complain "value: the exit status is not that of the program"
-for how in circle batch host-lock host-many host-calls callback poll-error; do
-    timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
+for how in circle batch host-lock host-many host-calls callback poll-error poll-failed graph-wait; do
+    fake=h200
+    [ $how = poll-failed ] && fake=h200,failed
+    GRIDSMITH_FAKE=$fake timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
     [ $? = 1 ] || complain "$how: the exit status is not 1"
 done
-for how in circle batch host-calls poll-error; do
+for how in circle batch host-calls poll-failed; do
     [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 # The program may still do what these wait for.
-for how in value host-lock host-many callback; do
+for how in value host-lock host-many callback poll-error graph-wait; do
     [ "$(grep -c 'a wait that may be long, or a hang' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 expect value ': never-issued'
@@ -53,10 +55,13 @@ expect value 'is in cuStreamSynchronize for'
 expect circle 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
 expect batch 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
 for how in host-lock host-many callback; do
-    expect $how 'It is not in a call of CUDA: it waits for a lock, a file or another thread.'
+    expect $how 'It is not in a call of CUDA: it waits for a lock or for another thread.'
 done
 expect poll-error ': error'
-expect poll-error 'and the answer is error 900. It does not become ready.'
+expect poll-error 'and the answer is error 900, because of a stream that captures. It does not become ready before the capture ends.'
+expect poll-failed 'and the answer is error 700. It does not become ready.'
+expect graph-wait ': never-issued'
+expect graph-wait 'A graph of stream 1 waits until the word at 0x'
 expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
 
 # A kernel whose code is not known may be long: that is said, and is no hang.
@@ -83,6 +88,35 @@ expect behind-long ': too-many-blocks'
 expect default-stream ': default-stream'
 expect default-stream 'Behind it stands kernel runs_sum in stream 0'
 
+# What a kernel waits for may still come, from its own blocks or the host: that is no alarm. Nor do streams that wait for each
+# other in turn wait in a circle.
+for how in held-for-host held-for-good held-for-itself held-by-sum in-turn grid-barrier events-ahead default-event late read-once \
+    graph-branches; do
+    GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms --abort -- "$app" $how "$code/cubin/waits90.cubin" 2>"$folder/$how"
+    [ $? = 1 ] || complain "$how: the exit status is not 1"
+    case $how in
+    held-for-good | grid-barrier | late) expect $how 'no progress in process' ;;
+    *) expect $how 'a wait that may be long, or a hang, in process' ;;
+    esac
+done
+for how in held-for-host held-for-good held-for-itself held-by-sum graph-branches; do
+    expect $how ': two-kernels'
+done
+expect held-for-good 'at_barrier (8 blocks of 64 threads, stream 2) cannot start 8 of its blocks'
+expect in-turn 'its code waits for memory: if the other 868 would write it, it does not end.'
+expect grid-barrier 'its code waits for others: 868 never started.'
+expect events-ahead 'ncclAllReduce_kernel_60000000 (8 blocks of 512 threads, stream 1) is collective 1 of its stream'
+expect default-event ': default-stream'
+expect default-event 'Behind it stands an event that another stream waits for in stream 0'
+expect late 'The first launch of at_barrier loads its code'
+expect read-once 'Its code has a loop that nothing leads out of.'
+expect graph-branches 'Both are in one graph: this holds if it runs them at the same time.'
+
+# A look does not wake a thread that sleeps.
+timeout -s KILL 60 "$gridsmith" watch --after 700ms -- "$app" host-sleeps 2>"$folder/host-sleeps" || complain "host-sleeps: it was woken"
+expect host-sleeps 'it waits for some time (sleep).'
+
 # What computes is probably long, and is not ended.
 for how in runs computes; do
     GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
@@ -100,9 +134,10 @@ for how in "schedulers $code/cubin/waits90.cubin" "dispatch $code/ptx/waits"; do
         "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/${how%% *}"
     how=${how%% *}
     grep -E ' for 0\.[0-6] s: ' "$folder/$how" && complain "$how: a wait is reported that is shorter than --after"
-    [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
-    expect $how ': two-kernels'
+    [ "$(grep -c ': two-kernels$' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
+expect schedulers 'no progress in process'
+expect dispatch 'a wait that may be long, or a hang, in process' # the other rank may be late
 expect schedulers 'waits_to_acquire (112 blocks of 256 threads, stream 2) cannot start 60 of its blocks'
 expect schedulers 'The SMs are held by waits_for_value (80 blocks of 32 threads, stream 1)'
 expect schedulers 'waits_for_value with at most 20 blocks'

@@ -50,16 +50,16 @@ static gs_code fill_run(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
     return code;
 }
 
-gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
+static gs_code start_fit(gs_hang_fit *fit, gs_error *error) {
     *fit = (gs_hang_fit){.kernels = calloc(MOST_KERNELS, sizeof *fit->kernels), .run = gs_run_new(error)};
+    return fit->kernels && fit->run ? GS_OK : gs_fail_memory(error);
+}
+
+/* Plays the run. */
+static gs_code check_fit(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
     gs_error unknown = {.code = GS_OK};
-    if (!fit->kernels || !fit->run)
-        return gs_fail_memory(error);
-    if (!hang->gpu)
+    if (!fit->run->launches.count || gs_run_name_apart(fit->run, error) != GS_OK)
         return GS_OK;
-    gs_code code = fill_run(hang, fit, error);
-    if (code != GS_OK || !fit->run->launches.count || gs_run_name_apart(fit->run, error) != GS_OK)
-        return code;
     gs_fix_options options = {.kinds = (1u << GS_FIX_KINDS) - 1, .budget = BUDGET};
     /* What the model refuses leaves the answer open. */
     fit->is_known = gs_check_all(hang->gpu, fit->run, &options, &fit->answer, &unknown) == GS_OK;
@@ -71,6 +71,23 @@ gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
             kernel->never_started = fit->answer.check.here.waiting;
     }
     return GS_OK;
+}
+
+gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
+    gs_code code = start_fit(fit, error);
+    if (code == GS_OK && hang->gpu)
+        code = fill_run(hang, fit, error);
+    return code == GS_OK ? check_fit(hang, fit, error) : code;
+}
+
+gs_code gs_hang_check_pair(gs_hang *hang, gs_hang_fit *fit, size_t one, size_t other, gs_error *error) {
+    const size_t both[] = {one, other};
+    gs_code code = start_fit(fit, error);
+    for (size_t i = 0; i < GS_COUNT(both) && code == GS_OK && hang->gpu; i++) {
+        fit->kernels[i] = both[i];
+        code = add_launch(fit->run, hang, &hang->kernels.data[both[i]], error);
+    }
+    return code == GS_OK ? check_fit(hang, fit, error) : code;
 }
 
 void gs_hang_fit_free(gs_hang_fit *fit) {

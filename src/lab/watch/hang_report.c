@@ -34,6 +34,8 @@ static void put_operation(const gs_hang *hang, const gs_watch_operation *operati
     if (operation->kind == GS_WATCH_WAIT_EVENT && operation->other)
         gs_text_add(text, " for operation %" PRIu64 " of stream %u", operation->until,
                     operation->other <= GS_WATCH_STREAMS ? hang->page->streams[operation->other - 1].number : 0);
+    if (operation->kind == GS_WATCH_WAIT_EVENT && !operation->other)
+        gs_text_add(text, " for one that no stream of this process recorded");
     if (operation->kind == GS_WATCH_WAIT_VALUE)
         gs_text_add(text, " for %u at 0x%" PRIx64, operation->value, operation->object);
     if (kernel && hang->has_dump)

@@ -26,6 +26,9 @@ const char *gs_hang_code_words(const gs_hang_kernel *kernel);
 bool gs_hang_kernel_waits(const gs_hang *hang, const gs_hang_kernel *kernel);
 /* The first kernel that does, and is in the dump or at the head of a stream; NULL: none. */
 gs_hang_kernel *gs_hang_first_waiting(gs_hang *hang);
+/* Whether what a kernel waits for may still come, as far as is known: from its own blocks, from another kernel, from
+   the host or from another rank. `without_room` is a kernel that has not started; it may be NULL. */
+bool gs_hang_may_be_released(const gs_hang *hang, const gs_hang_kernel *kernel, const gs_hang_kernel *without_room);
 
 gs_hang_rule gs_hang_judge_waits, gs_hang_judge_default_stream, gs_hang_judge_condition, gs_hang_judge_endless;
 

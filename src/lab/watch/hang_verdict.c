@@ -52,7 +52,8 @@ static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
         else if (hang->host_state == 'R')
             gs_text_add(&hang->said, " It computes.");
         else
-            gs_text_add(&hang->said, " It is not in a call of CUDA: it waits for a lock, a file or another thread.");
+            gs_text_add(&hang->said, " It is not in a call of CUDA: it waits %s.",
+                        hang->host_waits ? hang->host_waits : "for a lock, a file or another thread");
         gs_hang_add_fix(hang, within
                                   ? "do not call CUDA in host functions: signal a thread that does"
                                   : "let host functions take no lock that a thread holds while it waits for the GPU");
@@ -61,25 +62,36 @@ static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
     return GS_HANG_UNKNOWN;
 }
 
+/* Whether an error says that a capture is going on: it ends. */
+static bool is_of_capture(const gs_hang *hang, const gs_hang_thread *thread) {
+    enum { FIRST = 900, LAST = 909 };
+    int answer = atomic_load(&thread->thread->answer);
+    for (size_t i = 0; i < GS_WATCH_EVENTS; i++) {
+        const gs_watch_event *event = &hang->page->events[i];
+        if (event->capture && atomic_load(&event->handle) == atomic_load(&thread->thread->polled))
+            return true;
+    }
+    return answer >= FIRST && answer <= LAST;
+}
+
 /* A thread asks for an event or a stream again and again, and gets an error. */
 static gs_hang_cause judge_error(gs_hang *hang, gs_hang_fit *fit) {
-    enum { CAPTURED = 907 };
     (void)fit;
     for (size_t i = 0; i < hang->threads.count; i++) {
         const gs_hang_thread *thread = &hang->threads.data[i];
         int answer = atomic_load(&thread->thread->answer);
         if (thread->call || !answer || thread->waited_ns < hang->after_ns / 2)
             continue;
+        bool captures = is_of_capture(hang, thread);
         gs_text_add(
             &hang->said,
-            "A thread has asked for %.1f s whether an event or a stream is ready, and the answer is error %d%s. "
-            "It does not become ready.",
-            (double)thread->waited_ns / 1e9, answer,
-            answer == CAPTURED ? ", because a stream that captures recorded the event" : "");
+            "A thread has asked for %.1f s whether an event or a stream is ready, and the answer is error %d%s. %s",
+            (double)thread->waited_ns / 1e9, answer, captures ? ", because of a stream that captures" : "",
+            captures ? "It does not become ready before the capture ends." : "It does not become ready.");
         gs_hang_add_fix(
             hang,
             "look at the answers of cudaEventQuery and cudaStreamQuery: only cudaErrorNotReady means \"not yet\"");
-        hang->is_alarm = true;
+        hang->is_alarm = !captures;
         return GS_HANG_ERROR;
     }
     return GS_HANG_UNKNOWN;
@@ -89,6 +101,16 @@ static gs_hang_cause judge_error(gs_hang *hang, gs_hang_fit *fit) {
 static gs_hang_cause judge_event(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_thread *waiting = thread_in(hang, GS_WATCH_SYNC);
     (void)fit;
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_watch_operation *head = hang->streams.data[i].head;
+        if (head && head->kind == GS_WATCH_WAIT_EVENT && !head->other) {
+            gs_text_add(&hang->said,
+                        "Stream %u is at a wait for an event that no stream of this process has recorded: it is of "
+                        "another process, whose report says more.",
+                        hang->streams.data[i].number);
+            return GS_HANG_UNKNOWN;
+        }
+    }
     if (!waiting || strcmp(waiting->call, "cuEventSynchronize") != 0)
         return GS_HANG_UNKNOWN;
     for (size_t i = 0; i < GS_WATCH_EVENTS; i++) {
@@ -109,12 +131,15 @@ static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_ha
     return function && !atomic_load(&function->launches) ? function : NULL;
 }
 
-/* A kernel that its launch loaded, and that is seen not to have started. */
+/* A kernel that its launch loaded, and that has not started: that is seen, or its code has no loop in which it could be
+   for so long. */
 static const gs_hang_kernel *loaded_late(gs_hang *hang) {
     const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
-    for (size_t i = 0; i < hang->kernels.count && waiting && hang->has_dump; i++) {
+    for (size_t i = 0; i < hang->kernels.count && waiting; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        if (kernel->is_head && kernel->operation->loads && kernel->grid == GS_DUMP_NONE && kernel != waiting &&
+        bool is_short = kernel->code && !(kernel->code & ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_AT_BARRIERS));
+        if (kernel->is_head && kernel->operation->loads && kernel != waiting &&
+            (hang->has_dump ? kernel->grid == GS_DUMP_NONE : is_short) &&
             kernel->operation->at_ns > waiting->operation->at_ns)
             return kernel;
     }
@@ -129,11 +154,14 @@ static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, c
     gs_text_add(&hang->said, " does not end, and waits for what comes later");
     gs_hang_put_places(hang, waiting);
     gs_text_add(&hang->said, ".");
-    gs_hang_add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
-    if (name)
+    if (name) {
+        gs_hang_add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
         gs_hang_add_fix(hang, "load %s before %s is launched: cudaFuncGetAttributes, or launch it once", name,
                         waiting->name);
-    hang->is_alarm = true;
+    } else {
+        gs_hang_add_fix(hang, "call %s before %s is launched", call, waiting->name);
+    }
+    hang->is_alarm = !gs_hang_may_be_released(hang, waiting, NULL);
     return GS_HANG_LOADING;
 }
 
@@ -184,13 +212,16 @@ static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_thread *memory = thread_in(hang, GS_WATCH_ALLOCATE);
     const gs_watch_function *function = first_launch_of(hang, thread_in(hang, GS_WATCH_LAUNCH));
     (void)fit;
-    hang->is_alarm = gs_hang_first_waiting(hang) != NULL;
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
+    hang->is_alarm = waiting && !gs_hang_may_be_released(hang, waiting, NULL);
     if (memory && hang->kernels.count) {
         gs_text_add(&hang->said, "A thread has been in %s for %.1f s: it waits until the whole GPU is idle.",
                     memory->call, (double)memory->waited_ns / 1e9);
         say_behind(hang);
         gs_hang_add_fix(hang, "call %s before that kernel is launched, or after it has ended", memory->call);
-        gs_hang_add_fix(hang, "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
+        if (strncmp(memory->call, "cuMemAlloc_", 11) == 0 || strncmp(memory->call, "cuMemFree_", 10) == 0)
+            gs_hang_add_fix(hang,
+                            "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
         return GS_HANG_WHOLE_GPU;
     }
     if (!function || !atomic_load(&function->is_known) || function->local_bytes <= most_local(hang))
@@ -259,22 +290,38 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs
     gs_hang_put_kernel(&hang->said, kernel);
     gs_text_add(&hang->said, hang->has_dump ? " waits for all its blocks, but only " : " has room for only ");
     gs_text_put_grouped(&hang->said, room);
-    gs_text_add(&hang->said, hang->has_dump ? " are resident, and " : " blocks, and its code waits for others: ");
+    bool is_barrier = hang->has_dump || kernel->code & GS_SASS_CODE_WRITES_IT;
+    gs_text_add(&hang->said, hang->has_dump ? " are resident, and "
+                             : is_barrier   ? " blocks, and its code waits for others: "
+                                            : " blocks, and its code waits for memory: if the other ");
     gs_text_put_grouped(&hang->said, kernel->never_started);
-    gs_text_add(&hang->said, " never started");
+    gs_text_add(&hang->said, is_barrier ? " never started" : " would write it, it does not end");
     gs_hang_put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
     (void)fit;
-    hang->is_alarm = true;
+    /* Blocks that wait for those before them, as in a scan, come to an end. */
+    hang->is_alarm = is_barrier;
     return GS_HANG_TOO_MANY_BLOCKS;
+}
+
+/* Whether another shared-memory configuration alone would be enough. */
+static bool is_of_configuration(const gs_hang_fit *fit) {
+    const char *why = fit->answer.check.here.why.data;
+    for (size_t i = 0; i < fit->answer.fixes.count; i++) {
+        const gs_fix *fix = &fit->answer.fixes.data[i];
+        if (fix->count == 1 && fix->changes[0].kind == GS_FIX_CARVEOUT)
+            return why && strstr(why, "configuration");
+    }
+    return false;
 }
 
 /* The kernels that hold SMs which the one that does not start needs. */
 static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *waiting) {
     const gs_conflict *here = &fit->answer.check.here;
     bool says = false;
+    hang->is_alarm = true;
     gs_hang_put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " cannot start %" PRId64 " of its blocks", waiting->never_started);
     gs_hang_put_places(hang, waiting);
@@ -285,12 +332,13 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
         gs_hang_put_kernel(&hang->said, holder);
         gs_hang_put_places(hang, holder);
         says = true;
+        hang->is_alarm = hang->is_alarm && gs_hang_kernel_waits(hang, holder) &&
+                         !gs_hang_may_be_released(hang, holder, waiting);
     }
     gs_text_add(&hang->said, ", launched before. %s%s", here->why.data ? here->why.data : "",
                 here->why.data ? "." : "");
     add_model_fixes(hang, fit);
-    hang->is_alarm = true;
-    return here->why.data && strstr(here->why.data, "configuration") ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
+    return is_of_configuration(fit) ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
 }
 
 /* Blocks of a programmatic launch that wait for the kernel before it, which waits for one that has no room beside them.
@@ -320,7 +368,7 @@ static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
     gs_hang_add_fix(hang, "launch %s before %s", missing->name, dependent->name);
     gs_hang_add_fix(hang, "launch %s with fewer blocks, so that SMs stay free, or without the programmatic attribute",
                     dependent->name);
-    hang->is_alarm = true;
+    hang->is_alarm = !gs_hang_may_be_released(hang, waiting, missing);
     return GS_HANG_PROGRAMMATIC;
 }
 
@@ -348,6 +396,31 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
     return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
 }
 
+/* A kernel of a graph that waits, and another one of it that has no room beside it. The order of its nodes is not known.
+ */
+static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
+    const gs_watch_graph *graph = waiting ? gs_hang_graph_of(hang, waiting->graph) : NULL;
+    gs_hang_cause cause = GS_HANG_UNKNOWN;
+    (void)fit;
+    for (size_t i = 0; i < hang->kernels.count && graph && graph->has_branches && !hang->has_dump && !cause; i++) {
+        const gs_hang_kernel *other = &hang->kernels.data[i];
+        gs_error none = {.code = GS_OK};
+        gs_hang_fit pair;
+        if (other == waiting || other->graph != waiting->graph || waiting->operation->collective || !other->function ||
+            !waiting->function)
+            continue;
+        gs_code code = gs_hang_check_pair(hang, &pair, (size_t)(waiting - hang->kernels.data), i, &none);
+        if (code == GS_OK && pair.is_known && !pair.fits && pair.answer.check.here.order.count == 2) {
+            cause = judge_conflict(hang, &pair, other);
+            gs_text_add(&hang->said, " Both are in one graph: this holds if it runs them at the same time.");
+            hang->is_alarm = false;
+        }
+        gs_hang_fit_free(&pair);
+    }
+    return cause;
+}
+
 /* A kernel at the head of a stream that has room, and still does not start. */
 static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = NULL;
@@ -371,7 +444,7 @@ static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
     gs_text_add(&hang->said, ".");
     gs_hang_add_fix(hang, "CUDA_DEVICE_MAX_CONNECTIONS=%zu (32 at most)", gs_min_u64(32, gs_max_u64(8, streams)));
     gs_hang_add_fix(hang, "issue %s before what waits for it", missing->name);
-    hang->is_alarm = true;
+    hang->is_alarm = !gs_hang_may_be_released(hang, waiting, NULL);
     return GS_HANG_CONNECTIONS;
 }
 
@@ -391,7 +464,35 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
         gs_hang_add_fix(hang,
                         "gridsmith watch --join FOLDER says which rank is missing (run all ranks with -o FOLDER)");
         gs_hang_add_fix(hang, "issue the same collectives in the same order on all ranks");
-        hang->is_alarm = true;
+        hang->is_alarm = hang->has_dump; /* the other rank may be late */
+        return GS_HANG_RANKS;
+    }
+    return GS_HANG_UNKNOWN;
+}
+
+/* The function of NCCL that a thread which is in no call of CUDA is in; NULL: none. */
+static const char *function_of_nccl(const gs_watch_thread *thread) {
+    static const char name[] = "nccl";
+    for (uint32_t i = 0; i < atomic_load(&thread->frame_count) && i < GS_WATCH_FRAMES; i++) {
+        const char *frame = thread->stack[i] + (thread->stack[i][0] == 'p');
+        if (strncmp(frame, name, sizeof name - 1) == 0 && frame[sizeof name - 1] >= 'A' &&
+            frame[sizeof name - 1] <= 'Z')
+            return frame;
+    }
+    return NULL;
+}
+
+/* Ranks also wait for each other on the host, before they launch a kernel. */
+static gs_hang_cause judge_nccl(gs_hang *hang, gs_hang_fit *fit) {
+    (void)fit;
+    for (size_t i = 0; i < GS_WATCH_THREADS && !hang->threads.count; i++) {
+        const gs_watch_thread *thread = &hang->page->threads[i];
+        const char *function = atomic_load(&thread->thread) ? function_of_nccl(thread) : NULL;
+        if (!function)
+            continue;
+        gs_text_add(&hang->said, "Thread %d is in %.*s, and in no call of CUDA: it waits for another rank.",
+                    atomic_load(&thread->thread), (int)strcspn(function, " "), function);
+        gs_hang_add_fix(hang, "look at the other ranks: who has not come to this call, or is in another one?");
         return GS_HANG_RANKS;
     }
     return GS_HANG_UNKNOWN;
@@ -423,12 +524,14 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
                                           judge_programmatic,
                                           judge_room,
                                           judge_ranks,
+                                          judge_graph,
                                           gs_hang_judge_waits,
                                           gs_hang_judge_default_stream,
                                           judge_connections,
                                           judge_late,
                                           gs_hang_judge_condition,
                                           gs_hang_judge_endless,
+                                          judge_nccl,
                                           judge_event};
     gs_hang_fit fit;
     gs_text_clear(&hang->said);

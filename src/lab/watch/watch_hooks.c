@@ -223,20 +223,11 @@ VALUES(cuStreamWriteValue64, uint64_t, GS_WATCH_WRITE_VALUE)
 VALUES(cuStreamWriteValue32_v2, uint32_t, GS_WATCH_WRITE_VALUE)
 VALUES(cuStreamWriteValue64_v2, uint64_t, GS_WATCH_WRITE_VALUE)
 
-/* CUstreamBatchMemOpParams. */
-typedef struct batch_operation {
-    int kind;
-    uint64_t address, value;
-    unsigned flags;
-    uint64_t unused[2];
-} batch_operation;
-
-static void note_batch(gs_watch_call *call, unsigned count, const batch_operation *operations) {
-    enum { WAIT = 1, WRITE = 2, WAIT_64 = 4, WRITE_64 = 5 };
+static void note_batch(gs_watch_call *call, unsigned count, const gs_watch_batch *operations) {
     for (unsigned i = 0; i < count; i++) {
         int kind = operations[i].kind;
-        bool waits = kind == WAIT || kind == WAIT_64;
-        gs_watch_operation *made = waits || kind == WRITE || kind == WRITE_64
+        bool waits = gs_watch_batch_waits(&operations[i]);
+        gs_watch_operation *made = waits || kind == GS_WATCH_BATCH_WRITE || kind == GS_WATCH_BATCH_WRITE_64
                                        ? gs_watch_issue(call, waits ? GS_WATCH_WAIT_VALUE : GS_WATCH_WRITE_VALUE)
                                        : NULL;
         if (!made)
@@ -247,7 +238,7 @@ static void note_batch(gs_watch_call *call, unsigned count, const batch_operatio
 }
 
 #define BATCH(name)                                                                                                    \
-    CALLS(name, (void *stream, unsigned count, const batch_operation *operations, unsigned flags),                     \
+    CALLS(name, (void *stream, unsigned count, const gs_watch_batch *operations, unsigned flags),                      \
           (stream, count, operations, flags), stream, 0, (void)0, DONE(note_batch(&call, count, operations)))
 BATCH(cuStreamBatchMemOp)
 BATCH(cuStreamBatchMemOp_v2)
@@ -462,4 +453,6 @@ void gs_front_ready(bool has_driver) {
     FIND(cuGraphNodeGetType);
     FIND(cuGraphKernelNodeGetParams_v2);
     FIND(cuGraphChildGraphNodeGetGraph);
+    FIND(cuGraphGetEdges_v2);
+    FIND(cuGraphBatchMemOpNodeGetParams);
 }

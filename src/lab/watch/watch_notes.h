@@ -35,10 +35,26 @@ typedef struct gs_watch_driver {
     int (*cuGraphNodeGetType)(void *, int *);
     int (*cuGraphKernelNodeGetParams_v2)(void *, void *);
     int (*cuGraphChildGraphNodeGetGraph)(void *, void **);
+    int (*cuGraphGetEdges_v2)(void *, void **, void **, void *, size_t *);
+    int (*cuGraphBatchMemOpNodeGetParams)(void *, void *);
 } gs_watch_driver;
 
 extern gs_watch_driver gs_watch_driver_functions;
 extern gs_watch_page *gs_watch_shared; /* NULL: nothing is noted */
+
+/* CUstreamBatchMemOpParams. */
+typedef struct gs_watch_batch {
+    int kind;
+    uint64_t address, value;
+    unsigned flags;
+    uint64_t unused[2];
+} gs_watch_batch;
+
+enum { GS_WATCH_BATCH_WAIT = 1, GS_WATCH_BATCH_WRITE = 2, GS_WATCH_BATCH_WAIT_64 = 4, GS_WATCH_BATCH_WRITE_64 = 5 };
+
+static inline bool gs_watch_batch_waits(const gs_watch_batch *operation) {
+    return operation->kind == GS_WATCH_BATCH_WAIT || operation->kind == GS_WATCH_BATCH_WAIT_64;
+}
 
 /* A call of the driver that is hooked. */
 typedef struct gs_watch_call {
