@@ -38,6 +38,7 @@
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
  *   subscribed     another profiler uses CUPTI          slow-dump      a dump is written with a pause
  *   failed         an event is never ready, because a kernel has failed
+ *   slow-load      a module is loaded in three seconds of computing
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
  * CUDA_COREDUMP_PIPE.

@@ -132,7 +132,9 @@ void gs_hang_find_heads(gs_hang *hang);
 gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error);
 /* The letter of a thread in /proc: T and t: it is stopped; Z, or 0: it has ended. */
 char gs_hang_state_of(int process, int thread);
-/* Whether nothing waits, as far as is known: kernels compute, or a host function does. */
+/* Whether the thread that waits longest is in a call that loads code, and computes. */
+bool gs_hang_compiles(const gs_hang *hang);
+/* Whether nothing waits, as far as is known: kernels compute, or a host function or the compiler does. */
 bool gs_hang_is_long(const gs_hang *hang);
 
 /* Fills in the verdict. */

@@ -211,6 +211,8 @@ bool gs_hang_is_long(const gs_hang *hang) {
         if (kernel->is_head && (!kernel->code || kernel->code & GS_HANG_MAY_WAIT))
             return false;
     }
+    if (!heads && hang->cause == GS_HANG_UNKNOWN)
+        return gs_hang_compiles(hang);
     return heads && (hang->cause == GS_HANG_UNKNOWN || hang->cause == GS_HANG_WHOLE_GPU);
 }
 

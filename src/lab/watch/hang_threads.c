@@ -57,6 +57,12 @@ static const char *host_waits_for(int process, int thread) {
     return "for a lock, a file or another thread";
 }
 
+bool gs_hang_compiles(const gs_hang *hang) {
+    const gs_hang_thread *longest = hang->threads.count ? &hang->threads.data[0] : NULL;
+    return longest && longest->call && longest->class == GS_WATCH_LOAD &&
+           gs_hang_state_of(hang->page->process, atomic_load(&longest->thread->thread)) == 'R';
+}
+
 /* Whether a thread is one of the driver or of this library, by its name. */
 static bool is_of_driver(int process, int thread) {
     static const char driver[] = "cuda", own[] = GS_WATCH_THREAD_NAME;

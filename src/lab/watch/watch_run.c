@@ -136,6 +136,9 @@ static void print_long(const gs_hang *hang) {
                 "or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
                 kernel->name, (double)(hang->now_ns - kernel->operation->at_ns) / 1e9, hang->page->process,
                 hang->page->process);
+    else
+        fprintf(stderr, "gridsmith: process %d has been in %s for %.0f s, and computes: it compiles or loads code\n",
+                hang->page->process, hang->threads.data[0].call, (double)hang->threads.data[0].waited_ns / 1e9);
 }
 
 static void print_report(const gs_hang *hang, FILE *answer) {
