@@ -140,8 +140,8 @@ bool fake_gpu_is_idle(fake_gpu *gpu, cu_stream stream);
 
 /* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
 bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call, const timed_arguments *arguments);
-/* What an instruction of a row of gs_timed_rows takes, in cycles: alone, on a GPU full of them, and of its unit for each
-   transaction. The memory serves several transactions at once. */
+/* What an instruction of a row of gs_timed_rows takes, in cycles: alone, on a GPU full of them, and of its unit for
+   each transaction. The memory serves several transactions at once. */
 enum { FAKE_MEMORY_UNITS = 64 };
 void fake_class_times(size_t row, int64_t *latency, int64_t *loaded, int64_t *held);
 /* A shared library of kernels, from an image. NULL: it cannot be loaded. */

@@ -39,9 +39,9 @@ static bool has_wait(const gs_text *code, int architecture, gs_sass_wait_kind ki
 
 static const int architectures[] = {80, 90, 100};
 
-static const char *const waiting[] = {"waits_for_value", "waits_to_acquire", "waits_by_adding", "waits_by_exchange",
-                                      "waits_for_lock",  "waits_for_grid",   "waits_by_block",  "waits_by_block_for",
-                                      "waits_at_barrier", "waits_in_turn",   "waits_and_tells"};
+static const char *const waiting[] = {"waits_for_value",  "waits_to_acquire", "waits_by_adding", "waits_by_exchange",
+                                      "waits_for_lock",   "waits_for_grid",   "waits_by_block",  "waits_by_block_for",
+                                      "waits_at_barrier", "waits_in_turn",    "waits_and_tells"};
 static const struct {
     const char *name;
     unsigned code;

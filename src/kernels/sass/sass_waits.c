@@ -512,7 +512,8 @@ static bool word_is_written(const unsigned char *code, size_t size, const gs_sas
     return false;
 }
 
-/* Whether an instruction outside a loop writes so that others see it: atomically, in order, or with a fence somewhere. */
+/* Whether an instruction outside a loop writes so that others see it: atomically, in order, or with a fence somewhere.
+ */
 static bool code_tells(const unsigned char *code, size_t size, struct loop loop) {
     bool has_fence = false, stores = false;
     for (size_t at = 0; at + BYTES <= size; at += BYTES) {

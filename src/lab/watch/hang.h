@@ -89,7 +89,7 @@ typedef struct gs_hang {
         gs_watch_operation **data; /* of the kernels of graphs */
         size_t count, capacity;
     } nodes;
-    gs_gpu *gpu;     /* NULL: not described */
+    gs_gpu *gpu;            /* NULL: not described */
     char host_state;        /* of the thread that runs a host function and is in no call, as in /proc; 0: none does, */
     const char *host_waits; /* and what it waits for */
     bool host_may_act;      /* a thread of the program is in no call of CUDA */

@@ -137,7 +137,8 @@ static void weigh_kernels(const gs_hang *hang, signed char *known) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         signed char *weight = &known[place_of(kernel->stream, kernel->operation->number)];
         if (!kernel->is_older)
-            *weight = (signed char)gs_max(*weight, gs_max(weight_of_kernel(kernel), kernel->graph ? MAY_BE_LONG : NEVER));
+            *weight =
+                (signed char)gs_max(*weight, gs_max(weight_of_kernel(kernel), kernel->graph ? MAY_BE_LONG : NEVER));
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * hang_threads.c: the threads of a process that hangs: which of them wait in the driver, and what others do. See hang.h.
+ * hang_threads.c: the threads of a process that hangs: which of them wait in the driver, and what others do. See
+ * hang.h.
  *
  * Threads that are in a call of CUDA are in the page. What others do is read in /proc, which does not disturb them.
  */

@@ -220,8 +220,7 @@ static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
         say_behind(hang);
         gs_hang_add_fix(hang, "call %s before that kernel is launched, or after it has ended", memory->call);
         if (strncmp(memory->call, "cuMemAlloc_", 11) == 0 || strncmp(memory->call, "cuMemFree_", 10) == 0)
-            gs_hang_add_fix(hang,
-                            "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
+            gs_hang_add_fix(hang, "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
         return GS_HANG_WHOLE_GPU;
     }
     if (!function || !atomic_load(&function->is_known) || function->local_bytes <= most_local(hang))
@@ -332,8 +331,8 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
         gs_hang_put_kernel(&hang->said, holder);
         gs_hang_put_places(hang, holder);
         says = true;
-        hang->is_alarm = hang->is_alarm && gs_hang_kernel_waits(hang, holder) &&
-                         !gs_hang_may_be_released(hang, holder, waiting);
+        hang->is_alarm =
+            hang->is_alarm && gs_hang_kernel_waits(hang, holder) && !gs_hang_may_be_released(hang, holder, waiting);
     }
     gs_text_add(&hang->said, ", launched before. %s%s", here->why.data ? here->why.data : "",
                 here->why.data ? "." : "");
@@ -396,7 +395,8 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
     return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
 }
 
-/* A kernel of a graph that waits, and another one of it that has no room beside it. The order of its nodes is not known.
+/* A kernel of a graph that waits, and another one of it that has no room beside it. The order of its nodes is not
+ * known.
  */
 static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);

@@ -2,10 +2,9 @@
  * watch_helper.c: a thread of the library that does what `gridsmith watch` asks for: stacks of the threads that are in
  * a call of the driver, and whether streams have ended.
  *
- * A thread tells its stack in the handler of a signal, which is only sent when something hangs, and only to threads that
- * are in a call, unless somebody asks: a signal ends a sleep. The names of its functions are found here, not in the
- * handler. A query of a stream may itself hang in the driver: then the page says
- * since when.
+ * A thread tells its stack in the handler of a signal, which is only sent when something hangs, and only to threads
+ * that are in a call, unless somebody asks: a signal ends a sleep. The names of its functions are found here, not in
+ * the handler. A query of a stream may itself hang in the driver: then the page says since when.
  */
 #define _GNU_SOURCE
 #include "watch_notes.h"
