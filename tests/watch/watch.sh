@@ -211,19 +211,22 @@ expect copy-first 'at: kernel spin_flag, 4 x 32'
 expect other-shape ': endless'
 expect other-shape 'at: kernel spin_flag, 4 x 32, 2 blocks resident'
 
-# A call that failed, and a thread that waits for something else than the GPU: that is told if somebody asks.
-timeout -s KILL 60 "$gridsmith" watch -- "$app" failed-call 2>/dev/null &
-watch=$!
-for _ in $(seq 300); do
-    program=$(ps -o pid= --ppid "$(ps -o pid= --ppid $watch | head -n 1 | tr -d ' ')" 2>/dev/null | head -n 1 | tr -d ' ')
-    [ -n "$program" ] && "$gridsmith" watch --now "$program" >"$folder/failed-call" 2>/dev/null &&
-        grep -q 'failed with error' "$folder/failed-call" && break
-    sleep 0.1
+# A call that failed, and threads that wait for something else than the GPU: that is told if somebody asks.
+for how in failed-call forks; do
+    timeout -s KILL 60 "$gridsmith" watch -- "$app" $how 2>/dev/null &
+    watch=$!
+    for _ in $(seq 300); do
+        program=$(ps -o pid= --ppid "$(ps -o pid= --ppid $watch | head -n 1 | tr -d ' ')" 2>/dev/null | head -n 1 | tr -d ' ')
+        [ -n "$program" ] && "$gridsmith" watch --now "$program" >"$folder/$how" 2>/dev/null &&
+            grep -q 'failed with error\|was forked' "$folder/$how" && break
+        sleep 0.1
+    done
+    "$gridsmith" watch --now "$program" --abort >"$folder/ended"
+    wait $watch
+    expect $how 'is in no call of CUDA'
 done
-"$gridsmith" watch --now "$program" --abort >"$folder/ended"
-wait $watch
 expect failed-call 'cuStreamWaitValue32_v2 failed with error 1 '
-expect failed-call 'is in no call of CUDA'
+expect forks 'was forked from this one after CUDA had started, and cannot use CUDA'
 
 "$gridsmith" watch --now 2147483647 2>"$folder/gone"
 [ $? = 2 ] && grep -q 'there is no process 2147483647' "$folder/gone" || complain "now: of no process"

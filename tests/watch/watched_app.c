@@ -294,6 +294,14 @@ static void failed_call(void) {
     sleep_s(60);
 }
 
+/* A child that goes on without CUDA, and its parent waits for it. */
+static void forks(void) {
+    pid_t child = fork();
+    if (child == 0)
+        sleep_s(60);
+    waitpid(child, NULL, 0);
+}
+
 /* The kernel of a recorded dump, in which the other one is not. */
 static void lazy(void) {
     void *one = new_stream(), *two = new_stream();
@@ -582,6 +590,7 @@ static const struct {
     {"default-stream", default_stream},
     {"poll-error", poll_error},
     {"failed-call", failed_call},
+    {"forks", forks},
     {"behind-long", behind_long},
     {"held-for-host", held_for_host},
     {"held-for-good", held_for_good},

@@ -131,13 +131,15 @@ static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_ha
     return function && !atomic_load(&function->launches) ? function : NULL;
 }
 
-/* A kernel that its launch loaded, and that has not started: that is seen, or its code has no loop in which it could be
-   for so long. */
+/* A kernel that its launch loaded, and that has not started: that is seen, or it is the first of its stream, and has no
+   loop in which it could be for so long. */
 static const gs_hang_kernel *loaded_late(gs_hang *hang) {
     const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
     for (size_t i = 0; i < hang->kernels.count && waiting; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        bool is_short = kernel->code && !(kernel->code & ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_AT_BARRIERS));
+        const gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
+        bool is_short = kernel->code && !(kernel->code & ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_AT_BARRIERS)) && stream &&
+                        stream->first == kernel->operation->number;
         if (kernel->is_head && kernel->operation->loads && kernel != waiting &&
             (hang->has_dump ? kernel->grid == GS_DUMP_NONE : is_short) &&
             kernel->operation->at_ns > waiting->operation->at_ns)

@@ -106,6 +106,8 @@ static gs_watch_page *make_page(void) {
 
 /* The child of a process that uses CUDA cannot use it. */
 static void forget_page(void) {
+    if (gs_watch_shared)
+        atomic_store(&gs_watch_shared->forked, getpid());
     gs_watch_shared = NULL;
     own = NULL;
 }

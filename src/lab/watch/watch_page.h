@@ -162,6 +162,7 @@ typedef struct gs_watch_page {
         uint32_t function; /* as of an operation */
         int64_t at_ns;
     } failed;
+    _Atomic int32_t forked; /* the last process that was forked from this one after CUDA had started; 0: none */
     _Atomic uint32_t image_count;
     uint64_t images[GS_WATCH_IMAGES]; /* addresses in the process of what was loaded, the last ones */
 } gs_watch_page;
