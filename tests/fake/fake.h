@@ -266,6 +266,7 @@ struct cu_stream {
     uint32_t id;
     int priority;
     fake_queue *queue;
+    void *green;         /* its green context; NULL: none */
     _Atomic int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
     int capture_mode;
     uint64_t capture_thread;

@@ -91,19 +91,22 @@ expect default-stream 'Behind it stands kernel runs_sum in stream 0'
 # What a kernel waits for may still come, from its own blocks or the host: that is no alarm. Nor do streams that wait for each
 # other in turn wait in a circle.
 for how in held-for-host held-for-good held-for-itself held-by-sum in-turn grid-barrier events-ahead default-event late read-once \
-    graph-branches; do
+    graph-branches green-context; do
     GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
         "$gridsmith" watch --after 700ms --abort -- "$app" $how "$code/cubin/waits90.cubin" 2>"$folder/$how"
     [ $? = 1 ] || complain "$how: the exit status is not 1"
     case $how in
-    held-for-good | grid-barrier | late) expect $how 'no progress in process' ;;
+    held-for-good | grid-barrier | late | green-context) expect $how 'no progress in process' ;;
     *) expect $how 'a wait that may be long, or a hang, in process' ;;
     esac
 done
-for how in held-for-host held-for-good held-for-itself held-by-sum graph-branches; do
+for how in held-for-host held-for-good held-for-itself held-by-sum graph-branches green-context; do
     expect $how ': two-kernels'
 done
 expect held-for-good 'at_barrier (8 blocks of 64 threads, stream 2) cannot start 8 of its blocks'
+expect green-context 'at_barrier (1 block of 64 threads, stream 2) cannot start 1 of its blocks'
+expect green-context 'They are in a green context of 8 SMs.'
+expect green-context 'waits_to_acquire with at most 7 blocks'
 expect in-turn 'its code waits for memory: if the other 868 would write it, it does not end.'
 expect grid-barrier 'its code waits for others: 868 never started.'
 expect events-ahead 'ncclAllReduce_kernel_60000000 (8 blocks of 512 threads, stream 1) is collective 1 of its stream'

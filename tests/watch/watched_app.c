@@ -45,6 +45,11 @@ struct batch_operation {
     X(cuStreamEndCapture, (void *, void **))                                                                           \
     X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
     X(cuGraphCreate, (void **, unsigned))                                                                              \
+    X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
+    X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
+    X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
+    X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
+    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))                                                        \
     X(cuGraphAddBatchMemOpNode, (void **, void *, void *const *, size_t, const void *))                                \
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuEventCreate, (void **, unsigned))                                                                              \
@@ -418,6 +423,23 @@ static void read_once(void) {
     check(cuda.cuCtxSynchronize());
 }
 
+/* A kernel fills its green context, and another one has no room in it. */
+static void green_context(void) {
+    enum { RESOURCE_BYTES = 144, SMS = 1, PART = 8, DEFAULT_STREAM = 1 };
+    char all[RESOURCE_BYTES] = "", part[RESOURCE_BYTES] = "", rest[RESOURCE_BYTES] = "";
+    unsigned count = 1;
+    void *description, *green, *one, *two;
+    check(cuda.cuDeviceGetDevResource(0, all, SMS));
+    check(cuda.cuDevSmResourceSplitByCount(part, &count, all, rest, 0, PART));
+    check(cuda.cuDevResourceGenerateDesc(&description, part, 1));
+    check(cuda.cuGreenCtxCreate(&green, description, 0, DEFAULT_STREAM));
+    check(cuda.cuGreenCtxStreamCreate(&one, green, NON_BLOCKING, 0));
+    check(cuda.cuGreenCtxStreamCreate(&two, green, NON_BLOCKING, 0));
+    launch_with("waits_to_acquire", PART, 64, WHOLE_SM, one);
+    launch_with("at_barrier", 1, 64, WHOLE_SM, two);
+    check(cuda.cuStreamSynchronize(two));
+}
+
 /* A graph whose branches have no room beside each other. */
 static void graph_branches(void) {
     void *one = new_stream(), *two = new_stream(), *fork, *join, *made, *executable;
@@ -603,6 +625,7 @@ static const struct {
     {"late", late},
     {"read-once", read_once},
     {"graph-branches", graph_branches},
+    {"green-context", green_context},
     {"graph-wait", graph_wait},
     {"host-sleeps", host_sleeps},
     {"poll-failed", poll_failed},

@@ -145,6 +145,8 @@ typedef struct gs_hang_fit {
     bool is_known, fits;
     size_t *kernels; /* of each launch of the run: its kernel */
     gs_run *run;
+    const gs_gpu *gpu; /* that it is played on; NULL: not described */
+    gs_gpu *part;      /* the green context, if that is it */
     gs_check_answer answer;
 } gs_hang_fit;
 gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error);

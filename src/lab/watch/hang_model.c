@@ -1,8 +1,10 @@
 /*
  * hang_model.c: the kernels at the heads of streams on the model of the GPU: are all their blocks resident together,
  * and if not, what would help?
+ *
+ * If the first kernel that waits is in a green context, only those of that context are played, on as many SMs.
  */
-#include "hang.h"
+#include "hang_rules.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,13 +37,31 @@ static gs_code add_launch(gs_run *run, const gs_hang *hang, const gs_hang_kernel
     return gs_run_add_launch(run, &launch, error);
 }
 
+/* The stream of the first kernel that waits, if it is in a green context; else NULL. */
+static const gs_watch_stream *green_stream(gs_hang *hang) {
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
+    const gs_watch_stream *stream = waiting ? &hang->page->streams[waiting->stream] : NULL;
+    return stream && stream->green ? stream : NULL;
+}
+
+static void choose_gpu(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_watch_stream *green = green_stream(hang);
+    gs_error none = {.code = GS_OK};
+    if (green && hang->gpu)
+        fit->part = gs_gpu_part(hang->gpu, green->sms, &none);
+    fit->gpu = fit->part ? fit->part : hang->gpu;
+}
+
 static gs_code fill_run(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
+    const gs_watch_stream *green = green_stream(hang);
     gs_code code = GS_OK;
     size_t count = 0;
     for (size_t i = 0; i < hang->kernels.count && code == GS_OK && count < MOST_KERNELS; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         /* Without a dump, a programmatic launch behind the head may have started as well. */
         bool is_there = kernel->is_head || kernel->grid != GS_DUMP_NONE || kernel->operation->is_programmatic;
+        if (green && hang->page->streams[kernel->stream].green != green->green)
+            continue;
         if (!is_there || !kernel->function || !atomic_load(&kernel->function->is_known))
             continue;
         fit->kernels[count++] = i;
@@ -50,8 +70,9 @@ static gs_code fill_run(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
     return code;
 }
 
-static gs_code start_fit(gs_hang_fit *fit, gs_error *error) {
+static gs_code start_fit(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
     *fit = (gs_hang_fit){.kernels = calloc(MOST_KERNELS, sizeof *fit->kernels), .run = gs_run_new(error)};
+    choose_gpu(hang, fit);
     return fit->kernels && fit->run ? GS_OK : gs_fail_memory(error);
 }
 
@@ -62,7 +83,7 @@ static gs_code check_fit(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
         return GS_OK;
     gs_fix_options options = {.kinds = (1u << GS_FIX_KINDS) - 1, .budget = BUDGET};
     /* What the model refuses leaves the answer open. */
-    fit->is_known = gs_check_all(hang->gpu, fit->run, &options, &fit->answer, &unknown) == GS_OK;
+    fit->is_known = gs_check_all(fit->gpu, fit->run, &options, &fit->answer, &unknown) == GS_OK;
     fit->fits = fit->is_known && fit->answer.check.in_this_order == GS_ANSWER_YES;
     if (fit->is_known && !fit->fits && fit->answer.check.here.order.count) {
         size_t last = fit->answer.check.here.order.data[fit->answer.check.here.order.count - 1];
@@ -74,16 +95,16 @@ static gs_code check_fit(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
 }
 
 gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error) {
-    gs_code code = start_fit(fit, error);
-    if (code == GS_OK && hang->gpu)
+    gs_code code = start_fit(hang, fit, error);
+    if (code == GS_OK && fit->gpu)
         code = fill_run(hang, fit, error);
     return code == GS_OK ? check_fit(hang, fit, error) : code;
 }
 
 gs_code gs_hang_check_pair(gs_hang *hang, gs_hang_fit *fit, size_t one, size_t other, gs_error *error) {
     const size_t both[] = {one, other};
-    gs_code code = start_fit(fit, error);
-    for (size_t i = 0; i < GS_COUNT(both) && code == GS_OK && hang->gpu; i++) {
+    gs_code code = start_fit(hang, fit, error);
+    for (size_t i = 0; i < GS_COUNT(both) && code == GS_OK && fit->gpu; i++) {
         fit->kernels[i] = both[i];
         code = add_launch(fit->run, hang, &hang->kernels.data[both[i]], error);
     }
@@ -93,6 +114,7 @@ gs_code gs_hang_check_pair(gs_hang *hang, gs_hang_fit *fit, size_t one, size_t o
 void gs_hang_fit_free(gs_hang_fit *fit) {
     gs_check_answer_clear(&fit->answer);
     gs_run_free(fit->run);
+    gs_gpu_free(fit->part);
     free(fit->kernels);
     *fit = (gs_hang_fit){0};
 }

@@ -61,7 +61,7 @@ static void add_model_fixes(gs_hang *hang, const gs_hang_fit *fit) {
         gs_text text = {0};
         for (size_t k = 0; k < fix->count; k++) {
             gs_text_add(&text, "%s", k ? ", and " : "");
-            gs_change_text(hang->gpu, fit->run, fix, k, &text);
+            gs_change_text(fit->gpu, fit->run, fix, k, &text);
         }
         if (text.data)
             gs_hang_add_fix(hang, "%s", text.data);
@@ -122,6 +122,8 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
     }
     gs_text_add(&hang->said, ", launched before. %s%s", here->why.data ? here->why.data : "",
                 here->why.data ? "." : "");
+    if (fit->part)
+        gs_text_add(&hang->said, " They are in a green context of %d SMs.", fit->part->sms);
     add_model_fixes(hang, fit);
     return is_of_configuration(fit) ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
 }

@@ -193,6 +193,8 @@ CALL(cuStreamDestroy_v2, (void *stream), (stream), NO_STREAM, (uintptr_t)stream,
 CALL(cuStreamCreate, (void **stream, unsigned flags), (stream, flags), NO_STREAM, 0, (void)0, NEW_STREAM(0))
 CALL(cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority), (stream, flags, priority), NO_STREAM, 0,
      (void)0, NEW_STREAM(priority))
+CALL(cuGreenCtxStreamCreate, (void **stream, void *green, unsigned flags, int priority),
+     (stream, green, flags, priority), NO_STREAM, 0, (void)0, NEW_STREAM(priority))
 
 #define CAPTURES(is) gs_watch_captures(stream, call.per_thread, is)
 CALLS(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode), NO_STREAM, 0, (void)0, DONE(CAPTURES(true)))
@@ -368,6 +370,7 @@ static const gs_front_hook hooks[] = {
     HOOK(cuStreamDestroy_v2, OTHER),
     HOOK(cuStreamCreate, OTHER),
     HOOK(cuStreamCreateWithPriority, OTHER),
+    HOOK(cuGreenCtxStreamCreate, OTHER),
     STREAMED(cuStreamBeginCapture_v2, OTHER),
     STREAMED(cuStreamBeginCaptureToGraph, OTHER),
     STREAMED(cuStreamEndCapture, OTHER),
@@ -455,4 +458,6 @@ void gs_front_ready(bool has_driver) {
     FIND(cuGraphChildGraphNodeGetGraph);
     FIND(cuGraphGetEdges_v2);
     FIND(cuGraphBatchMemOpNodeGetParams);
+    FIND(cuStreamGetGreenCtx);
+    FIND(cuGreenCtxGetDevResource);
 }

@@ -176,11 +176,25 @@ static gs_watch_stream *find_stream(uint64_t key, bool is_added) {
     return NULL;
 }
 
+/* The green context of a stream. The driver fills in a CUdevResource. */
+static void note_green(gs_watch_stream *stream, const void *handle) {
+    enum { SMS = 1, SMS_AT = 96 };
+    const gs_watch_driver *driver = &gs_watch_driver_functions;
+    unsigned char resource[256] = {0};
+    void *green = NULL;
+    bool is_known = driver->cuStreamGetGreenCtx && driver->cuGreenCtxGetDevResource &&
+                    driver->cuStreamGetGreenCtx((void *)handle, &green) == GS_CUDA_OK && green &&
+                    driver->cuGreenCtxGetDevResource(green, resource, SMS) == GS_CUDA_OK;
+    stream->green = is_known ? (uint64_t)(uintptr_t)green : 0;
+    memcpy(&stream->sms, resource + SMS_AT, sizeof stream->sms);
+}
+
 void gs_watch_stream_new(const void *handle, unsigned flags, int priority) {
     gs_watch_stream *stream = gs_watch_shared ? find_stream(key_of_stream(handle, false), true) : NULL;
     if (stream) {
         stream->flags = flags | GS_WATCH_FLAGS_KNOWN;
         stream->priority = priority;
+        note_green(stream, handle);
     }
 }
 

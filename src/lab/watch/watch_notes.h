@@ -37,6 +37,8 @@ typedef struct gs_watch_driver {
     int (*cuGraphChildGraphNodeGetGraph)(void *, void **);
     int (*cuGraphGetEdges_v2)(void *, void **, void **, void *, size_t *);
     int (*cuGraphBatchMemOpNodeGetParams)(void *, void *);
+    int (*cuStreamGetGreenCtx)(void *, void **);
+    int (*cuGreenCtxGetDevResource)(void *, void *, int);
 } gs_watch_driver;
 
 extern gs_watch_driver gs_watch_driver_functions;

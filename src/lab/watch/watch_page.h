@@ -78,6 +78,8 @@ typedef struct gs_watch_stream {
     uint64_t context;
     uint32_t flags;
     int32_t priority;
+    uint64_t green; /* its green context, with so many SMs; 0: none */
+    int32_t sms;
     _Atomic uint64_t issued, done;  /* operations; those up to `done` are known to have ended */
     _Atomic uint64_t host_function; /* the number of the one that runs; 0: none */
     _Atomic int64_t host_since_ns;
