@@ -231,11 +231,13 @@ static void answer_others(struct watch *watch) {
         return;
     ssize_t count = read(file, word, sizeof word - 1);
     close(file);
+    if (count <= 0)
+        return; /* it is being written */
     unlink(asked);
     FILE *into = fopen(made, "w");
     if (!into)
         return;
-    report_all(watch, count > 0 && strncmp(word, "abort", 5) == 0, into);
+    report_all(watch, strncmp(word, "abort", 5) == 0, into);
     if (fclose(into) == 0)
         rename(made, answer);
 }
