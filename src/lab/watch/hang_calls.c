@@ -117,6 +117,13 @@ static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_ha
     return function && !atomic_load(&function->launches) ? function : NULL;
 }
 
+/* The function that a call which a thread is in loads, because it was not loaded with its module; NULL: none. */
+static const gs_watch_function *loaded_by(const gs_hang *hang, const gs_hang_thread *loading) {
+    bool is_lazy = loading && (strncmp(loading->call, "cuKernel", 8) == 0 || strncmp(loading->call, "cuFunc", 6) == 0);
+    uint32_t place = is_lazy ? atomic_load(&loading->thread->function) : 0;
+    return place && place <= GS_WATCH_FUNCTIONS ? &hang->page->functions[place - 1] : NULL;
+}
+
 /* A kernel that its launch loaded, and that has not started: that is seen, or it is the first of its stream, and has no
    loop in which it could be for so long. */
 static const gs_hang_kernel *loaded_late(gs_hang *hang) {
@@ -134,10 +141,13 @@ static const gs_hang_kernel *loaded_late(gs_hang *hang) {
     return NULL;
 }
 
-/* `name` is the kernel that is launched for the first time; NULL: `call` loads code. */
+/* `name` is the kernel that is loaded; NULL: not known. `call` loads it; NULL: its first launch does. */
 static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, const char *name, const char *call) {
-    gs_text_add(&hang->said, "%s%s loads %s, which waits until the GPU is idle; ", name ? "The first launch of " : "",
-                name ? name : call, name ? "its code" : "code");
+    gs_text_add(&hang->said, "%s%s loads %s, which waits until the GPU is idle; ", call ? "" : "The first launch of ",
+                call ? call : name,
+                !call  ? "its code"
+                : name ? name
+                       : "code");
     gs_hang_put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " does not end, and waits for what comes later");
     gs_hang_put_places(hang, waiting);
@@ -156,13 +166,14 @@ static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, c
 /* A thread is in a call that loads. */
 gs_hang_cause gs_hang_judge_loading(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
-    const gs_watch_function *function = first_launch_of(hang, launching);
+    const gs_watch_function *first = first_launch_of(hang, launching);
+    const gs_watch_function *function = first ? first : loaded_by(hang, loading);
     const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
     (void)fit;
-    if (!waiting || (!loading && !function))
+    if (!waiting || (!loading && !first))
         return GS_HANG_UNKNOWN;
     char *name = function ? gs_demangle(function->name, GS_NAME_ALONE) : NULL;
-    gs_hang_cause cause = say_loading(hang, waiting, name, (function ? launching : loading)->call);
+    gs_hang_cause cause = say_loading(hang, waiting, name, first ? NULL : loading->call);
     free(name);
     return cause;
 }
@@ -171,7 +182,7 @@ gs_hang_cause gs_hang_judge_loading(gs_hang *hang, gs_hang_fit *fit) {
 gs_hang_cause gs_hang_judge_late(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_kernel *late = loaded_late(hang);
     bool has_room = !fit->is_known || fit->fits;
-    return late && has_room ? say_loading(hang, gs_hang_first_waiting(hang), late->name, "") : GS_HANG_UNKNOWN;
+    return late && has_room ? say_loading(hang, gs_hang_first_waiting(hang), late->name, NULL) : GS_HANG_UNKNOWN;
 }
 
 static void say_behind(gs_hang *hang) {

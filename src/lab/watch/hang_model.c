@@ -12,13 +12,22 @@
 
 enum { MOST_KERNELS = 12, BUDGET = 20000 };
 
+/* The local memory that a kernel still needs: what a launch before had stays set up. */
+static int32_t local_bytes_of(const gs_hang *hang, const gs_watch_function *function) {
+    for (size_t i = 0; function && i < GS_WATCH_FUNCTIONS; i++) {
+        const gs_watch_function *other = &hang->page->functions[i];
+        if (other->local_bytes >= function->local_bytes && atomic_load(&other->launches) > (other == function))
+            return 0;
+    }
+    return function ? (int32_t)gs_max(0, function->local_bytes) : 0;
+}
+
 static gs_code add_launch(gs_run *run, const gs_hang *hang, const gs_hang_kernel *kernel, gs_error *error) {
     const gs_watch_function *function = kernel->function;
     char word[200];
     int64_t shared = kernel->operation->shared_bytes + (int64_t)(function ? function->static_shared_bytes : 0);
     snprintf(word, sizeof word, "kernel=%" PRId64 "x%" PRId64 ",r%d,s%" PRId64 ",l%d", kernel->blocks, kernel->threads,
-             function ? (int)gs_max(1, function->registers) : 32, shared,
-             function ? (int)gs_max(0, function->local_bytes) : 0);
+             function ? (int)gs_max(1, function->registers) : 32, shared, local_bytes_of(hang, function));
     gs_launch launch;
     gs_code code = gs_launch_of_word(word, &launch, error);
     if (code != GS_OK)

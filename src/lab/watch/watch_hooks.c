@@ -305,7 +305,8 @@ PLAIN(cuModuleLoad, (void **module, const char *file), (module, file), 0)
 PLAIN(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name), 0)
 /* A call that loads a kernel. */
 #define LOADED(name, parameters, arguments, kernel)                                                                    \
-    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)kernel, (void)0, DONE(gs_watch_loaded(kernel)))
+    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)kernel, gs_watch_loads(&call, kernel),                     \
+         DONE(gs_watch_loaded(kernel)))
 LOADED(cuKernelGetFunction, (void **function, const void *kernel), (function, kernel), kernel)
 LOADED(cuFuncLoad, (void *function), (function), function)
 LOADED(cuFuncGetAttribute, (int *value, int attribute, const void *function), (value, attribute, function), function)

@@ -384,14 +384,22 @@ static void describe_launched(gs_watch_function *function, const void *handle) {
 
 uint32_t gs_watch_function_place(const void *handle) {
     gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
-    if (function && !atomic_load(&function->is_known))
+    if (function && !atomic_load(&function->is_known)) {
         describe_function(function, handle, true);
+        function->carveout_percent = -1; /* of a node of a graph, the driver says 0 if there is none */
+    }
     return function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0;
 }
 
 void gs_watch_image(const void *image) {
     uint32_t place = atomic_fetch_add(&gs_watch_shared->image_count, 1);
     gs_watch_shared->images[place % GS_WATCH_IMAGES] = (uint64_t)(uintptr_t)image;
+}
+
+void gs_watch_loads(gs_watch_call *call, const void *handle) {
+    gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
+    if (call->thread)
+        atomic_store(&call->thread->function, function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0);
 }
 
 void gs_watch_loaded(const void *handle) {

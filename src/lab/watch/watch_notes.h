@@ -87,7 +87,8 @@ void gs_watch_image(const void *image);
 /* The place of a CUkernel or CUfunction in the page, plus 1; 0: there is no place. It is described without loading it.
  */
 uint32_t gs_watch_function_place(const void *handle);
-/* A CUkernel or CUfunction was loaded before its first launch. */
+/* A call loads a CUkernel or CUfunction; it was loaded, before its first launch. */
+void gs_watch_loads(gs_watch_call *call, const void *handle);
 void gs_watch_loaded(const void *handle);
 void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
 void gs_watch_kernel_done(gs_watch_call *call, const void *function);

@@ -48,9 +48,8 @@ static gs_code put_front(gs_error *error) {
 }
 
 static gs_code set_environment(const struct watch *watch, gs_error *error) {
-    /* The driver also writes a dump when a kernel fails. The program is to see that error, not to be aborted. */
     static const char flags[] = "skip_nonrelocated_elf_images,skip_global_memory,skip_shared_memory,skip_local_memory,"
-                                "skip_constbank_memory,skip_abort";
+                                "skip_constbank_memory";
     char path[PATH + 64], rank[24];
     gs_code code = put_front(error);
     if (code != GS_OK)
