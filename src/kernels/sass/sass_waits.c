@@ -460,12 +460,6 @@ gs_sass_wait gs_sass_wait_at(const void *bytes, size_t size, int architecture, s
 
 /* ---- who can end a wait ---- */
 
-/* A word of memory: the offset from an address in two registers, and where these were set. */
-struct word {
-    uint64_t from; /* a constant, or an instruction */
-    int32_t offset;
-};
-
 static int32_t offset_of(struct instruction access) {
     return (int32_t)((int64_t)access.low >> 40);
 }
@@ -475,19 +469,19 @@ static bool sets_pair(struct instruction instruction, unsigned base) {
     return has_result(operation) && !compares(operation) && result <= base + 1 && result + 1 >= base;
 }
 
-/* The word of the access at `at`; the nearest instruction before it that sets its registers is taken for the one that
-   did. */
-static struct word word_of(const unsigned char *code, size_t at) {
-    struct instruction access = instruction_at(code, at);
-    unsigned base = byte_of(access.low, 24);
-    for (size_t before = at; before >= BYTES; before -= BYTES) {
+/* What the address of the access at `at` comes from, as a number: a constant, or the nearest instruction before it that
+   sets its two registers. If none is near, it is like no other. */
+static uint64_t origin_of(const unsigned char *code, size_t at) {
+    enum { MOST_BACK = 1 << 16 };
+    const uint64_t is_instruction = (uint64_t)1 << 63;
+    unsigned base = byte_of(instruction_at(code, at).low, 24);
+    for (size_t before = at; before >= BYTES && at - before < MOST_BACK; before -= BYTES) {
         struct instruction setter = instruction_at(code, before - BYTES);
         if (!sets_pair(setter, base))
             continue;
-        bool is_constant = operation_of(setter) == LOAD_CONSTANT;
-        return (struct word){is_constant ? setter.low >> 24 : before << 1 | (uint64_t)1 << 63, offset_of(access)};
+        return operation_of(setter) == LOAD_CONSTANT ? setter.low >> 24 : is_instruction | before;
     }
-    return (struct word){0, offset_of(access)};
+    return is_instruction | at | 1;
 }
 
 static bool is_global_store(unsigned operation) {
@@ -501,12 +495,13 @@ static bool is_global_write(unsigned operation) {
 
 /* Whether some instruction outside a loop writes the word that the loop waits for. */
 static bool word_is_written(const unsigned char *code, size_t size, const gs_sass_wait *wait) {
-    struct word wanted = word_of(code, wait->read);
+    uint64_t wanted = origin_of(code, wait->read);
+    int32_t offset = offset_of(instruction_at(code, wait->read));
     for (size_t at = 0; at + BYTES <= size; at += BYTES) {
-        if ((at >= wait->first && at <= wait->last) || !is_global_write(operation_of(instruction_at(code, at))))
-            continue;
-        struct word written = word_of(code, at);
-        if (written.from == wanted.from && written.offset == wanted.offset)
+        struct instruction write = instruction_at(code, at);
+        bool is_outside = at < wait->first || at > wait->last;
+        if (is_outside && is_global_write(operation_of(write)) && offset_of(write) == offset &&
+            origin_of(code, at) == wanted)
             return true;
     }
     return false;
