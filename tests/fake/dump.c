@@ -3,6 +3,7 @@
  * driver writes a dump; with `slow-dump` it pauses after the first part. %p in the names of the pipe and of the dump is
  * the number of the process.
  */
+#define _GNU_SOURCE
 #include "fake.h"
 
 #include <fcntl.h>
@@ -49,6 +50,8 @@ static void *serve_dumps(void *unused) {
 void fake_offer_dumps(void) {
     pthread_t thread;
     if (getenv("GRIDSMITH_FAKE_DUMP") && getenv("CUDA_COREDUMP_PIPE") && getenv("CUDA_COREDUMP_FILE") &&
-        pthread_create(&thread, NULL, serve_dumps, NULL) == 0)
+        pthread_create(&thread, NULL, serve_dumps, NULL) == 0) {
+        pthread_setname_np(thread, FAKE_THREAD_NAME);
         pthread_detach(thread);
+    }
 }

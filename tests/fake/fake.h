@@ -37,6 +37,8 @@
  *   no-waits       streams cannot wait for a word       no-graph-waits graphs cannot
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
  *   subscribed     another profiler uses CUPTI          slow-dump      a dump is written with a pause
+ *   failed         an event is never ready, because a kernel has failed
+ *   slow-load      a module is loaded in three seconds of computing
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
  * CUDA_COREDUMP_PIPE.
@@ -56,6 +58,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The real driver's threads have names that begin so. */
+#define FAKE_THREAD_NAME "cuda-fake"
 
 static inline bool fake_has(const char *word) {
     const char *at = getenv("GRIDSMITH_FAKE");
@@ -135,8 +140,8 @@ bool fake_gpu_is_idle(fake_gpu *gpu, cu_stream stream);
 
 /* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
 bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call, const timed_arguments *arguments);
-/* What an instruction of a row of gs_timed_rows takes, in cycles: alone, on a GPU full of them, and of its unit for each
-   transaction. The memory serves several transactions at once. */
+/* What an instruction of a row of gs_timed_rows takes, in cycles: alone, on a GPU full of them, and of its unit for
+   each transaction. The memory serves several transactions at once. */
 enum { FAKE_MEMORY_UNITS = 64 };
 void fake_class_times(size_t row, int64_t *latency, int64_t *loaded, int64_t *held);
 /* A shared library of kernels, from an image. NULL: it cannot be loaded. */
@@ -261,6 +266,7 @@ struct cu_stream {
     uint32_t id;
     int priority;
     fake_queue *queue;
+    void *green;         /* its green context; NULL: none */
     _Atomic int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
     int capture_mode;
     uint64_t capture_thread;
@@ -310,6 +316,13 @@ typedef struct fake_node {
     uint8_t copy_kind;
     _Atomic uint32_t *word; /* of a wait */
     uint32_t value;         /* of that, or of a memset */
+    struct fake_batch {     /* the wait, for who asks; 48 bytes */
+        int operation;
+        cu_pointer address;
+        uint64_t value;
+        unsigned flags;
+        uint64_t rest[2];
+    } batch;
     struct fake_graph *child;
     fake_front after;
     uint8_t edge_type, edge_port; /* of the edges to those before it */

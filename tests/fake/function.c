@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include <pthread.h>
+#include <time.h>
 
 CU_SYMBOLS(FAKE_CALL)
 
@@ -93,8 +94,11 @@ static int load_ptx(cu_module *module, const char *ptx) {
 }
 
 int cuModuleLoadData(cu_module *module, const void *image) {
+    enum { SECONDS = 3 };
     if (!fake_current())
         return FAKE_INVALID_CONTEXT;
+    for (time_t end = time(NULL) + SECONDS; fake_has("slow-load") && time(NULL) <= end;)
+        ;
     if (fake_unsafe())
         return FAKE_CAPTURE_UNSUPPORTED;
     if (strncmp(image, FAKE_LIBRARY, strlen(FAKE_LIBRARY)) == 0)

@@ -12,6 +12,7 @@
  *
  * The state of the SMs is reset when the host synchronizes, because a prediction also begins with a new GPU.
  */
+#define _GNU_SOURCE
 #include "fake.h"
 
 #include "model/engine/engine.h"
@@ -288,8 +289,10 @@ fake_gpu *fake_gpu_new(const gs_gpu *description) {
     pthread_cond_init(&gpu->work, NULL);
     pthread_cond_init(&gpu->idle, NULL);
     gpu->taken_slots = calloc((size_t)description->sms, sizeof *gpu->taken_slots);
-    if (gpu->taken_slots && make_new(gpu) && pthread_create(&gpu->thread, NULL, live, gpu) == 0)
+    if (gpu->taken_slots && make_new(gpu) && pthread_create(&gpu->thread, NULL, live, gpu) == 0) {
+        pthread_setname_np(gpu->thread, FAKE_THREAD_NAME);
         return gpu;
+    }
     gs_dispatcher_free(gpu->dispatcher);
     free(gpu->taken_slots);
     free(gpu);

@@ -68,18 +68,10 @@ struct memset_parameters {
 
 struct copy_parameters;
 
-struct memory_operation { /* 48 bytes */
-    int operation;
-    cu_pointer address;
-    uint64_t value;
-    unsigned flags;
-    uint64_t rest[2];
-};
-
 struct memory_operations {
     void *context;
     unsigned count;
-    struct memory_operation *operations;
+    struct fake_batch *operations;
     unsigned flags;
 };
 
@@ -138,8 +130,15 @@ int cuGraphAddBatchMemOpNode(fake_node **made, fake_graph *graph, fake_node *con
         return FAKE_INVALID_VALUE;
     const fake_node node = {.type = FAKE_NODE_WAIT,
                             .word = (void *)(uintptr_t)how->operations->address,
-                            .value = (uint32_t)how->operations->value};
+                            .value = (uint32_t)how->operations->value,
+                            .batch = *how->operations};
     return give_node(made, add_node(graph, &node, after, count));
+}
+
+GRAPH_CALL cuGraphBatchMemOpNodeGetParams(fake_node *node, struct memory_operations *how);
+int cuGraphBatchMemOpNodeGetParams(fake_node *node, struct memory_operations *how) {
+    *how = (struct memory_operations){.count = 1, .operations = &node->batch};
+    return node->type == FAKE_NODE_WAIT ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
 GRAPH_CALL cuGraphAddEventRecordNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,

@@ -10,6 +10,8 @@
 
 enum { INVALID_RESOURCE = 914, RESOURCE_BYTES = 144, SMS_AT = 96, DEVICE_SMS = 16 };
 
+static unsigned part_sms; /* of the last split */
+
 /* The types of the parameters are those of src/kernels/cuda/green.c: UndefinedBehaviorSanitizer compares them. */
 struct resource;
 
@@ -20,6 +22,8 @@ GREEN_CALL int cuDevResourceGenerateDesc(void **description, struct resource *re
 GREEN_CALL int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags);
 GREEN_CALL int cuCtxFromGreenCtx(cu_context *context, void *made);
 GREEN_CALL int cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority);
+GREEN_CALL int cuStreamGetGreenCtx(cu_stream stream, void **made);
+GREEN_CALL int cuGreenCtxGetDevResource(void *made, struct resource *resource, int type);
 int cuDeviceGetAttribute(int *value, int number, int device);
 int cuDevicePrimaryCtxRetain(cu_context *context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
@@ -40,6 +44,7 @@ int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const s
     memcpy(&all, (const unsigned char *)from + SMS_AT, sizeof all);
     if (flags || !sms || sms > all)
         return INVALID_RESOURCE;
+    part_sms = sms;
     *count = (unsigned)gs_min(*count, all / sms);
     for (unsigned i = 0; i < *count; i++)
         ((unsigned char *)parts)[i * RESOURCE_BYTES] = (unsigned char)(i + 1);
@@ -65,5 +70,18 @@ int cuCtxFromGreenCtx(cu_context *context, void *made) {
 }
 
 int cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority) {
-    return made ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_RESOURCE;
+    int failed = made ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_RESOURCE;
+    if (!failed)
+        (*stream)->green = made;
+    return failed;
+}
+
+int cuStreamGetGreenCtx(cu_stream stream, void **made) {
+    *made = stream->green;
+    return 0;
+}
+
+int cuGreenCtxGetDevResource(void *made, struct resource *resource, int type) {
+    memcpy((unsigned char *)resource + SMS_AT, &part_sms, sizeof part_sms);
+    return made && type == 1 ? 0 : INVALID_RESOURCE;
 }

@@ -313,9 +313,12 @@ int cuEventRecord(cu_event event, cu_stream stream) {
 
 FAKE_VISIBLE cuEventQuery(cu_event event);
 int cuEventQuery(cu_event event) {
+    enum { ILLEGAL_ADDRESS = 700 };
     fake.queries++;
     if (fake_unsafe())
         return FAKE_CAPTURE_UNSUPPORTED;
+    if (fake_has("failed"))
+        return ILLEGAL_ADDRESS;
     return is_recorded(event) ? FAKE_OK : FAKE_NOT_READY;
 }
 

@@ -8,6 +8,7 @@
  * A kernel named `fault` breaks the context, as an access out of bounds does on a GPU: it never ends, nothing after it
  * starts, and from then on every call fails.
  */
+#define _GNU_SOURCE
 #include "fake.h"
 
 #include <pthread.h>
@@ -212,8 +213,10 @@ void fake_queue_add(fake_queue *queue, const fake_step *request, void **argument
     pthread_mutex_lock(&queue->mutex);
     if (!do_at_once(queue, request)) {
         struct step *step = make_step(request, arguments);
-        if (!queue->has_thread)
+        if (!queue->has_thread) {
             queue->has_thread = pthread_create(&queue->thread, NULL, work, queue) == 0;
+            pthread_setname_np(queue->thread, FAKE_THREAD_NAME);
+        }
         *queue->last = step;
         queue->last = &step->next;
         pthread_cond_broadcast(&queue->changed);

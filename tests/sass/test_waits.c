@@ -39,8 +39,9 @@ static bool has_wait(const gs_text *code, int architecture, gs_sass_wait_kind ki
 
 static const int architectures[] = {80, 90, 100};
 
-static const char *const waiting[] = {"waits_for_value", "waits_to_acquire", "waits_by_adding", "waits_by_exchange",
-                                      "waits_for_lock",  "waits_for_grid",   "waits_by_block",  "waits_by_block_for"};
+static const char *const waiting[] = {"waits_for_value",  "waits_to_acquire", "waits_by_adding", "waits_by_exchange",
+                                      "waits_for_lock",   "waits_for_grid",   "waits_by_block",  "waits_by_block_for",
+                                      "waits_at_barrier", "waits_in_turn",    "waits_and_tells"};
 static const struct {
     const char *name;
     unsigned code;
@@ -55,7 +56,21 @@ static const struct {
     {"at_barrier", GS_SASS_CODE_AT_BARRIERS},
     {"in_shared", GS_SASS_CODE_LOOPS | GS_SASS_CODE_POLLS_SHARED},
     {"in_malloc", GS_SASS_CODE_LOOPS | GS_SASS_CODE_CALLS | GS_SASS_CODE_RETRIES},
-    {"endless", GS_SASS_CODE_LOOPS},
+    {"endless", GS_SASS_CODE_LOOPS | GS_SASS_CODE_ENDLESS},
+    {"read_once", GS_SASS_CODE_LOOPS | GS_SASS_CODE_ENDLESS},
+};
+
+/* Who may end the waits of kernels. */
+static const struct {
+    const char *name;
+    unsigned code;
+} released[] = {
+    {"waits_for_value", GS_SASS_CODE_FROM_HOST},
+    {"waits_to_acquire", 0},
+    {"waits_by_adding", 0},
+    {"waits_at_barrier", GS_SASS_CODE_WRITES_IT | GS_SASS_CODE_TELLS | GS_SASS_CODE_FROM_HOST},
+    {"waits_in_turn", GS_SASS_CODE_TELLS | GS_SASS_CODE_FROM_HOST},
+    {"waits_and_tells", GS_SASS_CODE_TELLS},
 };
 
 static void finds_kernels_that_wait(void **state) {
@@ -82,6 +97,23 @@ static void finds_kernels_that_wait(void **state) {
     }
 }
 
+static void knows_who_may_end_a_wait(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_sass_image image;
+        size_t at;
+        read_cubin(architectures[i], &image);
+        for (size_t k = 0; k < GS_COUNT(released); k++) {
+            const gs_text *code = code_of(&image, released[k].name);
+            unsigned found = gs_sass_code_in(code->data, code->count, architectures[i], &at) &
+                             (GS_SASS_CODE_WRITES_IT | GS_SASS_CODE_TELLS | GS_SASS_CODE_FROM_HOST);
+            if (found != released[k].code)
+                fail_msg("sm_%d: %s has code %x", architectures[i], released[k].name, found);
+        }
+        gs_sass_free(&image);
+    }
+}
+
 static void read_ptx(gs_ptx_module *module, char **text) {
     gs_error error = {.code = GS_OK};
     size_t size = 0;
@@ -102,7 +134,8 @@ static void wait_in_ptx(const gs_ptx_module *module, const char *kernel, char *w
 static void finds_the_same_in_ptx(void **state) {
     static const char *const words[] = {"ld.volatile.global.u64", "ld.acquire.gpu.u32",  "atom.global.add.u32",
                                         "atom.global.exch.b32",   "atom.global.cas.b32", "ld.acquire.gpu.u32",
-                                        "ld.volatile.global.u32", "atom.global.add.u32"};
+                                        "ld.volatile.global.u32", "atom.global.add.u32", "ld.volatile.global.u32",
+                                        "ld.volatile.global.u32", "ld.acquire.gpu.u32"};
     gs_ptx_module module;
     char *text = NULL, word[64];
     (void)state;
@@ -147,6 +180,7 @@ static void knows_other_waits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_kernels_that_wait),
+        cmocka_unit_test(knows_who_may_end_a_wait),
         cmocka_unit_test(finds_the_same_in_ptx),
         cmocka_unit_test(knows_other_waits),
     };

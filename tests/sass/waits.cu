@@ -64,6 +64,32 @@ KERNEL waits_by_block_for(unsigned *p, int most) {
     } while (seen < gridDim.x && ++tries < most);
 }
 
+/* A barrier of the grid, a scan in which each block waits for the one before it, and a kernel that answers. */
+KERNEL waits_at_barrier(unsigned *arrived) {
+    if (threadIdx.x == 0) {
+        atomicAdd(arrived, 1);
+        while (*(volatile unsigned *)arrived < gridDim.x)
+            ;
+    }
+    __syncthreads();
+}
+
+KERNEL waits_in_turn(volatile unsigned *done) {
+    while (blockIdx.x && done[blockIdx.x - 1] == 0)
+        ;
+    __threadfence();
+    done[blockIdx.x] = 1;
+}
+
+KERNEL waits_and_tells(unsigned *p, unsigned *answer) {
+    unsigned value;
+    do
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(p));
+    while (value < 7);
+    __threadfence();
+    *answer = value;
+}
+
 /* ---- kernels that do not ---- */
 
 KERNEL runs_sum(const float *a, int n, float *out) {
@@ -161,6 +187,12 @@ KERNEL in_malloc(void **p, int n) {
 KERNEL endless(void) {
     for (unsigned x = threadIdx.x;;)
         asm volatile("mad.lo.u32 %0, %0, 1664525, 1013904223;" : "+r"(x));
+}
+
+/* The flag is read once: what is left is a loop without an end. */
+KERNEL read_once(const unsigned *__restrict__ flag) {
+    while (*flag == 0)
+        asm volatile("");
 }
 
 #if __CUDA_ARCH__ >= 900

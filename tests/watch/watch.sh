@@ -36,15 +36,17 @@ goes_on() {
 # Hangs: the program goes on, and its exit status is passed on; or it is ended.
 goes_on value "$app" value
 [ $status = 124 ] || complain "value: the exit status is not that of the program"
-for how in circle batch host-lock host-many host-calls callback poll-error; do
-    timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
+for how in circle batch host-lock host-many host-calls callback poll-error poll-failed graph-wait; do
+    fake=h200
+    [ $how = poll-failed ] && fake=h200,failed
+    GRIDSMITH_FAKE=$fake timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
     [ $? = 1 ] || complain "$how: the exit status is not 1"
 done
-for how in circle batch host-calls poll-error; do
+for how in circle batch host-calls poll-failed; do
     [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 # The program may still do what these wait for.
-for how in value host-lock host-many callback; do
+for how in value host-lock host-many callback poll-error graph-wait; do
     [ "$(grep -c 'a wait that may be long, or a hang' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 expect value ': never-issued'
@@ -53,10 +55,13 @@ expect value 'is in cuStreamSynchronize for'
 expect circle 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
 expect batch 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
 for how in host-lock host-many callback; do
-    expect $how 'It is not in a call of CUDA: it waits for a lock, a file or another thread.'
+    expect $how 'It is not in a call of CUDA: it waits for a lock or for another thread.'
 done
 expect poll-error ': error'
-expect poll-error 'and the answer is error 900. It does not become ready.'
+expect poll-error 'and the answer is error 900, because of a stream that captures. It does not become ready before the capture ends.'
+expect poll-failed 'and the answer is error 700. It does not become ready.'
+expect graph-wait ': never-issued'
+expect graph-wait 'A graph of stream 1 waits until the word at 0x'
 expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
 
 # A kernel whose code is not known may be long: that is said, and is no hang.
@@ -83,6 +88,38 @@ expect behind-long ': too-many-blocks'
 expect default-stream ': default-stream'
 expect default-stream 'Behind it stands kernel runs_sum in stream 0'
 
+# What a kernel waits for may still come, from its own blocks or the host: that is no alarm. Nor do streams that wait for each
+# other in turn wait in a circle.
+for how in held-for-host held-for-good held-for-itself held-by-sum in-turn grid-barrier events-ahead default-event late read-once \
+    graph-branches green-context; do
+    GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms --abort -- "$app" $how "$code/cubin/waits90.cubin" 2>"$folder/$how"
+    [ $? = 1 ] || complain "$how: the exit status is not 1"
+    case $how in
+    held-for-good | grid-barrier | late | green-context) expect $how 'no progress in process' ;;
+    *) expect $how 'a wait that may be long, or a hang, in process' ;;
+    esac
+done
+for how in held-for-host held-for-good held-for-itself held-by-sum graph-branches green-context; do
+    expect $how ': two-kernels'
+done
+expect held-for-good 'at_barrier (8 blocks of 64 threads, stream 2) cannot start 8 of its blocks'
+expect green-context 'at_barrier (1 block of 64 threads, stream 2) cannot start 1 of its blocks'
+expect green-context 'They are in a green context of 8 SMs.'
+expect green-context 'waits_to_acquire with at most 7 blocks'
+expect in-turn 'its code waits for memory: if the other 868 would write it, it does not end.'
+expect grid-barrier 'its code waits for others: 868 never started.'
+expect events-ahead 'ncclAllReduce_kernel_60000000 (8 blocks of 512 threads, stream 1) is collective 1 of its stream'
+expect default-event ': default-stream'
+expect default-event 'Behind it stands an event that another stream waits for in stream 0'
+expect late 'The first launch of at_barrier loads its code'
+expect read-once 'Its code has a loop that nothing leads out of.'
+expect graph-branches 'Both are in one graph: this holds if it runs them at the same time.'
+
+# A look does not wake a thread that sleeps.
+timeout -s KILL 60 "$gridsmith" watch --after 700ms -- "$app" host-sleeps 2>"$folder/host-sleeps" || complain "host-sleeps: it was woken"
+expect host-sleeps 'it waits for some time (sleep).'
+
 # What computes is probably long, and is not ended.
 for how in runs computes; do
     GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
@@ -93,16 +130,23 @@ done
 expect runs 'in process'
 expect runs 'its code waits for nothing, so it is long or has no end'
 expect computes 'It computes.'
+GRIDSMITH_FAKE=h200,slow-load timeout -s KILL 60 \
+    "$gridsmith" watch --after 700ms --abort -- "$app" idle "$code/cubin/waits90.cubin" 2>"$folder/compiles" || complain "compiles: it was ended"
+expect compiles 'and computes: it compiles or loads code'
 
 # Hangs that were reported: blocks have no room, and machine code or PTX tells that kernels wait.
 for how in "schedulers $code/cubin/waits90.cubin" "dispatch $code/ptx/waits"; do
-    GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
-        "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/${how%% *}"
+    for after in 700ms 4s 20s; do # on a busy machine PTX is compiled for a while
+        GRIDSMITH_FAKE=h200,stuck timeout -s KILL 60 \
+            "$gridsmith" watch --after $after --abort -- "$app" $how 2>"$folder/${how%% *}"
+        grep -q 'is in cuModuleLoadData' "$folder/${how%% *}" || break
+    done
     how=${how%% *}
     grep -E ' for 0\.[0-6] s: ' "$folder/$how" && complain "$how: a wait is reported that is shorter than --after"
-    [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
-    expect $how ': two-kernels'
+    [ "$(grep -c ': two-kernels$' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
+expect schedulers 'no progress in process'
+expect dispatch 'a wait that may be long, or a hang, in process' # the other rank may be late
 expect schedulers 'waits_to_acquire (112 blocks of 256 threads, stream 2) cannot start 60 of its blocks'
 expect schedulers 'The SMs are held by waits_for_value (80 blocks of 32 threads, stream 1)'
 expect schedulers 'waits_for_value with at most 20 blocks'
@@ -170,19 +214,22 @@ expect copy-first 'at: kernel spin_flag, 4 x 32'
 expect other-shape ': endless'
 expect other-shape 'at: kernel spin_flag, 4 x 32, 2 blocks resident'
 
-# A call that failed, and a thread that waits for something else than the GPU: that is told if somebody asks.
-timeout -s KILL 60 "$gridsmith" watch -- "$app" failed-call 2>/dev/null &
-watch=$!
-for _ in $(seq 300); do
-    program=$(ps -o pid= --ppid "$(ps -o pid= --ppid $watch | head -n 1 | tr -d ' ')" 2>/dev/null | head -n 1 | tr -d ' ')
-    [ -n "$program" ] && "$gridsmith" watch --now "$program" >"$folder/failed-call" 2>/dev/null &&
-        grep -q 'failed with error' "$folder/failed-call" && break
-    sleep 0.1
+# A call that failed, and threads that wait for something else than the GPU: that is told if somebody asks.
+for how in failed-call forks; do
+    timeout -s KILL 60 "$gridsmith" watch -- "$app" $how 2>/dev/null &
+    watch=$!
+    for _ in $(seq 300); do
+        program=$(ps -o pid= --ppid "$(ps -o pid= --ppid $watch | head -n 1 | tr -d ' ')" 2>/dev/null | head -n 1 | tr -d ' ')
+        [ -n "$program" ] && "$gridsmith" watch --now "$program" >"$folder/$how" 2>/dev/null &&
+            grep -q 'failed with error\|was forked' "$folder/$how" && break
+        sleep 0.1
+    done
+    "$gridsmith" watch --now "$program" --abort >"$folder/ended"
+    wait $watch
+    expect $how 'is in no call of CUDA'
 done
-"$gridsmith" watch --now "$program" --abort >"$folder/ended"
-wait $watch
 expect failed-call 'cuStreamWaitValue32_v2 failed with error 1 '
-expect failed-call 'is in no call of CUDA'
+expect forks 'was forked from this one after CUDA had started, and cannot use CUDA'
 
 "$gridsmith" watch --now 2147483647 2>"$folder/gone"
 [ $? = 2 ] && grep -q 'there is no process 2147483647' "$folder/gone" || complain "now: of no process"

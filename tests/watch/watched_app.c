@@ -6,6 +6,7 @@
 #include "runtime.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,13 @@ struct batch_operation {
     X(cuStreamBeginCapture_v2, (void *, int))                                                                          \
     X(cuStreamEndCapture, (void *, void **))                                                                           \
     X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
+    X(cuGraphCreate, (void **, unsigned))                                                                              \
+    X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
+    X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
+    X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
+    X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
+    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))                                                        \
+    X(cuGraphAddBatchMemOpNode, (void **, void *, void *const *, size_t, const void *))                                \
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuEventCreate, (void **, unsigned))                                                                              \
     X(cuEventQuery, (void *))                                                                                          \
@@ -291,6 +299,14 @@ static void failed_call(void) {
     sleep_s(60);
 }
 
+/* A child that goes on without CUDA, and its parent waits for it. */
+static void forks(void) {
+    pid_t child = fork();
+    if (child == 0)
+        sleep_s(60);
+    waitpid(child, NULL, 0);
+}
+
 /* The kernel of a recorded dump, in which the other one is not. */
 static void lazy(void) {
     void *one = new_stream(), *two = new_stream();
@@ -315,6 +331,170 @@ static void behind_long(void) {
     launch("runs_sum", 1, 32, one);
     launch_with("waits_for_value", 200, 32, WHOLE_SM, one);
     check(cuda.cuStreamSynchronize(one));
+}
+
+/* ---- waits that may end, and some that do not ---- */
+
+static void *sleep_long(void *unused) {
+    sleep_s(60);
+    return unused;
+}
+
+/* A kernel that fills the GPU, and one that has no room beside it. */
+static void hold_all(const char *holder, bool has_thread) {
+    void *one = new_stream(), *two = new_stream();
+    pthread_t thread;
+    if (has_thread && pthread_create(&thread, NULL, sleep_long, NULL) != 0)
+        exit(1);
+    launch_with(holder, 132, 64, WHOLE_SM, one);
+    launch_with("at_barrier", 8, 64, WHOLE_SM, two);
+    check(cuda.cuStreamSynchronize(two));
+}
+
+/* The host may write what the first one waits for, unless that is only in order with the GPU; its own blocks may; it
+   may compute. */
+static void held_for_host(void) {
+    hold_all("waits_for_value", true);
+}
+
+static void held_for_good(void) {
+    hold_all("waits_to_acquire", true);
+}
+
+static void held_for_itself(void) {
+    hold_all("waits_and_tells", false);
+}
+
+static void held_by_sum(void) {
+    void *one = new_stream(), *two = new_stream();
+    launch_with("runs_sum", 132, 64, WHOLE_SM, one);
+    launch_with("waits_to_acquire", 8, 64, WHOLE_SM, two);
+    check(cuda.cuStreamSynchronize(two));
+}
+
+/* More blocks than have room: each waits for the one before it, or for all. */
+static void in_turn(void) {
+    launch("waits_in_turn", 1000, 1024, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+static void grid_barrier(void) {
+    launch("waits_at_barrier", 1000, 1024, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+/* Streams that wait for each other in turn, as NCCL does around a collective: there is no circle. */
+static void events_ahead(void) {
+    void *one = new_stream(), *two = new_stream(), *before, *after;
+    check(cuda.cuEventCreate(&before, 0));
+    check(cuda.cuEventCreate(&after, 0));
+    check(cuda.cuEventRecord(before, two));
+    check(cuda.cuStreamWaitEvent(one, before, 0));
+    launch("ncclAllReduce_kernel_60000000", 8, 512, one);
+    check(cuda.cuEventRecord(after, one));
+    check(cuda.cuStreamWaitEvent(two, after, 0));
+    launch("slow_kernel_60000000", 8, 128, two);
+    check(cuda.cuStreamSynchronize(one));
+}
+
+/* An event of the default stream stands behind a kernel in a stream that is not non-blocking. */
+static void default_event(void) {
+    void *blocking, *other = new_stream(), *event;
+    check(cuda.cuStreamCreateWithPriority(&blocking, 0, 0));
+    check(cuda.cuEventCreate(&event, 0));
+    launch("waits_for_value", 1, 32, blocking);
+    check(cuda.cuEventRecord(event, NULL));
+    check(cuda.cuStreamWaitEvent(other, event, 0));
+    launch("at_barrier", 1, 32, other);
+    launch("runs_sum", 1, 32, NULL); /* the fake driver would have recorded the event */
+    check(cuda.cuStreamSynchronize(other));
+}
+
+/* A kernel without a loop, which its first launch loads, does not end. */
+static void late(void) {
+    void *one = new_stream(), *two = new_stream();
+    launch("waits_to_acquire", 1, 32, one);
+    launch("at_barrier", 1, 32, two);
+    check(cuda.cuStreamSynchronize(two));
+}
+
+static void read_once(void) {
+    launch("read_once", 1, 32, NULL);
+    check(cuda.cuCtxSynchronize());
+}
+
+/* A kernel fills its green context, and another one has no room in it. */
+static void green_context(void) {
+    enum { RESOURCE_BYTES = 144, SMS = 1, PART = 8, DEFAULT_STREAM = 1 };
+    char all[RESOURCE_BYTES] = "", part[RESOURCE_BYTES] = "", rest[RESOURCE_BYTES] = "";
+    unsigned count = 1;
+    void *description, *green, *one, *two;
+    check(cuda.cuDeviceGetDevResource(0, all, SMS));
+    check(cuda.cuDevSmResourceSplitByCount(part, &count, all, rest, 0, PART));
+    check(cuda.cuDevResourceGenerateDesc(&description, part, 1));
+    check(cuda.cuGreenCtxCreate(&green, description, 0, DEFAULT_STREAM));
+    check(cuda.cuGreenCtxStreamCreate(&one, green, NON_BLOCKING, 0));
+    check(cuda.cuGreenCtxStreamCreate(&two, green, NON_BLOCKING, 0));
+    launch_with("waits_to_acquire", PART, 64, WHOLE_SM, one);
+    launch_with("at_barrier", 1, 64, WHOLE_SM, two);
+    check(cuda.cuStreamSynchronize(two));
+}
+
+/* A graph whose branches have no room beside each other. */
+static void graph_branches(void) {
+    void *one = new_stream(), *two = new_stream(), *fork, *join, *made, *executable;
+    check(cuda.cuEventCreate(&fork, 0));
+    check(cuda.cuEventCreate(&join, 0));
+    check(cuda.cuStreamBeginCapture_v2(one, RELAXED));
+    check(cuda.cuEventRecord(fork, one));
+    check(cuda.cuStreamWaitEvent(two, fork, 0));
+    launch_with("waits_for_value", 132, 32, WHOLE_SM, one);
+    launch_with("at_barrier", 8, 32, WHOLE_SM, two);
+    check(cuda.cuEventRecord(join, two));
+    check(cuda.cuStreamWaitEvent(one, join, 0));
+    check(cuda.cuStreamEndCapture(one, &made));
+    check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
+    check(cuda.cuGraphLaunch(executable, one));
+    check(cuda.cuStreamSynchronize(one));
+}
+
+/* A graph that waits for a word. */
+static void graph_wait(void) {
+    void *stream = new_stream(), *context, *made, *node, *executable;
+    struct batch_operation wait = {1, words, 3, EQUAL, {0}};
+    struct {
+        void *context;
+        unsigned count;
+        struct batch_operation *operations;
+        unsigned flags;
+    } how = {NULL, 1, &wait, 0};
+    check(cuda.cuDevicePrimaryCtxRetain(&context, 0));
+    how.context = context;
+    check(cuda.cuGraphCreate(&made, 0));
+    check(cuda.cuGraphAddBatchMemOpNode(&node, made, NULL, 0, &how));
+    check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
+    check(cuda.cuGraphLaunch(executable, stream));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
+static void nap(void *was_cut) {
+    *(int *)was_cut = nanosleep(&(struct timespec){.tv_sec = 3}, NULL) != 0;
+}
+
+/* A host function that sleeps: nothing may wake it. */
+static void host_sleeps(void) {
+    void *stream = new_stream();
+    int was_cut = 0;
+    check(cuda.cuLaunchHostFunc(stream, nap, &was_cut));
+    check(cuda.cuStreamSynchronize(stream));
+    check(was_cut);
+}
+
+static void poll_failed(void) {
+    void *event;
+    check(cuda.cuEventCreate(&event, 0));
+    while (cuda.cuEventQuery(event))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 /* A rank whose collective holds SMs that its dispatch needs (tests/hangs/reported.cu). */
@@ -432,7 +612,23 @@ static const struct {
     {"default-stream", default_stream},
     {"poll-error", poll_error},
     {"failed-call", failed_call},
+    {"forks", forks},
     {"behind-long", behind_long},
+    {"held-for-host", held_for_host},
+    {"held-for-good", held_for_good},
+    {"held-for-itself", held_for_itself},
+    {"held-by-sum", held_by_sum},
+    {"in-turn", in_turn},
+    {"grid-barrier", grid_barrier},
+    {"events-ahead", events_ahead},
+    {"default-event", default_event},
+    {"late", late},
+    {"read-once", read_once},
+    {"graph-branches", graph_branches},
+    {"green-context", green_context},
+    {"graph-wait", graph_wait},
+    {"host-sleeps", host_sleeps},
+    {"poll-failed", poll_failed},
 };
 
 int main(int count, char **arguments) {

@@ -40,6 +40,8 @@ enum {
     LOAD = 0x980,
     LOAD_GLOBAL = 0x981,
     LOAD_SHARED = 0x984,
+    LOAD_CONSTANT = 0xb82,
+    FENCE = 0x992,
     /* without the form of their operands: */
     MOVE = 0x002,
     STORE = 0x185,
@@ -107,11 +109,17 @@ static bool is_read(unsigned operation) {
     return operation == LOAD || operation == LOAD_GLOBAL || is_atomic(operation);
 }
 
+/* In which order an access stands with others: weak, or strong within the block, the GPU or the system. */
+enum { WITHIN_BLOCK = 5, WITHIN_GPU = 7 };
+
+static unsigned order_of(struct instruction access) {
+    return access.high >> 13 & 15;
+}
+
 /* Whether an instruction reads what others may write meanwhile: volatile, relaxed, acquiring and atomic reads. */
 static bool is_strong_read(struct instruction instruction) {
-    enum { WITHIN_BLOCK = 5 }; /* of the orders, the first that is strong */
     unsigned operation = operation_of(instruction);
-    return is_atomic(operation) || (is_read(operation) && (instruction.high >> 13 & 15) >= WITHIN_BLOCK);
+    return is_atomic(operation) || (is_read(operation) && order_of(instruction) >= WITHIN_BLOCK);
 }
 
 /* Whether an atomic operation changes the word by itself, as one that takes a number does. */
@@ -450,6 +458,80 @@ gs_sass_wait gs_sass_wait_at(const void *bytes, size_t size, int architecture, s
     return (gs_sass_wait){.kind = GS_SASS_RUNS, .base = NO_REGISTER};
 }
 
+/* ---- who can end a wait ---- */
+
+static int32_t offset_of(struct instruction access) {
+    return (int32_t)((int64_t)access.low >> 40);
+}
+
+static bool sets_pair(struct instruction instruction, unsigned base) {
+    unsigned operation = operation_of(instruction), result = byte_of(instruction.low, 16);
+    return has_result(operation) && !compares(operation) && result <= base + 1 && result + 1 >= base;
+}
+
+/* What the address of the access at `at` comes from, as a number: a constant, or the nearest instruction before it that
+   sets its two registers. If none is near, it is like no other. */
+static uint64_t origin_of(const unsigned char *code, size_t at) {
+    enum { MOST_BACK = 1 << 16 };
+    const uint64_t is_instruction = (uint64_t)1 << 63;
+    unsigned base = byte_of(instruction_at(code, at).low, 24);
+    for (size_t before = at; before >= BYTES && at - before < MOST_BACK; before -= BYTES) {
+        struct instruction setter = instruction_at(code, before - BYTES);
+        if (!sets_pair(setter, base))
+            continue;
+        return operation_of(setter) == LOAD_CONSTANT ? setter.low >> 24 : is_instruction | before;
+    }
+    return is_instruction | at | 1;
+}
+
+static bool is_global_store(unsigned operation) {
+    unsigned form = operation & 0x1ff;
+    return form == STORE || form == STORE_GLOBAL;
+}
+
+static bool is_global_write(unsigned operation) {
+    return is_global_store(operation) || (operation & 0x1ff) == REDUCE || is_atomic(operation);
+}
+
+/* Whether some instruction outside a loop writes the word that the loop waits for. */
+static bool word_is_written(const unsigned char *code, size_t size, const gs_sass_wait *wait) {
+    uint64_t wanted = origin_of(code, wait->read);
+    int32_t offset = offset_of(instruction_at(code, wait->read));
+    for (size_t at = 0; at + BYTES <= size; at += BYTES) {
+        struct instruction write = instruction_at(code, at);
+        bool is_outside = at < wait->first || at > wait->last;
+        if (is_outside && is_global_write(operation_of(write)) && offset_of(write) == offset &&
+            origin_of(code, at) == wanted)
+            return true;
+    }
+    return false;
+}
+
+/* Whether an instruction outside a loop writes so that others see it: atomically, in order, or with a fence somewhere.
+ */
+static bool code_tells(const unsigned char *code, size_t size, struct loop loop) {
+    bool has_fence = false, stores = false;
+    for (size_t at = 0; at + BYTES <= size; at += BYTES) {
+        struct instruction instruction = instruction_at(code, at);
+        unsigned operation = operation_of(instruction);
+        bool is_outside = at < loop.first || at > loop.last;
+        has_fence = has_fence || operation == FENCE;
+        stores = stores || is_global_store(operation);
+        if (is_call(operation) || (is_outside && is_global_write(operation) &&
+                                   (!is_global_store(operation) || order_of(instruction) >= WITHIN_BLOCK)))
+            return true;
+    }
+    return has_fence && stores;
+}
+
+/* What a loop that waits for memory tells of what can end its wait. */
+static unsigned code_of_wait(const unsigned char *code, size_t size, struct loop loop, const gs_sass_wait *wait) {
+    unsigned order = order_of(instruction_at(code, wait->read));
+    return (word_is_written(code, size, wait) ? GS_SASS_CODE_WRITES_IT : 0) |
+           (code_tells(code, size, loop) ? GS_SASS_CODE_TELLS : 0) |
+           (order >= WITHIN_BLOCK && order <= WITHIN_GPU ? 0 : GS_SASS_CODE_FROM_HOST);
+}
+
 /* ---- kernels ---- */
 
 /* What an instruction tells of the code that it is in. */
@@ -470,15 +552,15 @@ static bool branches_to_itself(const unsigned char *code, size_t at, int archite
 }
 
 /* What a loop tells. */
-static unsigned code_of_loop(const unsigned char *code, struct loop loop) {
-    unsigned found = GS_SASS_CODE_LOOPS;
+static unsigned code_of_loop(const unsigned char *code, size_t size, int architecture, struct loop loop) {
+    unsigned found = GS_SASS_CODE_LOOPS | (loop_is_endless(code, loop, architecture) ? GS_SASS_CODE_ENDLESS : 0);
     for (size_t at = loop.first; at <= loop.last; at += BYTES)
         if (is_strong_read(instruction_at(code, at)))
             found |= GS_SASS_CODE_READS;
     if (!loop_polls(code, loop))
         return found;
     gs_sass_wait wait = wait_of_loop(code, loop);
-    return found | (wait.is_global ? GS_SASS_CODE_WAITS
+    return found | (wait.is_global ? GS_SASS_CODE_WAITS | code_of_wait(code, size, loop, &wait)
                     : wait.calls   ? GS_SASS_CODE_RETRIES
                                    : GS_SASS_CODE_POLLS_SHARED);
 }
@@ -492,9 +574,9 @@ unsigned gs_sass_code_in(const void *bytes, size_t size, int architecture, size_
         found |= code_of_instruction(instruction_at(bytes, place));
         alone += branches_to_itself(bytes, place, architecture);
     }
-    found |= alone > 1 ? GS_SASS_CODE_LOOPS : 0;
+    found |= alone > 1 ? GS_SASS_CODE_LOOPS | GS_SASS_CODE_ENDLESS : 0;
     for (size_t i = 0; i < count; i++) {
-        unsigned more = code_of_loop(bytes, loops[i]);
+        unsigned more = code_of_loop(bytes, size, architecture, loops[i]);
         if (more & ~found & GS_SASS_CODE_WAITS)
             *at = loops[i].first;
         found |= more;

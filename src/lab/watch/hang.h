@@ -89,8 +89,10 @@ typedef struct gs_hang {
         gs_watch_operation **data; /* of the kernels of graphs */
         size_t count, capacity;
     } nodes;
-    gs_gpu *gpu;     /* NULL: not described */
-    char host_state; /* of the thread that runs a host function and is in no call, as in /proc; 0: there is none */
+    gs_gpu *gpu;            /* NULL: not described */
+    char host_state;        /* of the thread that runs a host function and is in no call, as in /proc; 0: none does, */
+    const char *host_waits; /* and what it waits for */
+    bool host_may_act;      /* a thread of the program is in no call of CUDA */
     /* the verdict */
     gs_hang_cause cause;
     bool is_alarm; /* more than something that may take long */
@@ -112,19 +114,27 @@ const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint6
 const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
 /* The kernel of an operation, or the one that its graph is at; NULL: none. */
 const gs_hang_kernel *gs_hang_kernel_of(const gs_hang *hang, const gs_watch_operation *operation);
+/* What is known of the graph that an operation launched; NULL: nothing, or it is none. */
+const gs_watch_graph *gs_hang_graph_of(const gs_hang *hang, const gs_watch_operation *operation);
 /* The kernel at the head of a stream that was launched first; NULL: none. */
 gs_hang_kernel *gs_hang_first_head(const gs_hang *hang);
-/* What the code of a kernel may wait for. */
-enum { GS_HANG_MAY_WAIT = ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS) };
+/* What the code of a kernel may wait for; or it never ends. */
+enum {
+    GS_HANG_MAY_WAIT =
+        ((GS_SASS_CODE_WRITES_IT - 1) & ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS)) | GS_SASS_CODE_ENDLESS
+};
 /* Whether a wait for an event waits. */
 bool gs_hang_waits_for_event(const gs_hang *hang, const gs_watch_operation *operation);
 
 /* What the kernels' code can do, from the images in the memory of the process; the heads of streams depend on it. */
 void gs_hang_read_code(gs_hang *hang);
 void gs_hang_find_heads(gs_hang *hang);
+gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error);
 /* The letter of a thread in /proc: T and t: it is stopped; Z, or 0: it has ended. */
 char gs_hang_state_of(int process, int thread);
-/* Whether nothing waits, as far as is known: kernels compute, or a host function does. */
+/* Whether the thread that waits longest is in a call that loads code, and computes. */
+bool gs_hang_compiles(const gs_hang *hang);
+/* Whether nothing waits, as far as is known: kernels compute, or a host function or the compiler does. */
 bool gs_hang_is_long(const gs_hang *hang);
 
 /* Fills in the verdict. */
@@ -135,9 +145,13 @@ typedef struct gs_hang_fit {
     bool is_known, fits;
     size_t *kernels; /* of each launch of the run: its kernel */
     gs_run *run;
+    const gs_gpu *gpu; /* that it is played on; NULL: not described */
+    gs_gpu *part;      /* the green context, if that is it */
     gs_check_answer answer;
 } gs_hang_fit;
 gs_code gs_hang_check(gs_hang *hang, gs_hang_fit *fit, gs_error *error);
+/* The same of two kernels, by their places. */
+gs_code gs_hang_check_pair(gs_hang *hang, gs_hang_fit *fit, size_t one, size_t other, gs_error *error);
 void gs_hang_fit_free(gs_hang_fit *fit);
 
 /* ---- the report ---- */

@@ -1,15 +1,12 @@
 /*
- * hang_facts.c: what hangs: unfinished streams and their heads, kernels, threads that wait. See hang.h.
+ * hang_facts.c: what hangs: unfinished streams and their heads, kernels. See hang.h.
  *
  * The page is a copy of memory that the program can write, so numbers in it are checked.
  */
 #include "hang.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number) {
     const gs_watch_operation *found = &stream->operations[number % GS_WATCH_OPERATIONS];
@@ -45,25 +42,13 @@ gs_hang_kernel *gs_hang_first_head(const gs_hang *hang) {
     return NULL;
 }
 
-char gs_hang_state_of(int process, int thread) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count = file >= 0 ? read(file, text, sizeof text - 1) : 0;
-    if (file >= 0)
-        close(file);
-    text[count > 0 ? count : 0] = '\0';
-    const char *end = strrchr(text, ')');
-    return end && end[1] ? end[2] : '\0';
-}
-
 /* ---- the heads of streams ---- */
 
 /* How surely a stream stands at an operation. */
 enum { NEVER, ENDS, MAY_BE_LONG, MAY_WAIT, WAITED_BEFORE, WAITS };
 
 static int weight_of_kernel(const gs_hang_kernel *kernel) {
-    enum { TRIES = GS_SASS_CODE_READS | GS_SASS_CODE_RETRIES | GS_SASS_CODE_POLLS_SHARED };
+    enum { TRIES = GS_SASS_CODE_READS | GS_SASS_CODE_RETRIES | GS_SASS_CODE_POLLS_SHARED | GS_SASS_CODE_ENDLESS };
     if (kernel->code & GS_SASS_CODE_WAITS || kernel->operation->collective)
         return kernel->is_older ? WAITED_BEFORE : WAITS;
     if (kernel->is_older)
@@ -73,12 +58,40 @@ static int weight_of_kernel(const gs_hang_kernel *kernel) {
     return kernel->code == GS_SASS_CODE_KNOWN ? ENDS : MAY_BE_LONG;
 }
 
+/* The weights that are known, by the places of streams and operations; UNKNOWN: not yet. */
+enum { UNKNOWN = -1, PLACES = GS_WATCH_STREAMS * GS_WATCH_OPERATIONS };
+
+static size_t place_of(uint32_t stream, uint64_t number) {
+    return (size_t)stream * GS_WATCH_OPERATIONS + number % GS_WATCH_OPERATIONS;
+}
+
+static int weight_at(const gs_hang *hang, signed char *known, uint32_t stream, uint64_t number);
+
+/* A stream stands at a wait for an event as surely as the other stream stands at something before that event. */
+static int weight_of_event(const gs_hang *hang, signed char *known, const gs_watch_operation *wait) {
+    uint32_t other = wait->other - 1;
+    int weight = wait->other ? NEVER : ENDS; /* of another process, perhaps */
+    if (!gs_hang_waits_for_event(hang, wait))
+        return weight;
+    uint64_t issued = atomic_load(&hang->page->streams[other].issued);
+    uint64_t done = atomic_load(&hang->page->streams[other].done);
+    uint64_t kept = issued > GS_WATCH_OPERATIONS ? issued - GS_WATCH_OPERATIONS : 0;
+    for (uint64_t number = gs_max_u64(done, kept) + 1; number <= wait->until && number <= issued; number++)
+        weight = (int)gs_max(weight, weight_at(hang, known, other, number));
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->is_older && kernel->stream == other && kernel->operation->number <= wait->until)
+            weight = (int)gs_max(weight, weight_of_kernel(kernel));
+    }
+    return weight;
+}
+
 /* Of all but kernels. */
-static int weight_of(const gs_hang *hang, const gs_watch_operation *operation) {
+static int weight_of(const gs_hang *hang, signed char *known, const gs_watch_operation *operation) {
     uint8_t phase = atomic_load(&operation->phase);
     switch (operation->kind) {
     case GS_WATCH_WAIT_EVENT:
-        return gs_hang_waits_for_event(hang, operation) ? WAITS : NEVER;
+        return weight_of_event(hang, known, operation);
     case GS_WATCH_WAIT_VALUE:
         return WAITS;
     case GS_WATCH_HOST_FUNCTION:
@@ -107,7 +120,29 @@ static gs_hang_stream *stream_of(gs_hang *hang, uint32_t place) {
     return NULL;
 }
 
-static void propose_heads(gs_hang *hang) {
+/* Each operation is looked at once. */
+static int weight_at(const gs_hang *hang, signed char *known, uint32_t stream, uint64_t number) {
+    const gs_watch_operation *operation = gs_hang_operation(&hang->page->streams[stream], number);
+    signed char *weight = &known[place_of(stream, number)];
+    if (operation && *weight == UNKNOWN) {
+        *weight = NEVER; /* if a damaged page has a circle */
+        *weight = (signed char)weight_of(hang, known, operation);
+    }
+    return operation ? *weight : NEVER;
+}
+
+static void weigh_kernels(const gs_hang *hang, signed char *known) {
+    memset(known, UNKNOWN, PLACES);
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        signed char *weight = &known[place_of(kernel->stream, kernel->operation->number)];
+        if (!kernel->is_older)
+            *weight =
+                (signed char)gs_max(*weight, gs_max(weight_of_kernel(kernel), kernel->graph ? MAY_BE_LONG : NEVER));
+    }
+}
+
+static void propose_heads(gs_hang *hang, signed char *known) {
     for (size_t i = 0; i < hang->streams.count; i++) {
         gs_hang_stream *stream = &hang->streams.data[i];
         uint64_t issued = atomic_load(&stream->stream->issued);
@@ -116,25 +151,30 @@ static void propose_heads(gs_hang *hang) {
         for (uint64_t number = stream->first; number <= issued; number++) {
             const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
             if (operation)
-                propose_head(stream, operation, weight_of(hang, operation));
+                propose_head(stream, operation, weight_at(hang, known, stream->place, number));
         }
     }
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         gs_hang_stream *stream = stream_of(hang, kernel->stream);
-        if (stream)
-            propose_head(stream, kernel->graph ? kernel->graph : kernel->operation, weight_of_kernel(kernel));
+        if (stream && kernel->is_older)
+            propose_head(stream, kernel->operation, weight_of_kernel(kernel));
     }
 }
 
-/* A stream may as well stand at a long kernel before its head. */
-static void find_guesses(gs_hang *hang) {
-    for (size_t i = 0; i < hang->streams.count; i++)
-        hang->streams.data[i].is_guess = false;
+/* A stream may as well stand at something long before its head. */
+static void find_guesses(gs_hang *hang, signed char *known) {
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        gs_hang_stream *stream = &hang->streams.data[i];
+        stream->is_guess = false;
+        for (uint64_t number = stream->first; stream->head && number < stream->head->number; number++)
+            if (weight_at(hang, known, stream->place, number) >= MAY_BE_LONG)
+                stream->is_guess = true;
+    }
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         gs_hang_stream *stream = stream_of(hang, kernel->stream);
-        if (stream && stream->head && kernel->operation->number < stream->head->number &&
+        if (stream && stream->head && kernel->is_older && kernel->operation->number < stream->head->number &&
             weight_of_kernel(kernel) >= MAY_BE_LONG)
             stream->is_guess = true;
     }
@@ -155,8 +195,10 @@ static void mark_head_kernels(gs_hang *hang) {
 }
 
 void gs_hang_find_heads(gs_hang *hang) {
-    propose_heads(hang);
-    find_guesses(hang);
+    signed char known[PLACES];
+    weigh_kernels(hang, known);
+    propose_heads(hang, known);
+    find_guesses(hang, known);
     mark_head_kernels(hang);
 }
 
@@ -170,6 +212,8 @@ bool gs_hang_is_long(const gs_hang *hang) {
         if (kernel->is_head && (!kernel->code || kernel->code & GS_HANG_MAY_WAIT))
             return false;
     }
+    if (!heads && hang->cause == GS_HANG_UNKNOWN)
+        return gs_hang_compiles(hang);
     return heads && (hang->cause == GS_HANG_UNKNOWN || hang->cause == GS_HANG_WHOLE_GPU);
 }
 
@@ -228,8 +272,8 @@ static gs_code add_kernel(gs_hang *hang, const gs_hang_stream *stream, const gs_
     return gs_fail_memory(error);
 }
 
-static const gs_watch_graph *graph_of(const gs_hang *hang, const gs_watch_operation *operation) {
-    for (size_t i = 0; i < GS_WATCH_GRAPHS; i++)
+const gs_watch_graph *gs_hang_graph_of(const gs_hang *hang, const gs_watch_operation *operation) {
+    for (size_t i = 0; i < GS_WATCH_GRAPHS && operation && operation->kind == GS_WATCH_GRAPH; i++)
         if (atomic_load(&hang->page->graphs[i].handle) == operation->object)
             return &hang->page->graphs[i];
     return NULL;
@@ -238,7 +282,7 @@ static const gs_watch_graph *graph_of(const gs_hang *hang, const gs_watch_operat
 /* Each kernel of a graph, as an operation of its own. */
 static gs_code add_graph(gs_hang *hang, const gs_hang_stream *stream, const gs_watch_operation *operation,
                          gs_error *error) {
-    const gs_watch_graph *graph = graph_of(hang, operation);
+    const gs_watch_graph *graph = gs_hang_graph_of(hang, operation);
     gs_code code = GS_OK;
     for (uint32_t i = 0; graph && i < gs_min(graph->kernel_count, GS_WATCH_GRAPH_KERNELS) && code == GS_OK; i++) {
         gs_watch_operation *node = calloc(1, sizeof *node);
@@ -284,40 +328,6 @@ static gs_code find_kernels(gs_hang *hang, gs_error *error) {
     return code;
 }
 
-/* ---- threads ---- */
-
-static int by_wait(const void *a, const void *b) {
-    const gs_hang_thread *one = a, *other = b;
-    return GS_COMPARE(other->waited_ns, one->waited_ns);
-}
-
-static gs_code find_threads(gs_hang *hang, gs_error *error) {
-    const gs_watch_page *page = hang->page;
-    for (size_t i = 0; i < GS_WATCH_THREADS; i++) {
-        const gs_watch_thread *thread = &page->threads[i];
-        uint32_t call = atomic_load(&thread->call);
-        gs_hang_thread found = {.thread = thread};
-        if (!atomic_load(&thread->thread))
-            continue;
-        bool calls = call && call <= GS_WATCH_CALLS;
-        if (atomic_load(&thread->in_host_function) && !calls)
-            hang->host_state = gs_hang_state_of(page->process, atomic_load(&thread->thread));
-        if (calls && !(page->calls[call - 1].class == GS_WATCH_QUERY && atomic_load(&thread->polled))) {
-            found.call = page->calls[call - 1].name;
-            found.class = (gs_watch_class)page->calls[call - 1].class;
-            found.waited_ns = hang->now_ns - atomic_load(&thread->since_ns);
-        } else if (atomic_load(&thread->polled)) {
-            found.class = GS_WATCH_QUERY;
-            found.waited_ns = hang->now_ns - atomic_load(&thread->polled_ns);
-        }
-        if (found.waited_ns > 0 && !GS_PUSH(&hang->threads, found))
-            return gs_fail_memory(error);
-    }
-    if (hang->threads.count)
-        qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
-    return GS_OK;
-}
-
 gs_code gs_hang_find(gs_hang *hang, gs_watch_page *page, int64_t now_ns, int64_t after_ns, gs_error *error) {
     *hang = (gs_hang){.page = page, .now_ns = now_ns, .after_ns = after_ns, .dump = {.file = -1}};
     page->gpu[sizeof page->gpu - 1] = page->program[sizeof page->program - 1] = '\0';
@@ -332,7 +342,7 @@ gs_code gs_hang_find(gs_hang *hang, gs_watch_page *page, int64_t now_ns, int64_t
     if (code == GS_OK)
         code = find_kernels(hang, error);
     gs_hang_find_heads(hang);
-    return code == GS_OK ? find_threads(hang, error) : code;
+    return code == GS_OK ? gs_hang_find_threads(hang, error) : code;
 }
 
 /* ---- the dump ---- */

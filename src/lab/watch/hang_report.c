@@ -4,8 +4,10 @@
 #include "hang.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static double seconds(int64_t ns) {
     return (double)ns / 1e9;
@@ -34,6 +36,8 @@ static void put_operation(const gs_hang *hang, const gs_watch_operation *operati
     if (operation->kind == GS_WATCH_WAIT_EVENT && operation->other)
         gs_text_add(text, " for operation %" PRIu64 " of stream %u", operation->until,
                     operation->other <= GS_WATCH_STREAMS ? hang->page->streams[operation->other - 1].number : 0);
+    if (operation->kind == GS_WATCH_WAIT_EVENT && !operation->other)
+        gs_text_add(text, " for one that no stream of this process recorded");
     if (operation->kind == GS_WATCH_WAIT_VALUE)
         gs_text_add(text, " for %u at 0x%" PRIx64, operation->value, operation->object);
     if (kernel && hang->has_dump)
@@ -89,6 +93,17 @@ static void put_failed(const gs_hang *hang, gs_text *text) {
     free(name);
 }
 
+/* A child that was forked, and runs no other program. */
+static void put_forked(const gs_hang *hang, gs_text *text) {
+    int child = atomic_load(&hang->page->forked);
+    char path[64], own[512], other[512];
+    snprintf(path, sizeof path, "/proc/%d/exe", hang->page->process);
+    ssize_t count = child > 0 ? readlink(path, own, sizeof own) : 0;
+    snprintf(path, sizeof path, "/proc/%d/exe", child);
+    if (count > 0 && readlink(path, other, sizeof other) == count && memcmp(own, other, (size_t)count) == 0)
+        gs_text_add(text, "  process %d was forked from this one after CUDA had started, and cannot use CUDA\n", child);
+}
+
 static void put_source(const gs_hang *hang, gs_text *text) {
     if (hang->has_dump)
         gs_text_add(text, "seen in a dump of the GPU: %zu grid%s, %zu resident blocks\n", hang->dump.grids.count,
@@ -128,8 +143,10 @@ void gs_hang_put_text(const gs_hang *hang, gs_text *text) {
     put_failed(hang, text);
     for (size_t i = 0; i < hang->threads.count; i++)
         put_thread(&hang->threads.data[i], text);
-    if (!hang->threads.count)
+    if (!hang->threads.count) {
         put_other_threads(hang, text);
+        put_forked(hang, text);
+    }
 }
 
 /* ---- JSON ---- */

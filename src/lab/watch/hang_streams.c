@@ -8,13 +8,13 @@
 /* ---- waits between streams ---- */
 
 /* The stream that would write the value that a stream waits for, or NULL. */
-static const gs_hang_stream *writer_of(const gs_hang *hang, const gs_watch_operation *wait) {
+static const gs_hang_stream *writer_of(const gs_hang *hang, uint64_t word) {
     for (size_t i = 0; i < hang->streams.count; i++) {
         const gs_hang_stream *stream = &hang->streams.data[i];
         uint64_t issued = atomic_load(&stream->stream->issued);
         for (uint64_t number = stream->first; number <= issued; number++) {
             const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
-            if (operation && operation->kind == GS_WATCH_WRITE_VALUE && operation->object == wait->object)
+            if (operation && operation->kind == GS_WATCH_WRITE_VALUE && operation->object == word)
                 return stream;
         }
     }
@@ -38,10 +38,11 @@ static const gs_watch_operation *last_write_of(const gs_hang *hang, uint64_t wor
 static const gs_hang_stream *awaited_by(const gs_hang *hang, const gs_hang_stream *stream) {
     const gs_watch_operation *head = stream->head;
     if (head && head->kind == GS_WATCH_WAIT_VALUE)
-        return writer_of(hang, head);
-    if (head && gs_hang_waits_for_event(hang, head))
-        return gs_hang_stream_of(hang, head->other - 1);
-    return NULL;
+        return writer_of(hang, head->object);
+    if (!head || !gs_hang_waits_for_event(hang, head))
+        return NULL;
+    const gs_hang_stream *other = gs_hang_stream_of(hang, head->other - 1);
+    return other && other->head && other->head->number <= head->until ? other : NULL;
 }
 
 gs_hang_cause gs_hang_judge_waits(gs_hang *hang, gs_hang_fit *fit) {
@@ -63,13 +64,16 @@ gs_hang_cause gs_hang_judge_waits(gs_hang *hang, gs_hang_fit *fit) {
     }
     for (size_t i = 0; i < hang->streams.count; i++) {
         const gs_watch_operation *head = hang->streams.data[i].head;
-        if (!head || head->kind != GS_WATCH_WAIT_VALUE || writer_of(hang, head) || gs_hang_first_waiting(hang))
+        const gs_watch_graph *graph = gs_hang_graph_of(hang, head);
+        uint64_t word = head && head->kind == GS_WATCH_WAIT_VALUE ? head->object : graph ? graph->word : 0;
+        if (!word || writer_of(hang, word) || gs_hang_first_waiting(hang))
             continue;
-        const gs_watch_operation *last = last_write_of(hang, head->object);
+        const gs_watch_operation *last = last_write_of(hang, word);
         gs_text_add(&hang->said,
-                    "Stream %u waits until the word at 0x%" PRIx64 " is %u, and no stream has an operation that "
+                    "%stream %u waits until the word at 0x%" PRIx64 " is %u, and no stream has an operation that "
                     "writes it.",
-                    hang->streams.data[i].number, head->object, head->value);
+                    graph ? "A graph of s" : "S", hang->streams.data[i].number, word,
+                    graph ? graph->value : head->value);
         if (last)
             gs_text_add(&hang->said, " The last one that did wrote %u.", last->value);
         gs_hang_add_fix(hang, "issue the write of that word (cuStreamWriteValue32), or let the host or a kernel do it");
@@ -93,12 +97,29 @@ static bool waits_for_default(const gs_watch_stream *stream) {
     return stream->flags & GS_WATCH_FLAGS_KNOWN && !(stream->flags & NON_BLOCKING);
 }
 
-/* The first operation of a stream that was issued after a kernel; NULL: none. */
-static const gs_watch_operation *issued_after(const gs_hang_stream *stream, const gs_hang_kernel *kernel) {
+/* Whether a stream waits for an event that was recorded here. */
+static bool is_awaited(const gs_hang *hang, const gs_hang_stream *stream, const gs_watch_operation *record) {
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *other = &hang->streams.data[i];
+        uint64_t issued = atomic_load(&other->stream->issued);
+        for (uint64_t number = other->first; number <= issued; number++) {
+            const gs_watch_operation *wait = gs_hang_operation(other->stream, number);
+            if (wait && wait->kind == GS_WATCH_WAIT_EVENT && wait->other == stream->place + 1 &&
+                wait->until == record->number)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The first operation of a stream that was issued after a kernel, and that something waits for; NULL: none. */
+static const gs_watch_operation *issued_after(const gs_hang *hang, const gs_hang_stream *stream,
+                                              const gs_hang_kernel *kernel) {
     uint64_t issued = atomic_load(&stream->stream->issued);
     for (uint64_t number = stream->first; number <= issued; number++) {
         const gs_watch_operation *operation = gs_hang_operation(stream->stream, number);
-        if (operation && operation->at_ns > kernel->operation->at_ns && operation->kind != GS_WATCH_RECORD)
+        if (operation && operation->at_ns > kernel->operation->at_ns &&
+            (operation->kind != GS_WATCH_RECORD || is_awaited(hang, stream, operation)))
             return operation;
     }
     return NULL;
@@ -117,7 +138,7 @@ gs_hang_cause gs_hang_judge_default_stream(gs_hang *hang, gs_hang_fit *fit) {
         const gs_hang_stream *stream = &hang->streams.data[i];
         bool is_behind = (waits_for_all(own) && waits_for_default(stream->stream)) ||
                          (waits_for_default(own) && waits_for_all(stream->stream));
-        const gs_watch_operation *behind = is_behind ? issued_after(stream, kernel) : NULL;
+        const gs_watch_operation *behind = is_behind ? issued_after(hang, stream, kernel) : NULL;
         if (!behind)
             continue;
         const gs_hang_kernel *other = gs_hang_kernel_of(hang, behind);
@@ -125,10 +146,13 @@ gs_hang_cause gs_hang_judge_default_stream(gs_hang *hang, gs_hang_fit *fit) {
         gs_text_add(&hang->said, hang->has_dump ? " does not end" : " does not end, and its code %s",
                     gs_hang_code_words(kernel));
         gs_hang_put_places(hang, kernel);
+        const char *what = other                             ? "kernel "
+                           : behind->kind == GS_WATCH_RECORD ? "an event that another stream waits for"
+                                                             : "a copy or another operation";
         gs_text_add(&hang->said,
                     ". Behind it stands %s%s in stream %u: the default stream and streams that are not "
                     "cudaStreamNonBlocking wait for each other.",
-                    other ? "kernel " : "a copy or another operation", other ? other->name : "", stream->number);
+                    what, other ? other->name : "", stream->number);
         gs_hang_add_fix(hang, "create stream %u with cudaStreamNonBlocking",
                         waits_for_all(own) ? stream->number : kernel->stream_number);
         gs_hang_add_fix(hang, "compile with --default-stream per-thread, or issue that work in a stream of its own");
@@ -168,6 +192,8 @@ static void say_code(gs_hang *hang, const gs_hang_kernel *kernel) {
     gs_hang_add_fix(
         hang, kernel->code & GS_SASS_CODE_WAITS
                   ? "who sets what it waits for? It must be issued before, or in a stream that does not wait for it"
+              : kernel->code & GS_SASS_CODE_ENDLESS
+                  ? "let the loop end; a flag that others set must be volatile or atomic, or the compiler reads it once"
                   : "it may be long, or some of its threads wait for what does not come");
     gs_hang_add_fix(hang, "gridsmith watch --now %d --abort shows where its blocks are, and ends the program",
                     hang->page->process);
@@ -192,11 +218,10 @@ static void say_seen(gs_hang *hang, const gs_hang_kernel *kernel) {
 /* A graph at the head of a stream that may repeat its nodes. */
 gs_hang_cause gs_hang_judge_condition(gs_hang *hang, gs_hang_fit *fit) {
     (void)fit;
-    for (size_t i = 0; i < hang->streams.count * GS_WATCH_GRAPHS; i++) {
-        const gs_hang_stream *stream = &hang->streams.data[i / GS_WATCH_GRAPHS];
-        const gs_watch_graph *graph = &hang->page->graphs[i % GS_WATCH_GRAPHS];
-        if (!stream->head || stream->head->kind != GS_WATCH_GRAPH || !graph->has_condition ||
-            atomic_load(&graph->handle) != stream->head->object)
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *stream = &hang->streams.data[i];
+        const gs_watch_graph *graph = gs_hang_graph_of(hang, stream->head);
+        if (!graph || !graph->has_condition)
             continue;
         gs_text_add(&hang->said,
                     "The graph that stream %u is at has a conditional node: if it is a loop, its condition may never "

@@ -20,191 +20,7 @@ const char *gs_hang_cause_name(gs_hang_cause cause) {
     return names[cause];
 }
 
-/* ---- threads ---- */
-
-static const gs_hang_thread *thread_in(const gs_hang *hang, gs_watch_class class) {
-    for (size_t i = 0; i < hang->threads.count; i++)
-        if (hang->threads.data[i].class == class && hang->threads.data[i].call &&
-            hang->threads.data[i].waited_ns >= hang->after_ns / 2)
-            return &hang->threads.data[i];
-    return NULL;
-}
-
 /* ---- the rules ---- */
-
-static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
-    (void)fit;
-    for (size_t i = 0; i < hang->streams.count; i++) {
-        const gs_hang_stream *stream = &hang->streams.data[i];
-        uint64_t running = atomic_load(&stream->stream->host_function);
-        if (!running || running <= atomic_load(&stream->stream->done))
-            continue;
-        const gs_hang_thread *within = NULL;
-        for (size_t k = 0; k < hang->threads.count; k++)
-            if (atomic_load(&hang->threads.data[k].thread->in_host_function) && hang->threads.data[k].call)
-                within = &hang->threads.data[k];
-        gs_text_add(&hang->said,
-                    "A host function of stream %u has been running for %.1f s, and the stream waits for its end.",
-                    stream->number, (double)(hang->now_ns - atomic_load(&stream->stream->host_since_ns)) / 1e9);
-        hang->is_alarm = within != NULL;
-        if (within)
-            gs_text_add(&hang->said, " It is in %s, which waits for the GPU.", within->call);
-        else if (hang->host_state == 'R')
-            gs_text_add(&hang->said, " It computes.");
-        else
-            gs_text_add(&hang->said, " It is not in a call of CUDA: it waits for a lock, a file or another thread.");
-        gs_hang_add_fix(hang, within
-                                  ? "do not call CUDA in host functions: signal a thread that does"
-                                  : "let host functions take no lock that a thread holds while it waits for the GPU");
-        return GS_HANG_HOST_FUNCTION;
-    }
-    return GS_HANG_UNKNOWN;
-}
-
-/* A thread asks for an event or a stream again and again, and gets an error. */
-static gs_hang_cause judge_error(gs_hang *hang, gs_hang_fit *fit) {
-    enum { CAPTURED = 907 };
-    (void)fit;
-    for (size_t i = 0; i < hang->threads.count; i++) {
-        const gs_hang_thread *thread = &hang->threads.data[i];
-        int answer = atomic_load(&thread->thread->answer);
-        if (thread->call || !answer || thread->waited_ns < hang->after_ns / 2)
-            continue;
-        gs_text_add(
-            &hang->said,
-            "A thread has asked for %.1f s whether an event or a stream is ready, and the answer is error %d%s. "
-            "It does not become ready.",
-            (double)thread->waited_ns / 1e9, answer,
-            answer == CAPTURED ? ", because a stream that captures recorded the event" : "");
-        gs_hang_add_fix(
-            hang,
-            "look at the answers of cudaEventQuery and cudaStreamQuery: only cudaErrorNotReady means \"not yet\"");
-        hang->is_alarm = true;
-        return GS_HANG_ERROR;
-    }
-    return GS_HANG_UNKNOWN;
-}
-
-/* The last rule, which only says a fact: an event that is awaited was recorded elsewhere. */
-static gs_hang_cause judge_event(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_thread *waiting = thread_in(hang, GS_WATCH_SYNC);
-    (void)fit;
-    if (!waiting || strcmp(waiting->call, "cuEventSynchronize") != 0)
-        return GS_HANG_UNKNOWN;
-    for (size_t i = 0; i < GS_WATCH_EVENTS; i++) {
-        const gs_watch_event *event = &hang->page->events[i];
-        if (atomic_load(&event->handle) == atomic_load(&waiting->thread->object) && event->stream)
-            return GS_HANG_UNKNOWN;
-    }
-    gs_text_add(&hang->said,
-                "A thread waits for an event that no stream of this process has recorded: it is of another "
-                "process, whose report says more.");
-    return GS_HANG_UNKNOWN;
-}
-
-/* The function that a thread launches for the first time; NULL: no thread is in such a launch. */
-static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_hang_thread *launching) {
-    uint32_t place = launching ? atomic_load(&launching->thread->function) : 0;
-    const gs_watch_function *function = place && place <= GS_WATCH_FUNCTIONS ? &hang->page->functions[place - 1] : NULL;
-    return function && !atomic_load(&function->launches) ? function : NULL;
-}
-
-/* A kernel that its launch loaded, and that is seen not to have started. */
-static const gs_hang_kernel *loaded_late(gs_hang *hang) {
-    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
-    for (size_t i = 0; i < hang->kernels.count && waiting && hang->has_dump; i++) {
-        const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        if (kernel->is_head && kernel->operation->loads && kernel->grid == GS_DUMP_NONE && kernel != waiting &&
-            kernel->operation->at_ns > waiting->operation->at_ns)
-            return kernel;
-    }
-    return NULL;
-}
-
-/* `name` is the kernel that is launched for the first time; NULL: `call` loads code. */
-static gs_hang_cause say_loading(gs_hang *hang, const gs_hang_kernel *waiting, const char *name, const char *call) {
-    gs_text_add(&hang->said, "%s%s loads %s, which waits until the GPU is idle; ", name ? "The first launch of " : "",
-                name ? name : call, name ? "its code" : "code");
-    gs_hang_put_kernel(&hang->said, waiting);
-    gs_text_add(&hang->said, " does not end, and waits for what comes later");
-    gs_hang_put_places(hang, waiting);
-    gs_text_add(&hang->said, ".");
-    gs_hang_add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
-    if (name)
-        gs_hang_add_fix(hang, "load %s before %s is launched: cudaFuncGetAttributes, or launch it once", name,
-                        waiting->name);
-    hang->is_alarm = true;
-    return GS_HANG_LOADING;
-}
-
-/* A thread is in a call that loads. */
-static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
-    const gs_watch_function *function = first_launch_of(hang, launching);
-    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
-    (void)fit;
-    if (!waiting || (!loading && !function))
-        return GS_HANG_UNKNOWN;
-    char *name = function ? gs_demangle(function->name, GS_NAME_ALONE) : NULL;
-    gs_hang_cause cause = say_loading(hang, waiting, name, (function ? launching : loading)->call);
-    free(name);
-    return cause;
-}
-
-/* The call has returned, and the kernel has room, but does not start. */
-static gs_hang_cause judge_late(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *late = loaded_late(hang);
-    bool has_room = !fit->is_known || fit->fits;
-    return late && has_room ? say_loading(hang, gs_hang_first_waiting(hang), late->name, "") : GS_HANG_UNKNOWN;
-}
-
-static void say_behind(gs_hang *hang) {
-    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
-    if (!waiting)
-        waiting = gs_hang_first_head(hang);
-    if (!waiting)
-        return;
-    gs_text_add(&hang->said, " ");
-    gs_hang_put_kernel(&hang->said, waiting);
-    gs_text_add(&hang->said, " does not end");
-    gs_hang_put_places(hang, waiting);
-    gs_text_add(&hang->said, ".");
-}
-
-/* The most local memory of a thread that a kernel had which was launched. */
-static int32_t most_local(const gs_hang *hang) {
-    int64_t most = 0;
-    for (size_t i = 0; i < GS_WATCH_FUNCTIONS; i++)
-        if (atomic_load(&hang->page->functions[i].launches))
-            most = gs_max(most, hang->page->functions[i].local_bytes);
-    return (int32_t)most;
-}
-
-static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_thread *memory = thread_in(hang, GS_WATCH_ALLOCATE);
-    const gs_watch_function *function = first_launch_of(hang, thread_in(hang, GS_WATCH_LAUNCH));
-    (void)fit;
-    hang->is_alarm = gs_hang_first_waiting(hang) != NULL;
-    if (memory && hang->kernels.count) {
-        gs_text_add(&hang->said, "A thread has been in %s for %.1f s: it waits until the whole GPU is idle.",
-                    memory->call, (double)memory->waited_ns / 1e9);
-        say_behind(hang);
-        gs_hang_add_fix(hang, "call %s before that kernel is launched, or after it has ended", memory->call);
-        gs_hang_add_fix(hang, "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
-        return GS_HANG_WHOLE_GPU;
-    }
-    if (!function || !atomic_load(&function->is_known) || function->local_bytes <= most_local(hang))
-        return GS_HANG_UNKNOWN;
-    char *name = gs_demangle(function->name, GS_NAME_ALONE);
-    gs_text_add(&hang->said,
-                "The launch of %s needs %d bytes of local memory a thread, more than launches before it: the driver "
-                "makes room when the whole GPU is idle.",
-                name ? name : "a kernel", function->local_bytes);
-    say_behind(hang);
-    gs_hang_add_fix(hang, "cudaDeviceSetLimit(cudaLimitStackSize, %d) before the first launch", function->local_bytes);
-    free(name);
-    return GS_HANG_WHOLE_GPU;
-}
 
 static gs_hang_cause say_heap(gs_hang *hang) {
     gs_hang_add_fix(hang, "a larger heap: cudaDeviceSetLimit(cudaLimitMallocHeapSize, BYTES)");
@@ -245,7 +61,7 @@ static void add_model_fixes(gs_hang *hang, const gs_hang_fit *fit) {
         gs_text text = {0};
         for (size_t k = 0; k < fix->count; k++) {
             gs_text_add(&text, "%s", k ? ", and " : "");
-            gs_change_text(hang->gpu, fit->run, fix, k, &text);
+            gs_change_text(fit->gpu, fit->run, fix, k, &text);
         }
         if (text.data)
             gs_hang_add_fix(hang, "%s", text.data);
@@ -259,22 +75,38 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs
     gs_hang_put_kernel(&hang->said, kernel);
     gs_text_add(&hang->said, hang->has_dump ? " waits for all its blocks, but only " : " has room for only ");
     gs_text_put_grouped(&hang->said, room);
-    gs_text_add(&hang->said, hang->has_dump ? " are resident, and " : " blocks, and its code waits for others: ");
+    bool is_barrier = hang->has_dump || kernel->code & GS_SASS_CODE_WRITES_IT;
+    gs_text_add(&hang->said, hang->has_dump ? " are resident, and "
+                             : is_barrier   ? " blocks, and its code waits for others: "
+                                            : " blocks, and its code waits for memory: if the other ");
     gs_text_put_grouped(&hang->said, kernel->never_started);
-    gs_text_add(&hang->said, " never started");
+    gs_text_add(&hang->said, is_barrier ? " never started" : " would write it, it does not end");
     gs_hang_put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
     (void)fit;
-    hang->is_alarm = true;
+    /* Blocks that wait for those before them, as in a scan, come to an end. */
+    hang->is_alarm = is_barrier;
     return GS_HANG_TOO_MANY_BLOCKS;
+}
+
+/* Whether another shared-memory configuration alone would be enough. */
+static bool is_of_configuration(const gs_hang_fit *fit) {
+    const char *why = fit->answer.check.here.why.data;
+    for (size_t i = 0; i < fit->answer.fixes.count; i++) {
+        const gs_fix *fix = &fit->answer.fixes.data[i];
+        if (fix->count == 1 && fix->changes[0].kind == GS_FIX_CARVEOUT)
+            return why && strstr(why, "configuration");
+    }
+    return false;
 }
 
 /* The kernels that hold SMs which the one that does not start needs. */
 static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *waiting) {
     const gs_conflict *here = &fit->answer.check.here;
     bool says = false;
+    hang->is_alarm = true;
     gs_hang_put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " cannot start %" PRId64 " of its blocks", waiting->never_started);
     gs_hang_put_places(hang, waiting);
@@ -285,12 +117,15 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
         gs_hang_put_kernel(&hang->said, holder);
         gs_hang_put_places(hang, holder);
         says = true;
+        hang->is_alarm =
+            hang->is_alarm && gs_hang_kernel_waits(hang, holder) && !gs_hang_may_be_released(hang, holder, waiting);
     }
     gs_text_add(&hang->said, ", launched before. %s%s", here->why.data ? here->why.data : "",
                 here->why.data ? "." : "");
+    if (fit->part)
+        gs_text_add(&hang->said, " They are in a green context of %d SMs.", fit->part->sms);
     add_model_fixes(hang, fit);
-    hang->is_alarm = true;
-    return here->why.data && strstr(here->why.data, "configuration") ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
+    return is_of_configuration(fit) ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
 }
 
 /* Blocks of a programmatic launch that wait for the kernel before it, which waits for one that has no room beside them.
@@ -320,7 +155,7 @@ static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
     gs_hang_add_fix(hang, "launch %s before %s", missing->name, dependent->name);
     gs_hang_add_fix(hang, "launch %s with fewer blocks, so that SMs stay free, or without the programmatic attribute",
                     dependent->name);
-    hang->is_alarm = true;
+    hang->is_alarm = !gs_hang_may_be_released(hang, waiting, missing);
     return GS_HANG_PROGRAMMATIC;
 }
 
@@ -348,6 +183,32 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
     return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
 }
 
+/* A kernel of a graph that waits, and another one of it that has no room beside it. The order of its nodes is not
+ * known.
+ */
+static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang);
+    const gs_watch_graph *graph = waiting ? gs_hang_graph_of(hang, waiting->graph) : NULL;
+    gs_hang_cause cause = GS_HANG_UNKNOWN;
+    (void)fit;
+    for (size_t i = 0; i < hang->kernels.count && graph && graph->has_branches && !hang->has_dump && !cause; i++) {
+        const gs_hang_kernel *other = &hang->kernels.data[i];
+        gs_error none = {.code = GS_OK};
+        gs_hang_fit pair;
+        if (other == waiting || other->graph != waiting->graph || waiting->operation->collective || !other->function ||
+            !waiting->function)
+            continue;
+        gs_code code = gs_hang_check_pair(hang, &pair, (size_t)(waiting - hang->kernels.data), i, &none);
+        if (code == GS_OK && pair.is_known && !pair.fits && pair.answer.check.here.order.count == 2) {
+            cause = judge_conflict(hang, &pair, other);
+            gs_text_add(&hang->said, " Both are in one graph: this holds if it runs them at the same time.");
+            hang->is_alarm = false;
+        }
+        gs_hang_fit_free(&pair);
+    }
+    return cause;
+}
+
 /* A kernel at the head of a stream that has room, and still does not start. */
 static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
     const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = NULL;
@@ -371,7 +232,7 @@ static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
     gs_text_add(&hang->said, ".");
     gs_hang_add_fix(hang, "CUDA_DEVICE_MAX_CONNECTIONS=%zu (32 at most)", gs_min_u64(32, gs_max_u64(8, streams)));
     gs_hang_add_fix(hang, "issue %s before what waits for it", missing->name);
-    hang->is_alarm = true;
+    hang->is_alarm = !gs_hang_may_be_released(hang, waiting, NULL);
     return GS_HANG_CONNECTIONS;
 }
 
@@ -391,7 +252,7 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
         gs_hang_add_fix(hang,
                         "gridsmith watch --join FOLDER says which rank is missing (run all ranks with -o FOLDER)");
         gs_hang_add_fix(hang, "issue the same collectives in the same order on all ranks");
-        hang->is_alarm = true;
+        hang->is_alarm = hang->has_dump; /* the other rank may be late */
         return GS_HANG_RANKS;
     }
     return GS_HANG_UNKNOWN;
@@ -415,21 +276,23 @@ static bool is_guess(const gs_hang *hang) {
 }
 
 gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
-    static gs_hang_rule *const rules[] = {judge_error,
-                                          judge_host_function,
-                                          judge_whole_gpu,
-                                          judge_loading,
+    static gs_hang_rule *const rules[] = {gs_hang_judge_error,
+                                          gs_hang_judge_host_function,
+                                          gs_hang_judge_whole_gpu,
+                                          gs_hang_judge_loading,
                                           judge_heap,
                                           judge_programmatic,
                                           judge_room,
                                           judge_ranks,
+                                          judge_graph,
                                           gs_hang_judge_waits,
                                           gs_hang_judge_default_stream,
                                           judge_connections,
-                                          judge_late,
+                                          gs_hang_judge_late,
                                           gs_hang_judge_condition,
                                           gs_hang_judge_endless,
-                                          judge_event};
+                                          gs_hang_judge_nccl,
+                                          gs_hang_judge_event};
     gs_hang_fit fit;
     gs_text_clear(&hang->said);
     for (size_t i = 0; i < hang->fixes.count; i++)

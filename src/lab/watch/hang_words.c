@@ -67,6 +67,7 @@ const char *gs_hang_code_words(const gs_hang_kernel *kernel) {
         {GS_SASS_CODE_WAITS, "waits for memory"},
         {GS_SASS_CODE_POLLS_SHARED, "waits for shared memory, or for a barrier there"},
         {GS_SASS_CODE_READS, "reads in a loop what others may write"},
+        {GS_SASS_CODE_ENDLESS, "has a loop that nothing leads out of"},
         {GS_SASS_CODE_AT_BARRIERS, "waits at barriers"},
         {GS_SASS_CODE_CALLS, "calls functions that are not looked at"},
     };
@@ -100,4 +101,25 @@ gs_hang_kernel *gs_hang_first_waiting(gs_hang *hang) {
             return kernel;
     }
     return NULL;
+}
+
+/* Whether a kernel may run, and not only wait, for as long as this. */
+static bool may_run_long(const gs_hang *hang, const gs_hang_kernel *kernel) {
+    bool may_loop = !kernel->code || kernel->code & (GS_SASS_CODE_LOOPS | GS_SASS_CODE_CALLS);
+    return kernel->is_head && !gs_hang_kernel_waits(hang, kernel) && may_loop;
+}
+
+bool gs_hang_may_be_released(const gs_hang *hang, const gs_hang_kernel *kernel, const gs_hang_kernel *without_room) {
+    enum { WARP = 32 };
+    if (hang->has_dump)
+        return false;
+    bool has_others = kernel->blocks > 1 || kernel->threads > WARP;
+    if (kernel->operation->collective || (kernel->code & GS_SASS_CODE_TELLS && has_others) ||
+        (kernel->code & GS_SASS_CODE_FROM_HOST && hang->host_may_act))
+        return true;
+    for (size_t i = 0; i < hang->kernels.count; i++)
+        if (&hang->kernels.data[i] != kernel && &hang->kernels.data[i] != without_room &&
+            may_run_long(hang, &hang->kernels.data[i]))
+            return true;
+    return false;
 }

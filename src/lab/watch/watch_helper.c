@@ -2,9 +2,9 @@
  * watch_helper.c: a thread of the library that does what `gridsmith watch` asks for: stacks of the threads that are in
  * a call of the driver, and whether streams have ended.
  *
- * A thread tells its stack in the handler of a signal, which is only sent when something hangs. The names of its
- * functions are found here, not in the handler. A query of a stream may itself hang in the driver: then the page says
- * since when.
+ * A thread tells its stack in the handler of a signal, which is only sent when something hangs, and only to threads
+ * that are in a call, unless somebody asks: a signal ends a sleep. The names of its functions are found here, not in
+ * the handler. A query of a stream may itself hang in the driver: then the page says since when.
  */
 #define _GNU_SOURCE
 #include "watch_notes.h"
@@ -65,9 +65,10 @@ static void ask_stacks(void) {
     for (size_t i = 0; i < GS_WATCH_THREADS && stack_signal; i++) {
         gs_watch_thread *thread = &page->threads[i];
         int32_t number = atomic_load(&thread->thread);
+        bool is_asked = atomic_load(&page->asks_all) || atomic_load(&thread->call);
         atomic_store(&thread->frame_count, 0);
         memset(thread->stack, 0, sizeof thread->stack);
-        if (number && number != gettid())
+        if (number && is_asked && number != gettid())
             syscall(SYS_tgkill, getpid(), number, stack_signal);
     }
     sleep_ms(ANSWER_MS);
@@ -147,7 +148,9 @@ void gs_watch_helper_start(void) {
     choose_signal();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, help, NULL) == 0)
+    if (pthread_create(&thread, NULL, help, NULL) == 0) {
+        pthread_setname_np(thread, GS_WATCH_THREAD_NAME);
         pthread_detach(thread);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

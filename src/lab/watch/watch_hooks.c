@@ -193,6 +193,8 @@ CALL(cuStreamDestroy_v2, (void *stream), (stream), NO_STREAM, (uintptr_t)stream,
 CALL(cuStreamCreate, (void **stream, unsigned flags), (stream, flags), NO_STREAM, 0, (void)0, NEW_STREAM(0))
 CALL(cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority), (stream, flags, priority), NO_STREAM, 0,
      (void)0, NEW_STREAM(priority))
+CALL(cuGreenCtxStreamCreate, (void **stream, void *green, unsigned flags, int priority),
+     (stream, green, flags, priority), NO_STREAM, 0, (void)0, NEW_STREAM(priority))
 
 #define CAPTURES(is) gs_watch_captures(stream, call.per_thread, is)
 CALLS(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode), NO_STREAM, 0, (void)0, DONE(CAPTURES(true)))
@@ -223,20 +225,11 @@ VALUES(cuStreamWriteValue64, uint64_t, GS_WATCH_WRITE_VALUE)
 VALUES(cuStreamWriteValue32_v2, uint32_t, GS_WATCH_WRITE_VALUE)
 VALUES(cuStreamWriteValue64_v2, uint64_t, GS_WATCH_WRITE_VALUE)
 
-/* CUstreamBatchMemOpParams. */
-typedef struct batch_operation {
-    int kind;
-    uint64_t address, value;
-    unsigned flags;
-    uint64_t unused[2];
-} batch_operation;
-
-static void note_batch(gs_watch_call *call, unsigned count, const batch_operation *operations) {
-    enum { WAIT = 1, WRITE = 2, WAIT_64 = 4, WRITE_64 = 5 };
+static void note_batch(gs_watch_call *call, unsigned count, const gs_watch_batch *operations) {
     for (unsigned i = 0; i < count; i++) {
         int kind = operations[i].kind;
-        bool waits = kind == WAIT || kind == WAIT_64;
-        gs_watch_operation *made = waits || kind == WRITE || kind == WRITE_64
+        bool waits = gs_watch_batch_waits(&operations[i]);
+        gs_watch_operation *made = waits || kind == GS_WATCH_BATCH_WRITE || kind == GS_WATCH_BATCH_WRITE_64
                                        ? gs_watch_issue(call, waits ? GS_WATCH_WAIT_VALUE : GS_WATCH_WRITE_VALUE)
                                        : NULL;
         if (!made)
@@ -247,7 +240,7 @@ static void note_batch(gs_watch_call *call, unsigned count, const batch_operatio
 }
 
 #define BATCH(name)                                                                                                    \
-    CALLS(name, (void *stream, unsigned count, const batch_operation *operations, unsigned flags),                     \
+    CALLS(name, (void *stream, unsigned count, const gs_watch_batch *operations, unsigned flags),                      \
           (stream, count, operations, flags), stream, 0, (void)0, DONE(note_batch(&call, count, operations)))
 BATCH(cuStreamBatchMemOp)
 BATCH(cuStreamBatchMemOp_v2)
@@ -312,7 +305,8 @@ PLAIN(cuModuleLoad, (void **module, const char *file), (module, file), 0)
 PLAIN(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name), 0)
 /* A call that loads a kernel. */
 #define LOADED(name, parameters, arguments, kernel)                                                                    \
-    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)kernel, (void)0, DONE(gs_watch_loaded(kernel)))
+    CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)kernel, gs_watch_loads(&call, kernel),                     \
+         DONE(gs_watch_loaded(kernel)))
 LOADED(cuKernelGetFunction, (void **function, const void *kernel), (function, kernel), kernel)
 LOADED(cuFuncLoad, (void *function), (function), function)
 LOADED(cuFuncGetAttribute, (int *value, int attribute, const void *function), (value, attribute, function), function)
@@ -377,6 +371,7 @@ static const gs_front_hook hooks[] = {
     HOOK(cuStreamDestroy_v2, OTHER),
     HOOK(cuStreamCreate, OTHER),
     HOOK(cuStreamCreateWithPriority, OTHER),
+    HOOK(cuGreenCtxStreamCreate, OTHER),
     STREAMED(cuStreamBeginCapture_v2, OTHER),
     STREAMED(cuStreamBeginCaptureToGraph, OTHER),
     STREAMED(cuStreamEndCapture, OTHER),
@@ -462,4 +457,8 @@ void gs_front_ready(bool has_driver) {
     FIND(cuGraphNodeGetType);
     FIND(cuGraphKernelNodeGetParams_v2);
     FIND(cuGraphChildGraphNodeGetGraph);
+    FIND(cuGraphGetEdges_v2);
+    FIND(cuGraphBatchMemOpNodeGetParams);
+    FIND(cuStreamGetGreenCtx);
+    FIND(cuGreenCtxGetDevResource);
 }

@@ -77,6 +77,7 @@ static gs_watch_page *copy_page(const gs_watched *watched) {
 }
 
 gs_code gs_watched_look(gs_watched *watched, int64_t after_ns, gs_hang *hang, gs_error *error) {
+    atomic_store(&watched->page->asks_all, after_ns == 0);
     uint32_t asked = atomic_fetch_add(&watched->page->asked, 1) + 1;
     for (int waited = 0; waited < STACK_MS && atomic_load(&watched->page->answered) != asked; waited += STEP_MS)
         sleep_ms(STEP_MS);

@@ -106,6 +106,8 @@ static gs_watch_page *make_page(void) {
 
 /* The child of a process that uses CUDA cannot use it. */
 static void forget_page(void) {
+    if (gs_watch_shared)
+        atomic_store(&gs_watch_shared->forked, getpid());
     gs_watch_shared = NULL;
     own = NULL;
 }
@@ -174,11 +176,25 @@ static gs_watch_stream *find_stream(uint64_t key, bool is_added) {
     return NULL;
 }
 
+/* The green context of a stream. The driver fills in a CUdevResource. */
+static void note_green(gs_watch_stream *stream, const void *handle) {
+    enum { SMS = 1, SMS_AT = 96 };
+    const gs_watch_driver *driver = &gs_watch_driver_functions;
+    unsigned char resource[256] = {0};
+    void *green = NULL;
+    bool is_known = driver->cuStreamGetGreenCtx && driver->cuGreenCtxGetDevResource &&
+                    driver->cuStreamGetGreenCtx((void *)handle, &green) == GS_CUDA_OK && green &&
+                    driver->cuGreenCtxGetDevResource(green, resource, SMS) == GS_CUDA_OK;
+    stream->green = is_known ? (uint64_t)(uintptr_t)green : 0;
+    memcpy(&stream->sms, resource + SMS_AT, sizeof stream->sms);
+}
+
 void gs_watch_stream_new(const void *handle, unsigned flags, int priority) {
     gs_watch_stream *stream = gs_watch_shared ? find_stream(key_of_stream(handle, false), true) : NULL;
     if (stream) {
         stream->flags = flags | GS_WATCH_FLAGS_KNOWN;
         stream->priority = priority;
+        note_green(stream, handle);
     }
 }
 
@@ -368,14 +384,22 @@ static void describe_launched(gs_watch_function *function, const void *handle) {
 
 uint32_t gs_watch_function_place(const void *handle) {
     gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
-    if (function && !atomic_load(&function->is_known))
+    if (function && !atomic_load(&function->is_known)) {
         describe_function(function, handle, true);
+        function->carveout_percent = -1; /* of a node of a graph, the driver says 0 if there is none */
+    }
     return function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0;
 }
 
 void gs_watch_image(const void *image) {
     uint32_t place = atomic_fetch_add(&gs_watch_shared->image_count, 1);
     gs_watch_shared->images[place % GS_WATCH_IMAGES] = (uint64_t)(uintptr_t)image;
+}
+
+void gs_watch_loads(gs_watch_call *call, const void *handle) {
+    gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
+    if (call->thread)
+        atomic_store(&call->thread->function, function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0);
 }
 
 void gs_watch_loaded(const void *handle) {

@@ -35,10 +35,28 @@ typedef struct gs_watch_driver {
     int (*cuGraphNodeGetType)(void *, int *);
     int (*cuGraphKernelNodeGetParams_v2)(void *, void *);
     int (*cuGraphChildGraphNodeGetGraph)(void *, void **);
+    int (*cuGraphGetEdges_v2)(void *, void **, void **, void *, size_t *);
+    int (*cuGraphBatchMemOpNodeGetParams)(void *, void *);
+    int (*cuStreamGetGreenCtx)(void *, void **);
+    int (*cuGreenCtxGetDevResource)(void *, void *, int);
 } gs_watch_driver;
 
 extern gs_watch_driver gs_watch_driver_functions;
 extern gs_watch_page *gs_watch_shared; /* NULL: nothing is noted */
+
+/* CUstreamBatchMemOpParams. */
+typedef struct gs_watch_batch {
+    int kind;
+    uint64_t address, value;
+    unsigned flags;
+    uint64_t unused[2];
+} gs_watch_batch;
+
+enum { GS_WATCH_BATCH_WAIT = 1, GS_WATCH_BATCH_WRITE = 2, GS_WATCH_BATCH_WAIT_64 = 4, GS_WATCH_BATCH_WRITE_64 = 5 };
+
+static inline bool gs_watch_batch_waits(const gs_watch_batch *operation) {
+    return operation->kind == GS_WATCH_BATCH_WAIT || operation->kind == GS_WATCH_BATCH_WAIT_64;
+}
 
 /* A call of the driver that is hooked. */
 typedef struct gs_watch_call {
@@ -69,7 +87,8 @@ void gs_watch_image(const void *image);
 /* The place of a CUkernel or CUfunction in the page, plus 1; 0: there is no place. It is described without loading it.
  */
 uint32_t gs_watch_function_place(const void *handle);
-/* A CUkernel or CUfunction was loaded before its first launch. */
+/* A call loads a CUkernel or CUfunction; it was loaded, before its first launch. */
+void gs_watch_loads(gs_watch_call *call, const void *handle);
 void gs_watch_loaded(const void *handle);
 void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
 void gs_watch_kernel_done(gs_watch_call *call, const void *function);

@@ -24,7 +24,7 @@ enum {
     GS_WATCH_GRAPH_KERNELS = 16, /* that are kept of a graph */
     GS_WATCH_CALLS = 256,
     GS_WATCH_IMAGES = 1024,
-    GS_WATCH_FRAMES = 16,
+    GS_WATCH_FRAMES = 32,
     GS_WATCH_FRAME = 112,
     GS_WATCH_NAME = 512,
     GS_WATCH_CALL_NAME = 40,
@@ -78,6 +78,8 @@ typedef struct gs_watch_stream {
     uint64_t context;
     uint32_t flags;
     int32_t priority;
+    uint64_t green; /* its green context, with so many SMs; 0: none */
+    int32_t sms;
     _Atomic uint64_t issued, done;  /* operations; those up to `done` are known to have ended */
     _Atomic uint64_t host_function; /* the number of the one that runs; 0: none */
     _Atomic int64_t host_since_ns;
@@ -125,6 +127,9 @@ typedef struct gs_watch_graph {
     _Atomic uint64_t handle;
     uint32_t kernel_count;
     uint32_t has_condition; /* a node that may be repeated */
+    uint32_t has_branches;  /* nodes may run at the same time */
+    uint32_t value;         /* that a node waits for, */
+    uint64_t word;          /* in this word; 0: none does */
     struct {
         uint32_t function, shape[6], shared_bytes; /* as of an operation */
     } kernels[GS_WATCH_GRAPH_KERNELS];
@@ -141,7 +146,8 @@ typedef struct gs_watch_page {
     _Atomic uint32_t stream_count;
     _Atomic uint64_t activity;        /* calls that were made */
     _Atomic int64_t active_ns;        /* the last call that issued work */
-    _Atomic uint32_t asked, answered; /* stacks of threads and queries of streams */
+    _Atomic uint32_t asked, answered; /* stacks of threads and queries of streams, */
+    _Atomic uint32_t asks_all;        /* also of threads that are in no call, whose sleep that ends */
     _Atomic int64_t query_since_ns;   /* the library itself is in a query of a stream; 0: it is not */
     struct {
         char name[GS_WATCH_CALL_NAME];
@@ -158,9 +164,13 @@ typedef struct gs_watch_page {
         uint32_t function; /* as of an operation */
         int64_t at_ns;
     } failed;
+    _Atomic int32_t forked; /* the last process that was forked from this one after CUDA had started; 0: none */
     _Atomic uint32_t image_count;
     uint64_t images[GS_WATCH_IMAGES]; /* addresses in the process of what was loaded, the last ones */
 } gs_watch_page;
+
+/* The name of the thread of the library. */
+#define GS_WATCH_THREAD_NAME "gridsmith-watch"
 
 /* The environment of the program: the folder of the pages. */
 #define GS_WATCH_FOLDER "GRIDSMITH_WATCH"

@@ -135,6 +135,9 @@ static void print_long(const gs_hang *hang) {
                 "or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
                 kernel->name, (double)(hang->now_ns - kernel->operation->at_ns) / 1e9, hang->page->process,
                 hang->page->process);
+    else
+        fprintf(stderr, "gridsmith: process %d has been in %s for %.0f s, and computes: it compiles or loads code\n",
+                hang->page->process, hang->threads.data[0].call, (double)hang->threads.data[0].waited_ns / 1e9);
 }
 
 static void print_report(const gs_hang *hang, FILE *answer) {
@@ -227,11 +230,13 @@ static void answer_others(struct watch *watch) {
         return;
     ssize_t count = read(file, word, sizeof word - 1);
     close(file);
+    if (count <= 0)
+        return; /* it is being written */
     unlink(asked);
     FILE *into = fopen(made, "w");
     if (!into)
         return;
-    report_all(watch, count > 0 && strncmp(word, "abort", 5) == 0, into);
+    report_all(watch, strncmp(word, "abort", 5) == 0, into);
     if (fclose(into) == 0)
         rename(made, answer);
 }

@@ -1,0 +1,130 @@
+/*
+ * hang_threads.c: the threads of a process that hangs: which of them wait in the driver, and what others do. See
+ * hang.h.
+ *
+ * Threads that are in a call of CUDA are in the page. What others do is read in /proc, which does not disturb them.
+ */
+#include "hang.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Reads a small file of a thread in /proc. Returns how many bytes it has; 0: it cannot be read. */
+static size_t read_of_thread(int process, int thread, const char *file, char *into, size_t size) {
+    char path[80];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", process, thread, file);
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = opened >= 0 ? read(opened, into, size - 1) : 0;
+    if (opened >= 0)
+        close(opened);
+    into[count > 0 ? count : 0] = '\0';
+    return count > 0 ? (size_t)count : 0;
+}
+
+char gs_hang_state_of(int process, int thread) {
+    char text[512];
+    read_of_thread(process, thread, "stat", text, sizeof text);
+    const char *end = strrchr(text, ')');
+    return end && end[1] ? end[2] : '\0';
+}
+
+/* What a thread of the host waits for, by its system call. */
+static const char *host_waits_for(int process, int thread) {
+    static const struct {
+        long call;
+        const char *words;
+    } table[] = {
+        {SYS_futex, "for a lock or for another thread"},
+        {SYS_read, "for a file or a socket (read)"},
+        {SYS_write, "for a file or a socket (write)"},
+        {SYS_recvfrom, "for a socket"},
+        {SYS_accept, "for a socket"},
+        {SYS_ppoll, "for a file or a socket (poll)"},
+        {SYS_wait4, "for another process"},
+        {SYS_nanosleep, "for some time (sleep)"},
+        {SYS_clock_nanosleep, "for some time (sleep)"},
+    };
+    char text[256], *end;
+    size_t count = read_of_thread(process, thread, "syscall", text, sizeof text);
+    long call = strtol(text, &end, 10);
+    for (size_t i = 0; i < GS_COUNT(table) && count && end > text; i++)
+        if (table[i].call == call)
+            return table[i].words;
+    return "for a lock, a file or another thread";
+}
+
+bool gs_hang_compiles(const gs_hang *hang) {
+    const gs_hang_thread *longest = hang->threads.count ? &hang->threads.data[0] : NULL;
+    return longest && longest->call && longest->class == GS_WATCH_LOAD &&
+           gs_hang_state_of(hang->page->process, atomic_load(&longest->thread->thread)) == 'R';
+}
+
+/* Whether a thread is one of the driver or of this library, by its name. */
+static bool is_of_driver(int process, int thread) {
+    static const char driver[] = "cuda", own[] = GS_WATCH_THREAD_NAME;
+    char name[32];
+    return !read_of_thread(process, thread, "comm", name, sizeof name) ||
+           strncmp(name, driver, sizeof driver - 1) == 0 || strncmp(name, own, sizeof own - 1) == 0;
+}
+
+/* Whether a thread of the program neither is in a call nor polls, and so may write what a kernel waits for. */
+static bool find_host_may_act(const gs_hang *hang) {
+    char path[64];
+    bool may_act = false;
+    snprintf(path, sizeof path, "/proc/%d/task", hang->page->process);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && !may_act && (entry = readdir(threads));) {
+        int number = atoi(entry->d_name);
+        bool waits = false;
+        for (size_t i = 0; i < hang->threads.count; i++)
+            waits = waits || atomic_load(&hang->threads.data[i].thread->thread) == number;
+        may_act = number && !waits && !is_of_driver(hang->page->process, number);
+    }
+    if (threads)
+        closedir(threads);
+    return may_act;
+}
+
+/* The thread that runs a host function, and is in no call. */
+static void find_host_function(gs_hang *hang, int thread) {
+    hang->host_state = gs_hang_state_of(hang->page->process, thread);
+    hang->host_waits = host_waits_for(hang->page->process, thread);
+}
+
+static int by_wait(const void *a, const void *b) {
+    const gs_hang_thread *one = a, *other = b;
+    return GS_COMPARE(other->waited_ns, one->waited_ns);
+}
+
+gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error) {
+    const gs_watch_page *page = hang->page;
+    for (size_t i = 0; i < GS_WATCH_THREADS; i++) {
+        const gs_watch_thread *thread = &page->threads[i];
+        uint32_t call = atomic_load(&thread->call);
+        gs_hang_thread found = {.thread = thread};
+        if (!atomic_load(&thread->thread))
+            continue;
+        bool calls = call && call <= GS_WATCH_CALLS;
+        if (atomic_load(&thread->in_host_function) && !calls)
+            find_host_function(hang, atomic_load(&thread->thread));
+        if (calls && !(page->calls[call - 1].class == GS_WATCH_QUERY && atomic_load(&thread->polled))) {
+            found.call = page->calls[call - 1].name;
+            found.class = (gs_watch_class)page->calls[call - 1].class;
+            found.waited_ns = hang->now_ns - atomic_load(&thread->since_ns);
+        } else if (atomic_load(&thread->polled)) {
+            found.class = GS_WATCH_QUERY;
+            found.waited_ns = hang->now_ns - atomic_load(&thread->polled_ns);
+        }
+        if (found.waited_ns > 0 && !GS_PUSH(&hang->threads, found))
+            return gs_fail_memory(error);
+    }
+    if (hang->threads.count)
+        qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
+    hang->host_may_act = find_host_may_act(hang);
+    return GS_OK;
+}
