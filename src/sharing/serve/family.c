@@ -1,5 +1,5 @@
 /*
- * family.c: which processes belong together, and whether a process has ended.
+ * family.c: which processes belong together, whether a process has ended, and whether its id is that of another one.
  *
  * A limit of each process is not enough: a process can have any number of children. So the limits also hold for
  * families. A family is all processes that descend from the same process of the user, such as a login or a service.
@@ -76,12 +76,24 @@ int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, u
     return family;
 }
 
+/* The name of the process, in parentheses, may have spaces and parentheses. */
+int64_t gs_process_started(int32_t process) {
+    enum { NAME = 2, STARTED = 22 };
+    char text[1024];
+    const char *at =
+        process > 0 && read_of_process("/proc", process, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    for (int field = NAME; at && field < STARTED; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoll(at, NULL, 10) : 0;
+}
+
 /* One that has not been waited for has ended, too. */
-bool gs_process_has_ended(int32_t process) {
+bool gs_process_has_ended(int32_t process, int64_t started) {
     int fd = process > 0 ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
     bool has_ended = process > 0 && fd < 0 && errno == ESRCH;
     if (fd >= 0)
-        has_ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+        has_ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0 ||
+                    gs_process_is_another(started, gs_process_started(process));
     gs_close_fd(&fd);
     return has_ended;
 }
