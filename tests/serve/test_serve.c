@@ -822,7 +822,9 @@ static void launches_that_cannot_begin_are_wrong_calls(void **state) {
                  {{1, 1, 65536}, {1}, 0},
                  {{1 << 30, 65535, 2}, {1}, 0},
                  {{1}, {1}, (size_t)1 << 30},
-                 {{1}, {1}, (size_t)1 << 63}};
+                 {{1}, {1}, (size_t)1 << 63},
+                 {{1}, {1}, SIZE_MAX - 143}, /* wraps around with the shared memory of a confined form */
+                 {{1}, {1}, SIZE_MAX}};
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
         gs_client_launch launch = {.module = module,
                                    .kernel = FILL,
