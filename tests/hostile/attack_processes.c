@@ -69,7 +69,7 @@ static pid_t start_child_as(pid_t process) {
 
 /* Starts of processes are known to 10 ms. */
 void ids_reused(struct attacker *me) {
-    enum { TICKS_MS = 30, SOON_MS = 20000 };
+    enum { TICKS_MS = 30, SOON_MS = 10000 };
     int ends[2], kept = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0)
         return;
