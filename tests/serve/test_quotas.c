@@ -209,7 +209,7 @@ static void ended_processes_are_known(void **state) {
     assert_true(gs_process_has_ended(child, 0)); /* it has not been waited for */
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(gs_process_has_ended(child, 0));
-    assert_false(gs_process_has_ended(getpid(), gs_process_started(getpid())));
+    assert_false(gs_process_has_ended(getpid(), gs_process_serial(getpid())));
     assert_false(gs_process_has_ended(0, 0));
 }
 
@@ -219,14 +219,14 @@ static void ids_of_ended_processes_can_be_used_again(void **state) {
     gs_quotas quotas;
     gs_quotas_open(&quotas, &(gs_quotas_options){0}, DEVICE_BYTES);
     gs_account *earlier = gs_account_take(&quotas, getpid(), getuid());
-    assert_true(earlier->started > 0);
-    assert_int_equal(earlier->started, gs_process_started(getpid()));
-    earlier->started--;
-    assert_true(gs_process_has_ended(getpid(), earlier->started));
+    assert_true(earlier->serial > 0);
+    assert_int_equal(earlier->serial, gs_process_serial(getpid()));
+    earlier->serial--;
+    assert_true(gs_process_has_ended(getpid(), earlier->serial));
     gs_account *own = gs_account_take(&quotas, getpid(), getuid());
     assert_ptr_not_equal(own, earlier);
     assert_ptr_equal(own->above, earlier->above);
-    assert_false(gs_process_has_ended(getpid(), own->started));
+    assert_false(gs_process_has_ended(getpid(), own->serial));
     gs_account_leave(&quotas, earlier);
     gs_account_leave(&quotas, own);
     assert_null(quotas.first);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,24 +77,31 @@ int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, u
     return family;
 }
 
-/* The name of the process, in parentheses, may have spaces and parentheses. */
-int64_t gs_process_started(int32_t process) {
-    enum { NAME = 2, STARTED = 22 };
-    char text[1024];
-    const char *at =
-        process > 0 && read_of_process("/proc", process, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
-    for (int field = NAME; at && field < STARTED; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoll(at, NULL, 10) : 0;
+/* The inode of a pidfd, which is never used again (Linux 6.9). /proc/PID/stat has a time, but reading it can wait for
+   the process: for one that executes a program while it closes a file of a file system that does not answer. */
+static int64_t serial_of(int pidfd) {
+    struct stat status;
+    return pidfd >= 0 && fstat(pidfd, &status) == 0 ? (int64_t)status.st_ino : 0;
+}
+
+static int open_process(int32_t process) {
+    return process > 0 ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
+}
+
+int64_t gs_process_serial(int32_t process) {
+    int fd = open_process(process);
+    int64_t serial = serial_of(fd);
+    gs_close_fd(&fd);
+    return serial;
 }
 
 /* One that has not been waited for has ended, too. */
-bool gs_process_has_ended(int32_t process, int64_t started) {
-    int fd = process > 0 ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
+bool gs_process_has_ended(int32_t process, int64_t serial) {
+    int fd = open_process(process);
     bool has_ended = process > 0 && fd < 0 && errno == ESRCH;
     if (fd >= 0)
         has_ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0 ||
-                    gs_process_is_another(started, gs_process_started(process));
+                    gs_process_is_another(serial, serial_of(fd));
     gs_close_fd(&fd);
     return has_ended;
 }
