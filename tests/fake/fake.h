@@ -93,6 +93,7 @@ enum {
     FAKE_ILLEGAL_ADDRESS = 700,
     FAKE_OUT_OF_RESOURCES = 701,
     FAKE_NOT_SUPPORTED = 801,
+    FAKE_MPS_RPC_FAILURE = 806,
     FAKE_CAPTURE_UNSUPPORTED = 900,
     FAKE_CAPTURE_INVALIDATED = 901
 };
@@ -135,8 +136,8 @@ bool fake_gpu_is_idle(fake_gpu *gpu, cu_stream stream);
 
 /* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
 bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call, const timed_arguments *arguments);
-/* What an instruction of a row of gs_timed_rows takes, in cycles: alone, on a GPU full of them, and of its unit for each
-   transaction. The memory serves several transactions at once. */
+/* What an instruction of a row of gs_timed_rows takes, in cycles: alone, on a GPU full of them, and of its unit for
+   each transaction. The memory serves several transactions at once. */
 enum { FAKE_MEMORY_UNITS = 64 };
 void fake_class_times(size_t row, int64_t *latency, int64_t *loaded, int64_t *held);
 /* A shared library of kernels, from an image. NULL: it cannot be loaded. */
