@@ -8,6 +8,7 @@
 #include "sharing/serve/serve.h"
 #include "sharing/worker/worker.h"
 
+#include <signal.h>
 #include <string.h>
 
 /* In the order of the groups below. */
@@ -130,7 +131,9 @@ static int dispatch_command(int argc, char **argv) {
 }
 
 /* Commands do not check their writes to standard output; this function does. */
+/* A process that was started with SIGCHLD ignored could not wait for compilers and workers. */
 int main(int argc, char **argv) {
+    signal(SIGCHLD, SIG_DFL);
     int status = dispatch_command(argc, argv);
     gs_error error;
     bool has_arrived = fflush(stdout) == 0 && !ferror(stdout), is_said = status == gs_code_exit(GS_E_IO);

@@ -356,9 +356,11 @@ int cuMemPoolSetAttribute(cu_pool pool, int number, void *value) {
     return pool || number != RELEASE_THRESHOLD || !value ? FAKE_INVALID_VALUE : 0;
 }
 
-/* New memory is not zero. */
+/* New memory is not zero. MPS dies with an allocation of as many bytes as the error has. */
 int cuMemAllocAsync(cu_pointer *pointer, size_t bytes, cu_stream stream) {
     (void)stream;
+    if (bytes == FAKE_MPS_RPC_FAILURE && fake_has("mps-dies"))
+        return FAKE_MPS_RPC_FAILURE;
     void *memory = bytes < (size_t)1 << 34 ? malloc(bytes) : NULL;
     if (!memory)
         return FAKE_OUT_OF_MEMORY;

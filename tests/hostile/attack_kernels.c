@@ -71,6 +71,20 @@ void memory_all(struct attacker *me) {
     raw_close(me, &raw);
 }
 
+/* With what the kernel and its confined form have, the sum is small again. */
+void shared_wraps(struct attacker *me) {
+    struct raw raw;
+    if (!raw_open_ready(me, &raw, NULL))
+        return;
+    struct raw_launch launch = raw_launch(0, KERNEL_TOUCH, 1, 1);
+    launch.launch.shared_bytes = UINT64_MAX - attacker_random(me, 200);
+    raw_put(&raw, &launch, sizeof launch);
+    if (raw_wait_done(me, &raw, 0, 3) && raw.page->streams[0].code != GS_CLIENT_INVALID)
+        attacker_blames(me, "a launch with %llu bytes of shared memory gets code %u",
+                        (unsigned long long)launch.launch.shared_bytes, raw.page->streams[0].code);
+    raw_close(me, &raw);
+}
+
 /* More than the device has: 1 GiB, on 4 SMs. */
 void kernel_large(struct attacker *me) {
     static const char variables[] =

@@ -7,9 +7,13 @@
 #define _GNU_SOURCE
 #include "hostile.h"
 
+#include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +55,52 @@ void clients_of_children(struct attacker *me) {
     hostile_sleep_ms((long)attacker_random(me, 50));
     while (count)
         close(kept[--count]);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* A child with this id, which waits to be killed; -1: only root may choose it, or it is in use. */
+static pid_t start_child_as(pid_t process) {
+    struct clone_args arguments = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&process, .set_tid_size = 1};
+    pid_t child = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
+    while (child == 0)
+        pause();
+    return child;
+}
+
+/* Whether processes can be told apart by more than their ids (Linux 6.9). */
+static bool has_serials(void) {
+    struct stat own, other;
+    int fd = (int)syscall(SYS_pidfd_open, getpid(), 0), another = (int)syscall(SYS_pidfd_open, getppid(), 0);
+    bool differ =
+        fd >= 0 && another >= 0 && fstat(fd, &own) == 0 && fstat(another, &other) == 0 && own.st_ino != other.st_ino;
+    close(fd);
+    close(another);
+    return differ;
+}
+
+void ids_reused(struct attacker *me) {
+    enum { LOOK_MS = 30, SOON_MS = 10000 };
+    int ends[2], kept = -1;
+    if (!has_serials() || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0)
+        return;
+    pid_t child = start_child(me), again = -1;
+    struct raw raw;
+    if (child == 0) {
+        if (raw_open(me, &raw))
+            raw_send(ends[1], "s", 1, &raw.socket, 1);
+        _exit(0);
+    }
+    if (child > 0 && waitpid(child, NULL, 0) == child && (kept = raw_receive_file(ends[0])) >= 0)
+        again = start_child_as(child);
+    struct pollfd ended = {.fd = kept};
+    for (int ms = 0; again > 0 && ms < SOON_MS && !(ended.revents & POLLHUP) && attacker_has_time(me); ms += LOOK_MS)
+        poll(&ended, 1, LOOK_MS);
+    if (again > 0 && !(ended.revents & POLLHUP) && attacker_has_time(me))
+        attacker_blames(me, "the client of process %d goes on with another process of that id", (int)child);
+    end_child(again);
+    if (kept >= 0)
+        close(kept);
     close(ends[0]);
     close(ends[1]);
 }

@@ -175,6 +175,28 @@ void source_malformed(struct attacker *me) {
         close(fd);
 }
 
+/* Its size would be 8 bytes, or none. */
+void source_arrays(struct attacker *me) {
+    static const char *const arrays[] = {".global .b64 x[2305843009213693953];",
+                                         ".shared .v4 .f32 x[1152921504606846977];",
+                                         ".const .b8 x[4294967296][4294967296];"};
+    static const char *const names[] = {"f"};
+    char text[200];
+    struct raw raw;
+    gs_wire_load load;
+    if (!raw_open(me, &raw))
+        return;
+    int size = snprintf(text, sizeof text, ".version 7.0\n.target sm_80\n.address_size 64\n%s\n.entry f() { ret; }\n",
+                        arrays[attacker_random(me, HOSTILE_COUNT(arrays))]);
+    int source = raw_source("arrays.ptx", text, (size_t)size, NULL, 0, names, 1, &load);
+    gs_client_code code = raw_load(me, &raw, 1, source, &load);
+    if (attacker_has_time(me) && code != GS_CLIENT_SOURCE)
+        attacker_blames(me, "PTX with an array of more than 2^64 bytes: %s", gs_client_meaning(code));
+    raw_close(me, &raw);
+    if (source >= 0)
+        close(source);
+}
+
 /* ---- headers that change, and with names that macros put together ---- */
 
 static bool write_header(const char *path, unsigned value) {

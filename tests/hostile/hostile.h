@@ -140,6 +140,7 @@ struct attack {
     X(source_malformed, 0, "files that are no sources")                                                                \
     X(source_header, ATTACK_HEAVY, "a header that changes between two loads: the second must see the change")          \
     X(source_computed, ATTACK_HEAVY, "a header whose name macros put together: it must be found")                      \
+    X(source_arrays, 0, "PTX with arrays whose size does not fit into 64 bits: it must be refused")                    \
     /* attack_programs.c */                                                                                            \
     X(program_pages, 0, "programs of gridsmith run that write all over the board and their pages")                     \
     /* attack_status.c */                                                                                              \
@@ -147,6 +148,7 @@ struct attack {
     X(status_paused, 0, "the status after a pause: it must have the time of the request")                              \
     /* attack_processes.c */                                                                                           \
     X(clients_of_children, 0, "children that open clients, hand their sockets over and end")                           \
+    X(ids_reused, 0, "a process with the id of one that opened a client and has ended: the client must end")           \
     X(clients_killed, ATTACK_CROWDS, "200 processes that connect at once, and are killed meanwhile")                   \
     X(clients_stopped, 0, "clients stopped (SIGSTOP) in the middle of their work, then killed")                        \
     X(loads_without_end, 0, "clients that come, load and leave: one always loads")                                     \
@@ -156,6 +158,7 @@ struct attack {
     X(worker_stopped, ATTACK_DELAYS, "the worker stopped for moments (SIGSTOP)")                                       \
     X(memory_all, 0, "all device memory that a client may have")                                                       \
     X(kernel_large, ATTACK_ON_CPU, "local variables, and variables of modules, that do not fit")                       \
+    X(shared_wraps, 0, "launches whose shared memory does not fit into 64 bits: they must be refused")                 \
     X(worker_killed, ATTACK_ALONE, "the worker killed (SIGKILL), idle or busy")                                        \
     X(kernel_scribbles, ATTACK_ALONE, "kernels that write to random addresses")                                        \
     X(kernel_endless, ATTACK_ALONE, "kernels that never end")                                                          \

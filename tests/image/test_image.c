@@ -494,6 +494,22 @@ static void only_plain_files_are_included(void **state) {
     expect_refusal(text, NULL, "exceeds the limit of 16 MB");
 }
 
+static void number_and_size_of_included_files_are_limited(void **state) {
+    gs_text many = {0}, large = {0};
+    (void)state;
+    run("mkdir %s && cd %s && seq 0 %d | xargs touch && truncate -s %dM l0 l1 l2 l3 l4 l5 l6 l7 l8 l9 la lb lc ld le "
+        "lf lg",
+        in_folder("many"), in_folder("many"), GS_INCLUDES, GS_INCLUDE_MB);
+    for (int i = 0; i <= GS_INCLUDES; i++)
+        gs_text_add(&many, "#include \"%s/%d\"\n", in_folder("many"), i);
+    for (const char *last = "0123456789abcdefg"; *last; last++)
+        gs_text_add(&large, "#include \"%s/l%c\"\n", in_folder("many"), *last);
+    expect_refusal(many.data, NULL, "exceeds the limit of 8192 included files");
+    expect_refusal(large.data, NULL, "the source includes more than 256 MB");
+    free(many.data);
+    free(large.data);
+}
+
 /* A source that compilers do not finish. */
 static gs_text make_bomb(void) {
     gs_text bomb = {0};
@@ -734,6 +750,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(another_compiler_compiles_again),
         cmocka_unit_test(images_are_made_of_files_with_ptx),
         cmocka_unit_test(only_plain_files_are_included),
+        cmocka_unit_test(number_and_size_of_included_files_are_limited),
         cmocka_unit_test(compilers_are_limited),
         cmocka_unit_test(compilers_leave_the_cores_to_others),
         cmocka_unit_test(compilers_see_only_what_was_found),

@@ -238,6 +238,8 @@ static void mistakes_have_a_place(void **state) {
         {".global .b32 x[2] = {1, 2;", 4, 21, "this bracket is not closed"},
         {"/* open", 4, 1, "this comment does not end"},
         {"ret;", 4, 1, "expected a variable or a function"},
+        {".global .b64 x[2305843009213693953];", 4, 16, "the array exceeds the address space"},
+        {".shared .b8 x[4294967296][4294967296];", 4, 27, "the array exceeds the address space"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_ptx_module module;

@@ -206,18 +206,37 @@ static void ended_processes_are_known(void **state) {
         _exit(0);
     assert_true(child > 0);
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
-    assert_true(gs_process_has_ended(child)); /* it has not been waited for */
+    assert_true(gs_process_has_ended(child, 0)); /* it has not been waited for */
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_true(gs_process_has_ended(child));
-    assert_false(gs_process_has_ended(getpid()));
-    assert_false(gs_process_has_ended(0));
+    assert_true(gs_process_has_ended(child, 0));
+    assert_false(gs_process_has_ended(getpid(), gs_process_serial(getpid())));
+    assert_false(gs_process_has_ended(0, 0));
+}
+
+/* An account of an earlier process with the id of this one. */
+static void ids_of_ended_processes_can_be_used_again(void **state) {
+    (void)state;
+    gs_quotas quotas;
+    gs_quotas_open(&quotas, &(gs_quotas_options){0}, DEVICE_BYTES);
+    gs_account *earlier = gs_account_take(&quotas, getpid(), getuid());
+    assert_true(earlier->serial > 0);
+    assert_int_equal(earlier->serial, gs_process_serial(getpid()));
+    earlier->serial--;
+    assert_true(gs_process_has_ended(getpid(), earlier->serial));
+    gs_account *own = gs_account_take(&quotas, getpid(), getuid());
+    assert_ptr_not_equal(own, earlier);
+    assert_ptr_equal(own->above, earlier->above);
+    assert_false(gs_process_has_ended(getpid(), own->serial));
+    gs_account_leave(&quotas, earlier);
+    gs_account_leave(&quotas, own);
+    assert_null(quotas.first);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_limit_holds_and_is_named), cmocka_unit_test(something_is_left_for_those_who_have_little),
         cmocka_unit_test(accounts_are_shared_and_freed),  cmocka_unit_test(families_are_what_descends_from_one_process),
-        cmocka_unit_test(ended_processes_are_known),
+        cmocka_unit_test(ended_processes_are_known),      cmocka_unit_test(ids_of_ended_processes_can_be_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -822,7 +822,9 @@ static void launches_that_cannot_begin_are_wrong_calls(void **state) {
                  {{1, 1, 65536}, {1}, 0},
                  {{1 << 30, 65535, 2}, {1}, 0},
                  {{1}, {1}, (size_t)1 << 30},
-                 {{1}, {1}, (size_t)1 << 63}};
+                 {{1}, {1}, (size_t)1 << 63},
+                 {{1}, {1}, SIZE_MAX - 143}, /* wraps around with the shared memory of a confined form */
+                 {{1}, {1}, SIZE_MAX}};
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
         gs_client_launch launch = {.module = module,
                                    .kernel = FILL,
@@ -2231,6 +2233,43 @@ static void sources_on_their_way_are_limited(void **state) {
     stop_daemon(daemon);
 }
 
+/* 16 clients have all that there may be; a further one may send one source, and no second. */
+static void sources_of_all_clients_are_limited(void **state) {
+    enum { EACH = 4, CLIENTS = (GS_SOURCES_MB << 20) / (EACH * GS_WIRE_SOURCE_BYTES) };
+    (void)state;
+    pid_t daemon = start_slow_daemon();
+    struct raw raws[CLIENTS + 1];
+    for (size_t i = 0; i < GS_COUNT(raws); i++)
+        raws[i] = raw_open();
+    for (uint32_t i = 0; i < CLIENTS * EACH; i++)
+        raw_load(&raws[i / EACH], i % EACH, slow_text, GS_WIRE_SOURCE_BYTES);
+    TEST_WAIT(status_number("limits.all.source_bytes.used") == (int64_t)GS_SOURCES_MB << 20);
+    for (uint32_t i = 0; i < 2; i++)
+        raw_load(&raws[CLIENTS], i, slow_text, slow_bytes());
+    assert_string_equal(raw_reply(&raws[CLIENTS], 1, GS_CLIENT_SYSTEM),
+                        "the daemon may have at most 1024 sources of 1024 MB in progress: try again later");
+    for (size_t i = 0; i < GS_COUNT(raws); i++)
+        raw_close(&raws[i]);
+    stop_daemon(daemon);
+}
+
+static void sources_have_a_size(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    char *text = calloc(1, GS_WIRE_SOURCE_BYTES + 1);
+    uint32_t module;
+    assert_non_null(client);
+    assert_non_null(text);
+    const gs_client_source source = {
+        .text = text, .size = GS_WIRE_SOURCE_BYTES + 1, .kernels = kernels, .kernel_count = 1};
+    assert_int_equal(gs_client_load(client, &source, &module), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "a source may have at most 16777216 bytes");
+    free(text);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
 /* An invalid source, and one with an include that cannot be resolved: a reply, and the client continues. */
 static void wrong_sources_are_answered(void **state) {
     (void)state;
@@ -2492,6 +2531,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
         cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
         cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),
+        cmocka_unit_test_teardown(sources_of_all_clients_are_limited, clean),
+        cmocka_unit_test_teardown(sources_have_a_size, clean),
         cmocka_unit_test_teardown(wrong_sources_are_answered, clean),
         cmocka_unit_test_teardown(wrong_shapes_end_a_client, clean),
         cmocka_unit_test_teardown(folders_of_others_are_refused, clean),

@@ -701,6 +701,30 @@ static void test_a_process_that_is_killed_is_reported(void **state) {
     create_resources(f);
 }
 
+/* The fake driver plays it. */
+static void test_mps_that_has_died_is_reported(void **state) {
+    enum { MPS_RPC_FAILURE = 806, PIECE = 60 };
+    struct fixture *f = *state;
+    gs_error error;
+    if (is_host())
+        skip();
+    setenv("GRIDSMITH_FAKE", "mps-dies", 1);
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
+    unsetenv("GRIDSMITH_FAKE");
+    assert_int_equal(gs_worker_allocate(f->worker, ++f->tag, PIECE, MPS_RPC_FAILURE), GS_OK);
+    gs_worker_report report = next_report(f);
+    assert_int_equal(report.kind, GS_REPORT_ALLOCATED);
+    bool is_fake = report.code != GS_OK; /* with a real driver MPS works */
+    if (is_fake) {
+        report = next_report(f);
+        assert_int_equal(report.kind, GS_REPORT_LOST);
+        assert_int_equal(report.tag, GS_NO_TAG);
+        assert_non_null(strstr(report.message, "CUDA error 806"));
+    }
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
+    create_resources(f);
+}
+
 /* A worker ends when its daemon is killed. */
 static void test_nothing_outlives_the_daemon(void **state) {
     (void)state;
@@ -1033,6 +1057,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_disjoint_runs_do_not_wait_for_each_other),
                                        cmocka_unit_test(test_a_fault_is_reported_and_can_be_restarted),
                                        cmocka_unit_test(test_a_process_that_is_killed_is_reported),
+                                       cmocka_unit_test(test_mps_that_has_died_is_reported),
                                        cmocka_unit_test(test_nothing_outlives_the_daemon),
                                        cmocka_unit_test(test_sms_give_way_to_what_serves_them),
                                        cmocka_unit_test(test_no_such_device_is_an_error)};

@@ -37,7 +37,9 @@ enum {
     CU_ERROR_MEMORY = 2,
     CU_ERROR_NOT_READY = 600,
     CU_ERROR_TOO_MANY_RESOURCES = 701,
-    CU_ERROR_COOPERATIVE_TOO_LARGE = 720
+    CU_ERROR_COOPERATIVE_TOO_LARGE = 720,
+    CU_ERROR_MPS_FIRST = 805, /* the connection to MPS is lost, or its server has ended */
+    CU_ERROR_MPS_LAST = 810
 };
 
 /* cuDeviceGetAttribute */

@@ -104,21 +104,21 @@ static gs_code parse_specifiers(gs_ptx_parser *parser, gs_ptx_variable *variable
 }
 
 static gs_code parse_dimensions(gs_ptx_parser *parser, gs_ptx_variable *variable) {
-    uint64_t elements = 1;
+    uint64_t bytes = (uint64_t)variable->lanes * types[variable->type].bytes;
     while (gs_ptx_punct_at(parser) == '[') {
         parser->at++;
         variable->is_array = true;
         if (gs_ptx_punct_at(parser) == ']')
             variable->has_no_size = true;
-        else
-            elements *= gs_ptx_take_number(parser);
+        else if (__builtin_mul_overflow(bytes, gs_ptx_take_number(parser), &bytes))
+            return gs_ptx_parse_fail(parser, parser->at - 1, "the array exceeds the address space");
         while (parser->at < parser->module->tokens.count && gs_ptx_punct_at(parser) != ']')
             parser->at++;
         gs_code code = gs_ptx_expect(parser, ']');
         if (code != GS_OK)
             return code;
     }
-    variable->bytes = variable->has_no_size ? 0 : elements * variable->lanes * types[variable->type].bytes;
+    variable->bytes = variable->has_no_size ? 0 : bytes;
     return GS_OK;
 }
 

@@ -495,7 +495,7 @@ static void drop_silent(gs_connections *connections) {
 static void end_left_behind(gs_connections *connections) {
     for (struct connection *at = connections->first, *next; at; at = next) {
         next = at->next;
-        if (gs_process_has_ended((int32_t)at->account->id))
+        if (gs_process_has_ended((int32_t)at->account->id, at->account->serial))
             hang_up(at);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * family.c: which processes belong together, and whether a process has ended.
+ * family.c: which processes belong together, whether a process has ended, and whether its id is that of another one.
  *
  * A limit of each process is not enough: a process can have any number of children. So the limits also hold for
  * families. A family is all processes that descend from the same process of the user, such as a login or a service.
@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,12 +77,31 @@ int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, u
     return family;
 }
 
+/* The inode of a pidfd, which is never used again (Linux 6.9). /proc/PID/stat has a time, but reading it can wait for
+   the process: for one that executes a program while it closes a file of a file system that does not answer. */
+static int64_t serial_of(int pidfd) {
+    struct stat status;
+    return pidfd >= 0 && fstat(pidfd, &status) == 0 ? (int64_t)status.st_ino : 0;
+}
+
+static int open_process(int32_t process) {
+    return process > 0 ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
+}
+
+int64_t gs_process_serial(int32_t process) {
+    int fd = open_process(process);
+    int64_t serial = serial_of(fd);
+    gs_close_fd(&fd);
+    return serial;
+}
+
 /* One that has not been waited for has ended, too. */
-bool gs_process_has_ended(int32_t process) {
-    int fd = process > 0 ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
+bool gs_process_has_ended(int32_t process, int64_t serial) {
+    int fd = open_process(process);
     bool has_ended = process > 0 && fd < 0 && errno == ESRCH;
     if (fd >= 0)
-        has_ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+        has_ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0 ||
+                    gs_process_is_another(serial, serial_of(fd));
     gs_close_fd(&fd);
     return has_ended;
 }

@@ -111,16 +111,21 @@ static void leave_account(gs_quotas *quotas, gs_account *account) {
     leave_account(quotas, above);
 }
 
+static bool is_account_of(const gs_account *account, enum gs_account_kind kind, int64_t id, int64_t serial) {
+    return account->kind == kind && account->id == id && !gs_process_is_another(account->serial, serial);
+}
+
 /* Adds a holder to an account, which holds the one above it; NULL: out of memory. */
-static gs_account *take_account(gs_quotas *quotas, enum gs_account_kind kind, int64_t id, gs_account *above) {
+static gs_account *take_account(gs_quotas *quotas, enum gs_account_kind kind, int64_t id, int64_t serial,
+                                gs_account *above) {
     gs_account *account = quotas->first;
-    while (account && (account->kind != kind || account->id != id || account->above != above))
+    while (account && !(is_account_of(account, kind, id, serial) && account->above == above))
         account = account->next;
     if (!account) {
         account = calloc(1, sizeof *account);
         if (!account)
             return NULL;
-        *account = (gs_account){.kind = kind, .id = id, .above = above, .next = quotas->first};
+        *account = (gs_account){.kind = kind, .id = id, .serial = serial, .above = above, .next = quotas->first};
         quotas->first = account;
         above->holders++;
     }
@@ -129,26 +134,27 @@ static gs_account *take_account(gs_quotas *quotas, enum gs_account_kind kind, in
 }
 
 /* NULL: it has no connection. */
-static gs_account *find_process(const gs_quotas *quotas, int32_t process, uint32_t user) {
+static gs_account *find_process(const gs_quotas *quotas, int32_t process, int64_t serial, uint32_t user) {
     gs_account *account = quotas->first;
     while (account &&
-           (account->kind != GS_ACCOUNT_PROCESS || account->id != process || account->above->above->id != user))
+           !(is_account_of(account, GS_ACCOUNT_PROCESS, process, serial) && account->above->above->id == user))
         account = account->next;
     return account;
 }
 
 gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user) {
-    gs_account *known = find_process(quotas, process, user);
+    int64_t serial = gs_process_serial(process);
+    gs_account *known = find_process(quotas, process, serial, user);
     if (known) {
         known->holders++;
         return known;
     }
-    gs_account *of_user = take_account(quotas, GS_ACCOUNT_USER, user, &quotas->all);
+    gs_account *of_user = take_account(quotas, GS_ACCOUNT_USER, user, 0, &quotas->all);
     if (!of_user)
         return NULL;
     int64_t id = gs_family_of(&quotas->families, "/proc", process, user);
-    gs_account *family = take_account(quotas, GS_ACCOUNT_FAMILY, id, of_user);
-    gs_account *account = family ? take_account(quotas, GS_ACCOUNT_PROCESS, process, family) : NULL;
+    gs_account *family = take_account(quotas, GS_ACCOUNT_FAMILY, id, 0, of_user);
+    gs_account *account = family ? take_account(quotas, GS_ACCOUNT_PROCESS, process, serial, family) : NULL;
     if (family)
         leave_account(quotas, family);
     leave_account(quotas, of_user);

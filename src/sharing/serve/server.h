@@ -85,8 +85,14 @@ typedef struct gs_families {
 /* The family of a process of a user: the id of its oldest process, or a negative number; 0: not known. `proc` is
    "/proc". */
 int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user);
-/* False if that is not known. */
-bool gs_process_has_ended(int32_t process);
+/* A number that no other process gets, also if the id is used again. 0: not known. Before Linux 6.9 all have the same.
+ */
+int64_t gs_process_serial(int32_t process);
+static inline bool gs_process_is_another(int64_t serial, int64_t other_serial) {
+    return serial && other_serial && serial != other_serial;
+}
+/* Whether the process with this serial number has ended. False if that is not known. */
+bool gs_process_has_ended(int32_t process, int64_t serial);
 
 /* ---- quotas.c ---- */
 
@@ -114,7 +120,8 @@ enum gs_account_kind {
 /* Resources in use. Those of a client count for its process, its family, its user and all, which are `above` it. */
 typedef struct gs_account {
     enum gs_account_kind kind;
-    int64_t id; /* of the process, the family or the user */
+    int64_t id;     /* of the process, the family or the user */
+    int64_t serial; /* of a process: gs_process_serial */
     uint64_t used[GS_QUOTAS];
     uint32_t silent;      /* of a process or a family: connections that have not said hello, */
     uint32_t closing_now; /* and descriptors being closed; */

@@ -77,9 +77,13 @@ struct cuda {
     cu_pointer controls_on_gpu;
     struct cuda_control controls[MOST_CONTROLS], *free_control;
     _Atomic int confined; /* launches that run */
+    _Atomic int of_mps;   /* not 0: the error of a call that found MPS gone */
 };
 
-static gs_code check(const struct cuda *cuda, int failed, const char *what, gs_error *error) {
+/* A context of an MPS that has died never works again, but streams that are idle do not say so. */
+static gs_code check(struct cuda *cuda, int failed, const char *what, gs_error *error) {
+    if (failed >= CU_ERROR_MPS_FIRST && failed <= CU_ERROR_MPS_LAST)
+        atomic_store(&cuda->of_mps, failed);
     return failed ? gs_cuda_check(&cuda->api, failed, what, error) : GS_OK;
 }
 
@@ -146,7 +150,7 @@ static gs_code cuda_read(void *device, void *into, uint64_t address, uint64_t by
 
 /* ---- modules ---- */
 
-static gs_code find_function(const struct cuda *cuda, const struct cuda_loaded *made, const gs_image_entry *entry,
+static gs_code find_function(struct cuda *cuda, const struct cuda_loaded *made, const gs_image_entry *entry,
                              cu_kernel *kernel, gs_error *error) {
     if (entry->part == GS_IMAGE_NO_PART)
         return GS_OK;
@@ -162,8 +166,8 @@ static gs_worker_cost cost_of(const cu_kernel *kernel) {
                             .shared_bytes = (uint32_t)kernel->shared_bytes + kernel->form_shared};
 }
 
-static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, size_t number,
-                           const gs_image_stored *stored, gs_error *error) {
+static gs_code find_kernel(struct cuda *cuda, struct cuda_loaded *made, size_t number, const gs_image_stored *stored,
+                           gs_error *error) {
     struct cuda_kernel *kernel = &made->kernels[number];
     gs_loaded_kernel *loaded = &made->loaded.kernels[number];
     gs_code code = find_function(cuda, made, &stored->original, &kernel->original, error);
@@ -379,9 +383,12 @@ static uint64_t cuda_control_next(void *device, gs_control *control, bool exactl
 
 /* ---- opening ---- */
 
-/* A fault stays with the context: every call returns it. */
+/* A fault stays with the context: every call returns it. That MPS has died is no kernel's fault. */
 static gs_code cuda_check(void *device, gs_error *error) {
     struct cuda *cuda = device;
+    int of_mps = atomic_load(&cuda->of_mps);
+    if (of_mps)
+        return check(cuda, of_mps, "the GPU", error);
     int state = cuda->api.stream_query(cuda->memory);
     if (!state || state == CU_ERROR_NOT_READY)
         return GS_OK;

@@ -538,9 +538,9 @@ static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     bool needs_more = control && found->sizes[found->parameters - 1] == sizeof(gs_confined_parameter);
     uint64_t shared_bytes = launch->shared_bytes + (needs_more ? GS_JOB_SHARED : 0);
     uint64_t all_shared = found->shared_bytes + shared_bytes;
-    if (all_shared > MOST_SHARED)
+    if (launch->shared_bytes > MOST_SHARED || all_shared > MOST_SHARED) /* the sum may wrap around */
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
-                       (unsigned long long)all_shared);
+                       (unsigned long long)gs_max_u64(launch->shared_bytes, all_shared));
     struct task *task = make_task(found, launch, arguments);
     if (!task)
         return gs_fail_memory(error);

@@ -264,9 +264,11 @@ static void give_memory_back(gs_worker_loop *loop) {
 
 static void check_device(gs_worker_loop *loop) {
     gs_error error;
-    if (loop->now_ns - loop->checked_ns < (int64_t)CHECK_US * 1000 || !loop->queues)
+    bool is_due = loop->queues && loop->now_ns - loop->checked_ns >= (int64_t)CHECK_US * 1000;
+    if (!is_due && !loop->is_suspect)
         return;
     loop->checked_ns = loop->now_ns;
+    loop->is_suspect = false;
     if (loop->backend->check(loop->device, &error) != GS_OK)
         gs_loop_fail(loop, &error);
 }

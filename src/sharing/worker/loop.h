@@ -113,8 +113,9 @@ struct gs_worker_loop {
         gs_worker_report report;
     } * unsent, **unsent_last; /* reports that did not fit into the ring */
     int64_t now_ns, active_ns, checked_ns, spin_ns;
-    uint32_t jobs;  /* with the slow threads */
-    uint32_t freed; /* operations and jobs freed since the last trim */
+    bool is_suspect; /* a resource could not be made: the device may be broken */
+    uint32_t jobs;   /* with the slow threads */
+    uint32_t freed;  /* operations and jobs freed since the last trim */
     unsigned char *record;
 };
 

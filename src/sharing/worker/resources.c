@@ -176,6 +176,7 @@ static void finish_job(gs_worker_loop *loop, struct slow_job *job) {
     } else if (resource) {
         bool is_region = resource->kind == REGION;
         resource->state = job->error.code == GS_OK ? READY : FAILED;
+        loop->is_suspect |= resource->state == FAILED;
         if (!is_region || resource->state == FAILED)
             gs_loop_report_error(loop, kinds[resource->kind], is_region ? resource->handle : resource->tag,
                                  &job->error);
