@@ -24,6 +24,7 @@ bool child_start(child *started, const char *const *arguments, environment chang
    interrupted. */
 const char *child_line(child *from, double seconds);
 bool child_write(child *to, const char *text);
+void child_end_input(child *to); /* it reads no more */
 /* Waits until it ends, or kills it after `seconds`. Returns its exit code, or -1. */
 int child_end(child *ended, double seconds);
 void child_kill(child *killed); /* may be called if it is not running */
