@@ -53,9 +53,10 @@ typedef struct list {
     int count;
 } list;
 
-/* A round of both. */
+/* A round of both. A daemon also counts launches that shared their SMs, and changes of the SMs of running ones. */
 typedef struct times {
     double makespan_ms, first_ms, second_ms;
+    int64_t inside, resizes;
 } times;
 
 typedef struct pair {
@@ -67,10 +68,10 @@ typedef struct pair {
 
 struct bench {
     list firsts, seconds;
-    bool is_used[WAYS];
+    bool is_used[WAYS], is_half; /* is_half: both lists are the same, and each pair is measured once */
     child loads[STAGES][2];
     bool is_up[STAGES];
-    const char *plan, *size;
+    const char *plan, *size, *only;
     int ms, rounds, warm_up, limit_seconds, failures;
     double sums[WAYS]; /* of gains over one after the other, */
     int sum_counts[WAYS];
@@ -226,7 +227,9 @@ static bool run_serial(struct bench *bench, const pair *of, times *into) {
     if (!run_alone(load, of->first->numbers[DIRECT_STAGE], of->first_repeat, &spans[0]) ||
         !run_alone(load, of->second->numbers[DIRECT_STAGE], of->second_repeat, &spans[1]))
         return false;
-    *into = (times){span_ms(&spans[0]) + span_ms(&spans[1]), span_ms(&spans[0]), span_ms(&spans[1])};
+    into->makespan_ms = span_ms(&spans[0]) + span_ms(&spans[1]);
+    into->first_ms = span_ms(&spans[0]);
+    into->second_ms = span_ms(&spans[1]);
     return true;
 }
 
@@ -247,7 +250,9 @@ static bool run_together(struct bench *bench, enum stage stage, const pair *of, 
             return false;
     int64_t began_ns = gs_min(spans[0].began_ns, spans[1].began_ns);
     int64_t ended_ns = gs_max(spans[0].ended_ns, spans[1].ended_ns);
-    *into = (times){(double)(ended_ns - began_ns) / 1e6, span_ms(&spans[0]), span_ms(&spans[1])};
+    into->makespan_ms = (double)(ended_ns - began_ns) / 1e6;
+    into->first_ms = span_ms(&spans[0]);
+    into->second_ms = span_ms(&spans[1]);
     return true;
 }
 
@@ -257,14 +262,35 @@ static bool can_run(const struct bench *bench, enum way way, const pair *of) {
            of->second->numbers[stage] >= 0;
 }
 
+/* Adds what the daemon of a stage has counted so far, or subtracts it. */
+static void ask_daemon(struct bench *bench, enum stage stage, int sign, times *into) {
+    const char *const words[] = {bench->services.program, "status", "--json", NULL};
+    child asked;
+    if (stage < SERVED_STAGE || !child_start(&asked, words, services_environment(&bench->services, service_of[stage])))
+        return;
+    const char *line = child_line(&asked, ROUND_SECONDS);
+    json_t *status = line ? json_loads(line, 0, NULL) : NULL;
+    into->inside += sign * json_integer_value(json_object_get(status, "launches_inside"));
+    into->resizes += sign * json_integer_value(json_object_get(status, "resizes"));
+    json_decref(status);
+    child_kill(&asked);
+}
+
 static void run_way(struct bench *bench, enum way way, pair *of, bool is_counted) {
-    times found;
+    enum stage stage = ways[way].stage;
+    times found = {0};
     if (!can_run(bench, way, of))
         return;
-    if (!(way == SERIAL ? run_serial(bench, of, &found) : run_together(bench, ways[way].stage, of, &found)))
-        drop_stage(bench, ways[way].stage, "a round failed");
-    else if (is_counted)
+    if (is_counted)
+        ask_daemon(bench, stage, -1, &found);
+    if (!(way == SERIAL ? run_serial(bench, of, &found) : run_together(bench, stage, of, &found))) {
+        drop_stage(bench, stage, "a round failed");
+        return;
+    }
+    if (is_counted) {
+        ask_daemon(bench, stage, 1, &found);
         of->rounds[way][of->counts[way]++] = found;
+    }
 }
 
 static void measure_pair(struct bench *bench, pair *of) {
@@ -291,20 +317,25 @@ static bool find_repeat(struct bench *bench, program *one) {
     return is_found;
 }
 
-/* Some rounds alone, so that a daemon knows the kernels. */
+/* Some rounds alone, so that a daemon knows the kernels; prints the last. */
 static void make_known(struct bench *bench, enum stage stage, const program *one, bool is_second) {
-    span ignored;
+    span found = {0};
     for (int i = 0; i < KNOWN_ROUNDS && bench->is_up[stage] && one->numbers[stage] >= 0; i++)
-        if (!run_alone(load_of(bench, stage, is_second), one->numbers[stage], one->repeat, &ignored))
+        if (!run_alone(load_of(bench, stage, is_second), one->numbers[stage], one->repeat, &found))
             drop_stage(bench, stage, one->name);
+    if (found.repeat)
+        fprintf(stderr, ", through a daemon %.2f ms", span_ms(&found));
 }
 
 static bool prepare_list(struct bench *bench, list *programs, bool is_second) {
     for (int i = 0; i < programs->count; i++) {
-        if (!find_repeat(bench, &programs->data[i]))
+        program *one = &programs->data[i];
+        if (!find_repeat(bench, one))
             return false;
+        fprintf(stderr, "%-20s alone %.2f ms, %u times", one->name, one->ms, one->repeat);
         for (enum stage stage = SERVED_STAGE; stage < STAGES; stage++)
-            make_known(bench, stage, &programs->data[i], is_second);
+            make_known(bench, stage, one, is_second);
+        fprintf(stderr, "\n");
     }
     return true;
 }
@@ -339,6 +370,12 @@ static void write_rounds(gs_writer *writer, const pair *of, enum way way) {
                                      : round->second_ms,
                           3);
         }
+        gs_write_end(writer);
+    }
+    for (int key = 0; key < 2 && way >= SERVED; key++) {
+        gs_write_array(writer, key == 0 ? "launches_inside" : "resizes");
+        for (int i = 0; i < of->counts[way]; i++)
+            gs_write_int(writer, NULL, key == 0 ? of->rounds[way][i].inside : of->rounds[way][i].resizes);
         gs_write_end(writer);
     }
     gs_write_end(writer);
@@ -386,12 +423,23 @@ static bool is_time_left(const struct bench *bench) {
     return !services_interrupted() && gs_now_ns() - bench->began_ns < bench->limit_seconds * INT64_C(1000000000);
 }
 
-/* Each program of --first has its turn, each time beside another one of --second. */
+/* --only A-B,C-D */
+static bool is_wanted(const struct bench *bench, const pair *of) {
+    char words[2000], name[160];
+    snprintf(words, sizeof words, ",%s,", bench->only ? bench->only : "");
+    snprintf(name, sizeof name, ",%s-%s,", of->first->name, of->second->name);
+    return !bench->only || strstr(words, name);
+}
+
+/* Each program of --first has its turn, each time beside another one of --second. Without --second, each has those
+   that come after it, and itself. */
 static void measure_pairs(struct bench *bench) {
     for (int step = 0; step < bench->seconds.count; step++)
         for (int i = 0; i < bench->firsts.count; i++) {
-            pair of = {.first = &bench->firsts.data[i],
-                       .second = &bench->seconds.data[(step + i) % bench->seconds.count]};
+            int k = bench->is_half ? step + i : (step + i) % bench->seconds.count;
+            pair of = {.first = &bench->firsts.data[i], .second = &bench->seconds.data[k % MOST_PROGRAMS]};
+            if (k >= bench->seconds.count || !is_wanted(bench, &of))
+                continue;
             if (!is_time_left(bench) || !bench->is_up[DIRECT_STAGE])
                 return;
             measure_pair(bench, &of);
@@ -438,13 +486,14 @@ static int measure(struct bench *bench) {
 /* ---- the command line ---- */
 
 static const char help[] =
-    "usage: programs --first NAMES --second NAMES [options]\n\n"
+    "usage: programs --first NAMES [--second NAMES] [options]\n\n"
     "Each program of --first beside each of --second on one GPU: one after the other (o), on two streams (s), under "
     "MPS\n"
     "(b), through 'gridsmith serve' (d) and through 'gridsmith serve --plan' (e). Writes gridsmith.programs/1.\n\n"
     "  --first NAMES    networks or kernels of the zoo, up to 16: resnet50,resnet50/cublas\n"
-    "  --second NAMES   the same\n"
+    "  --second NAMES   the same; without it, all pairs of --first\n"
     "  --modes LETTERS  some of osbde (default osbd; e needs --plan; d and e leave out what has /cublas)\n"
+    "  --only PAIRS     some of the pairs: resnet50-lbm,vgg16-cp\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
     "  --ms N           how long a program of --first takes alone (default 50)\n"
     "  --rounds N       how often each pair runs in each way (default 3)\n"
@@ -474,7 +523,8 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
     static const struct option options[] = {
         {"first", 1, NULL, 'f'}, {"second", 1, NULL, 's'},  {"modes", 1, NULL, 'm'},   {"plan", 1, NULL, 'p'},
         {"ms", 1, NULL, 't'},    {"rounds", 1, NULL, 'r'},  {"warm-up", 1, NULL, 'w'}, {"limit", 1, NULL, 'l'},
-        {"size", 1, NULL, 'z'},  {"program", 1, NULL, 'g'}, {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
+        {"size", 1, NULL, 'z'},  {"program", 1, NULL, 'g'}, {"help", 0, NULL, 'h'},    {"only", 1, NULL, 'o'},
+        {NULL, 0, NULL, 0}};
     const char *letters = "osbd";
     char *first = NULL, *second = NULL;
     int option;
@@ -488,6 +538,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
         bench->warm_up = option == 'w' ? atoi(optarg) : bench->warm_up;
         bench->limit_seconds = option == 'l' ? atoi(optarg) : bench->limit_seconds;
         bench->size = option == 'z' ? optarg : bench->size;
+        bench->only = option == 'o' ? optarg : bench->only;
         *gridsmith = option == 'g' ? optarg : *gridsmith;
         if (option == 'h')
             return fputs(help, stdout) < 0 ? 4 : 0;
@@ -501,9 +552,11 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
     if (bench->ms < 1 || bench->rounds < 1 || bench->rounds > MOST_ROUNDS || bench->warm_up < 0 ||
         bench->limit_seconds < 1)
         return mistake("--ms and --limit take a number from 1, --rounds one from 1 to 25, and --warm-up one from 0");
-    return put_programs(&bench->firsts, first) && put_programs(&bench->seconds, second)
-               ? -1
-               : mistake("--first and --second take 1 to 16 kernels of the zoo or networks each");
+    bench->is_half = !second;
+    bool is_put = put_programs(&bench->firsts, first) && (!second || put_programs(&bench->seconds, second));
+    if (!second)
+        bench->seconds = bench->firsts;
+    return is_put ? -1 : mistake("--first and --second take 1 to 16 kernels of the zoo or networks each");
 }
 
 int main(int argc, char **argv) {
