@@ -8,10 +8,12 @@
 
 /* ---- children: programs that read and write lines ---- */
 
+enum { CHILD_LINE = 1 << 17 }; /* the status of a daemon with many clients is one line */
+
 typedef struct child {
     pid_t pid;   /* 0: not running */
     int in, out; /* its standard input and output */
-    char buffer[8192], line[4096];
+    char buffer[CHILD_LINE], line[CHILD_LINE];
     size_t count; /* in the buffer */
 } child;
 
