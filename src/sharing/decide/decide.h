@@ -48,6 +48,7 @@ typedef struct gs_planned_pair {
     double after[2];    /* and with the same workers after that has ended */
     int32_t workers[2]; /* per SM; 0: intra-SM sharing gains nothing */
     int32_t first_sms;  /* of the first, if each has its own SMs; 0: that gains nothing */
+    double alone_ns[2]; /* of the launches that were measured; 0: not known. Nothing is known of much shorter ones */
     uint64_t key;
 } gs_planned_pair;
 
