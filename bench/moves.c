@@ -169,6 +169,13 @@ static uint32_t guard_mask(const struct job *job, const gs_zoo_launch *launch) {
     return ahead - 1;
 }
 
+/* How many blocks a worker block takes at a time: as the daemon does, fewer than usual if there are few. */
+static uint32_t task_of(const struct bench *bench, const gs_zoo_launch *launch) {
+    enum { USUAL = 10, TASKS = 16 };
+    uint64_t task = blocks_of(launch) / ((uint64_t)bench->card.sms * TASKS);
+    return (uint32_t)gs_max_u64(gs_min_u64(task, USUAL), 1);
+}
+
 /* `number` is the place of its counters. A guarded launch continues the one with the number before it, unless that is
    0; `is_last`: nothing stops it. */
 static int launch_way(struct bench *bench, struct job *job, const gs_zoo_launch *launch, enum way way, uint32_t number,
@@ -176,7 +183,8 @@ static int launch_way(struct bench *bench, struct job *job, const gs_zoo_launch 
     pair_side *side = &job->side;
     gs_control control = bench->control;
     control.next = bench->memory + sizeof(gs_control_words) + GS_CONTROL_LINE * (uint64_t)number;
-    gs_confined_parameter confined = gs_control_grid(&control, launch->grid, launch->shared_bytes, 0, 0);
+    gs_confined_parameter confined =
+        gs_control_grid(&control, launch->grid, launch->shared_bytes, task_of(bench, launch), 0);
     gs_guard_parameter guard = {.control = bench->guards + number * sizeof(gs_guard_control),
                                 .stop = is_last ? bench->guards : bench->stop_on_device,
                                 .mask = guard_mask(job, launch)};
