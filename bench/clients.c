@@ -52,9 +52,7 @@ static bool set_up(pair_side *mine, pair_card *card, const char *library) {
     mine->has_forms = false;
     if (!card_open(card))
         return false;
-    if (!mine->kernel)
-        mine->blas = blas_open(library, mine->why, sizeof mine->why);
-    if (!mine->kernel && !mine->blas)
+    if (!side_open_blas(mine, library))
         return false;
     side_prepare(mine, card->architecture);
     return side_load(mine, card) && run_round(mine, card, 2);

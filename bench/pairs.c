@@ -167,7 +167,7 @@ static bool use_parts(struct pairs *pairs, pair_side *a, pair_side *b, int sms) 
         a->part = made[i].first;
         b->part = made[i].others;
     }
-    return !a->blas || blas_use(a->blas, side_stream(a));
+    return side_use_blas(a);
 }
 
 static double round_trial(struct pairs *pairs, const pair_result *result, pair_trial *trial) {
@@ -450,9 +450,7 @@ static void prepare_all(struct pairs *pairs) {
 static void start_side(struct pairs *pairs, pair_side *side) {
     const pair_way original = {.form = GS_FORM_ORIGINAL};
     enum { PASSES = 3 };
-    if (!side->kernel)
-        side->blas = blas_open(pairs->library, side->why, sizeof side->why);
-    side->failed = side->failed || (!side->kernel && !side->blas);
+    side->failed = !side_open_blas(side, pairs->library) || side->failed;
     if (!side_load(side, &pairs->card) || round_alone(pairs, side, &original, 1) <= 0 ||
         !side_keep(side, &pairs->card)) {
         fprintf(stderr, "pairs: %s is left out: %s\n", side->name, side->why);

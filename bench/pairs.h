@@ -4,7 +4,6 @@
  *   cards    the GPU, through the driver (side.c)
  *   sides    a kernel on the GPU, in its forms; launching it (side.c)
  *   parts    streams that use a part of the SMs (parts.c)
- *   blas     the matrix product of cuBLAS, opened at run time (blas.c)
  *   probes   kernels that use one unit of an SM only (unit_probes.c)
  *   clients  a process under MPS for each side (clients.c)
  *   meters   the clock and the power while something runs (clocks.c)
@@ -75,7 +74,7 @@ typedef struct pair_side {
     cu_pointer control;     /* the words of a gs_control, then a counter for each confined launch */
     cu_stream stream, part; /* part: on some SMs of the GPU, while it is measured there; or NULL */
     cu_event ended;
-    struct pair_blas *blas;
+    gs_blas *blas; /* of a side without a kernel */
     uint32_t repeat, launched; /* passes in a round; confined launches in this round */
     double pass_ms;            /* alone */
     double ended_ms;           /* after the beginning of the last round with another side */
@@ -90,6 +89,10 @@ typedef struct pair_way {
     bool has_carveout;              /* requests all shared memory, so that a kernel that needs much can run beside it */
 } pair_way;
 
+/* Opens cuBLAS for a side without a kernel; `library` is NULL or its path. False: it is not there, see `why`. */
+bool side_open_blas(pair_side *side, const char *library);
+/* Uses the stream of the side, if it is cuBLAS. */
+bool side_use_blas(pair_side *side);
 /* Makes inputs and compiles; needs no GPU. May run in a thread of its own. */
 void side_prepare(pair_side *side, int architecture);
 /* Copies the inputs, and loads the kernels. */
@@ -115,19 +118,6 @@ uint32_t card_fit(const pair_card *card, const gs_shape *shape, const gs_shape *
 
 /* Makes a stream on `sms` SMs, and one on the others. False: the driver cannot. */
 bool parts_make(const pair_card *card, int sms, cu_stream *first, cu_stream *others);
-
-/* ---- blas ---- */
-
-enum { BLAS_SIDE = 4096 };
-
-typedef struct pair_blas pair_blas;
-
-/* `path` is a library, or NULL: that of the system or of the toolkit. NULL: not found, see `why`. */
-pair_blas *blas_open(const char *path, char *why, size_t size);
-bool blas_load(pair_blas *blas, cu_stream stream);
-bool blas_use(pair_blas *blas, cu_stream stream);
-bool blas_multiply(pair_blas *blas, cu_pointer a, cu_pointer b, cu_pointer c);
-void blas_close(pair_blas *blas);
 
 /* ---- probes ---- */
 

@@ -96,6 +96,11 @@ bool child_write(child *to, const char *text) {
     return to->pid && write(to->in, text, length) == (ssize_t)length;
 }
 
+void child_end_input(child *to) {
+    close(to->in);
+    to->in = open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
 static void forget(child *gone) {
     close(gone->in);
     close(gone->out);
@@ -132,8 +137,7 @@ static int run_quietly(const char *const *arguments, environment changes, const 
         return -1;
     if (words)
         child_write(&run, words);
-    close(run.in);
-    run.in = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    child_end_input(&run);
     while (child_line(&run, seconds))
         continue;
     return child_end(&run, seconds);

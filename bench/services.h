@@ -8,10 +8,12 @@
 
 /* ---- children: programs that read and write lines ---- */
 
+enum { CHILD_LINE = 1 << 17 }; /* the status of a daemon with many clients is one line */
+
 typedef struct child {
     pid_t pid;   /* 0: not running */
     int in, out; /* its standard input and output */
-    char buffer[8192], line[4096];
+    char buffer[CHILD_LINE], line[CHILD_LINE];
     size_t count; /* in the buffer */
 } child;
 
@@ -24,6 +26,7 @@ bool child_start(child *started, const char *const *arguments, environment chang
    interrupted. */
 const char *child_line(child *from, double seconds);
 bool child_write(child *to, const char *text);
+void child_end_input(child *to); /* it reads no more */
 /* Waits until it ends, or kills it after `seconds`. Returns its exit code, or -1. */
 int child_end(child *ended, double seconds);
 void child_kill(child *killed); /* may be called if it is not running */

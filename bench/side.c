@@ -259,6 +259,42 @@ static bool load_kernels(pair_side *side, pair_card *card) {
     return card_check(card, failed, side->name);
 }
 
+/* ---- cuBLAS ---- */
+
+enum { BLAS_SIDE = 4096 };
+
+static bool check_blas(gs_code code, const gs_error *error) {
+    if (code != GS_OK)
+        fprintf(stderr, "pairs: %s\n", error->message);
+    return code == GS_OK;
+}
+
+bool side_open_blas(pair_side *side, const char *library) {
+    gs_error error;
+    if (side->kernel || (side->blas = gs_blas_open(library, &error)))
+        return true;
+    return fail(side, error.message);
+}
+
+bool side_use_blas(pair_side *side) {
+    gs_error error;
+    return !side->blas || check_blas(gs_blas_use(side->blas, side_stream(side), &error), &error);
+}
+
+/* As wgemm computes it: C = A B^T. */
+static bool multiply_blas(const pair_side *side) {
+    const gs_blas_product product = {.rows = BLAS_SIDE,
+                                     .columns = BLAS_SIDE,
+                                     .depth = BLAS_SIDE,
+                                     .a = side->memory[0],
+                                     .b = side->memory[1],
+                                     .c = side->memory[2],
+                                     .is_b_transposed = true,
+                                     .is_bfloat16 = true};
+    gs_error error;
+    return check_blas(gs_blas_multiply(side->blas, &product, &error), &error);
+}
+
 /* The factors are random; cuBLAS has no other buffers. */
 static bool load_blas(pair_side *side, pair_card *card) {
     const size_t count = (size_t)BLAS_SIDE * BLAS_SIDE;
@@ -273,7 +309,7 @@ static bool load_blas(pair_side *side, pair_card *card) {
     failed = failed ? failed : card->api.alloc(&side->memory[2], count * 4);
     failed = failed ? failed : card->api.stream_wait(side->stream);
     free(numbers);
-    return card_check(card, failed, "sending the matrices") && blas_load(side->blas, side->stream);
+    return card_check(card, failed, "sending the matrices") && side_use_blas(side);
 }
 
 bool side_load(pair_side *side, pair_card *card) {
@@ -318,7 +354,7 @@ void side_free(pair_side *side, const pair_card *card) {
         for (size_t kind = 0; kind < GS_ZOO_KINDS; kind++)
             gs_cubin_free(&side->cubins[form][kind]);
     gs_zoo_instance_free(&side->instance);
-    blas_close(side->blas);
+    gs_blas_close(side->blas);
 }
 
 /* ---- launching ---- */
@@ -391,7 +427,7 @@ bool side_restore(pair_side *side, pair_card *card) {
 bool side_pass(pair_side *side, pair_card *card, const pair_way *way) {
     int failed = 0;
     if (!side->kernel)
-        return blas_multiply(side->blas, side->memory[0], side->memory[1], side->memory[2]);
+        return multiply_blas(side);
     if (side->kernel->changes_inputs && !side_restore(side, card))
         return false;
     for (size_t i = 0; i < side->instance.launches.count && !failed; i++)

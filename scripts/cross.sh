@@ -22,13 +22,13 @@ cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -D
     -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON >/dev/null
 tests="test_cuda_on_cpu test_traps test_forms_of_cuda test_worker test_ptx_forms test_ptx_text test_ptx_threads test_ptx_instructions test_ptx_recorded test_zoo_ptx ptx_compare hostile"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith share pairs bench_worker launches fairness churn recovery guards bounds $tests
+cmake --build build/x86_64 --target gridsmith share programs pairs bench_worker launches fairness churn recovery guards moves bounds $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib out/x86_64/gate out/x86_64/front out/x86_64/watch
 cp build/x86_64/gate/libcuda.so.1 out/x86_64/gate/
 ln -s libcuda.so.1 out/x86_64/gate/libcuda.so
-for program in gridsmith bench/share bench/pairs bench/bench_worker bench/launches bench/fairness bench/churn bench/recovery bench/guards bench/bounds; do
+for program in gridsmith bench/share bench/programs bench/pairs bench/bench_worker bench/launches bench/fairness bench/churn bench/recovery bench/guards bench/moves bench/bounds; do
     cp "build/x86_64/$program" out/x86_64/
 done
 cp build/x86_64/libgridsmith-trace.so out/x86_64/

@@ -1,37 +1,29 @@
 #!/bin/sh
-# ISPA's experiment on a GPU: five networks, layer by layer, each beside fifteen tasks of the zoo.
+# ISPA's experiment on a GPU: five networks, layer by layer, each beside fifteen tasks of the zoo: 75 pairs with tgemm, and 75 with
+# products of cuBLAS. It takes about four minutes.
 #
-#   [TASKS="cp lbm"] [MODES=bsd] [WARM_UP=8] [LIMIT=900] sh scripts/ispa.sh GRIDSMITH SHARE FOLDER [NETWORK...]
+#   [TASKS=cp,lbm] [MODES=osbde] [LIMIT=540] sh scripts/ispa.sh GRIDSMITH PROGRAMS FOLDER [NETWORK...]
 #
-# GRIDSMITH is the program and SHARE is bench/share. FOLDER gets NETWORK.json and NETWORK.txt: what each pair takes under
-# MPS (b), on two streams (s), and through the daemon without (d) and with a plan (e). With e in MODES, it also gets
-# plan.json, the plan of the kernels, and NETWORK.forecast, what that promises. What is there is not made again. A network
-# beside all tasks takes about ten minutes; no pair begins after LIMIT seconds.
+# GRIDSMITH is the program and PROGRAMS is bench/programs. FOLDER gets pairs.jsonl, every round of each pair, and pairs.md, tables of
+# them (bench/programs_table.py). With e in MODES it also gets plan.json, a plan of tgemm and the tasks, which is not made again.
 set -eu
-gridsmith=$1 share=$2 folder=$3
+here=$(cd "$(dirname "$0")/.." && pwd)
+gridsmith=$1 programs=$2 folder=$3
 shift 3
-tasks=${TASKS:-bfs cp cutcp fft histo img lbm mrif mriq pns regtil sgemm spmv stenc tpacf} modes=${MODES:-bsde}
+tasks=${TASKS:-bfs,cp,cutcp,fft,histo,img,lbm,mrif,mriq,pns,regtil,sgemm,spmv,stenc,tpacf} modes=${MODES:-osbde}
 [ $# -gt 0 ] || set -- resnet50 resnext50 vgg16 inception_v3 densenet121
 mkdir -p "$folder"
 
 case $modes in *e*) plan=$folder/plan.json ;; *) plan= ;; esac
 if [ -n "$plan" ] && [ ! -s "$plan" ]; then
-    # shellcheck disable=SC2086
-    "$gridsmith" plan tgemm transpose $tasks --measurements "$folder/kernels.db" --models --json -o "$plan"
+    # shellcheck disable=SC2046
+    "$gridsmith" plan tgemm $(echo "$tasks" | tr , ' ') --measurements "$folder/kernels.db" -o "$plan" >"$folder/plan.txt"
 fi
+networks=
 for network; do
-    names=$network pairs=
-    for task in $tasks; do
-        names=$names,$task
-        pairs=$pairs${pairs:+,}$network-$task
-        [ -z "$plan" ] || [ -s "$folder/$network.forecast" ] ||
-            "$gridsmith" plan --simulate "$plan" --tasks "$network,$task" --for 300 2>/dev/null |
-            sed -n "s/^pairs  */$network-$task /p" >>"$folder/$network.some"
-    done
-    [ ! -e "$folder/$network.some" ] || mv "$folder/$network.some" "$folder/$network.forecast"
-    [ -s "$folder/$network.json" ] ||
-        "$share" --program "$gridsmith" --kernels "$names" --only "$pairs" --modes "$modes" ${plan:+--plan "$plan"} \
-            --seconds 0.1 --repeats 3 --warm-up "${WARM_UP:-8}" --limit "${LIMIT:-900}" --brief --json \
-            >"$folder/$network.json" 2>"$folder/$network.txt"
-    tail -8 "$folder/$network.txt"
+    networks=$networks${networks:+,}$network
 done
+libraries=$(echo "$networks" | sed 's|,|/cublas,|g')/cublas
+"$programs" --program "$gridsmith" --first "$networks,$libraries" --second "$tasks" --modes "$modes" ${plan:+--plan "$plan"} --ms 40 \
+    --limit "${LIMIT:-540}" >"$folder/pairs.jsonl"
+python3 "$here/bench/programs_table.py" "$folder/pairs.jsonl" >"$folder/pairs.md"

@@ -3,7 +3,8 @@
  * the cost of a launch there.
  *
  * Each application has its own thread and stream. All start a round together; with --wait, when a line arrives
- * on standard input, so that several processes can start together. Printed times are from a clock shared by all
+ * on standard input, so that several processes can start together. Such a line may name the applications of the round
+ * by their numbers, so that one process can keep many of them ready. Printed times are from a clock shared by all
  * processes, so they show how the processes overlapped. With --json each line is a document, written as soon as it is
  * known.
  */
@@ -22,7 +23,9 @@ struct application {
     struct group *group;
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
+    bool uses_blas;  /* tgemm is a product of cuBLAS */
     uint32_t repeat; /* 0: so many that they take --ms */
+    bool is_in_round;
     gs_app_stream *stream;
     pthread_t thread;
     gs_zoo_load load;
@@ -39,6 +42,7 @@ struct group {
     size_t count;
     pthread_barrier_t barrier; /* of the applications' threads and the main thread */
     bool is_over;              /* read by the threads after the barrier */
+    int mistake;               /* the exit code for a wrong line, or 0 */
     gs_text text;              /* with --json: documents that are not yet on standard output */
 };
 
@@ -63,11 +67,14 @@ static gs_app_stream *open_stream(const char *on, size_t number, size_t count, g
 
 /* ---- applications ---- */
 
-/* "NAME" or "NAME:REPEAT". 0: done. */
+/* "NAME", "NAME/cublas", "NAME:REPEAT" or both. 0: done. */
 static int choose_kernel(struct group *group, struct application *app, const char *word) {
     char name[40];
-    size_t length = strcspn(word, ":");
-    snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)length, sizeof name - 1), word);
+    static const char blas[] = "/cublas";
+    size_t length = strcspn(word, ":"), name_length = length;
+    app->uses_blas = length >= sizeof blas && strncmp(word + length - sizeof blas + 1, blas, sizeof blas - 1) == 0;
+    name_length -= app->uses_blas ? sizeof blas - 1 : 0;
+    snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)name_length, sizeof name - 1), word);
     app->group = group;
     app->kernel = gs_zoo_find(name);
     if (!app->kernel)
@@ -86,15 +93,30 @@ static int choose_kernel(struct group *group, struct application *app, const cha
         group->options->size ? gs_zoo_size_find(app->kernel, group->options->size) : gs_zoo_size_for_loads(app->kernel);
     if (!app->size)
         return gs_usage(group->command, "%s has no size \"%.40s\"", name, group->options->size);
+    if (app->uses_blas && group->options->on && strcmp(group->options->on, "serve") == 0)
+        return gs_usage(group->command, "cuBLAS runs on cuda, not through the daemon: \"%.60s\"", word);
     return 0;
+}
+
+static gs_code find_repeat(struct application *app) {
+    return app->repeat ? GS_OK
+                       : gs_zoo_load_repeat(&app->load, app->group->options->ms * 1000000, &app->repeat, &app->error);
 }
 
 static void set_up(struct application *app) {
     app->code = app->stream->ops->enter(app->stream, &app->error);
+    if (app->code == GS_OK && app->uses_blas)
+        app->code = gs_app_stream_use_blas(app->stream, &app->error);
     if (app->code == GS_OK)
         app->code = gs_zoo_load_open(&app->load, app->kernel, app->size, app->stream, &app->error);
-    if (app->code == GS_OK && !app->repeat)
-        app->code = gs_zoo_load_repeat(&app->load, app->group->options->ms * 1000000, &app->repeat, &app->error);
+    if (app->code == GS_OK)
+        app->code = find_repeat(app);
+}
+
+static void run_round(struct application *app) {
+    app->code = find_repeat(app);
+    if (app->code == GS_OK)
+        app->code = gs_zoo_load_round(&app->load, app->repeat, &app->round, &app->error);
 }
 
 /* Waits for the main thread before and after each step. */
@@ -106,7 +128,8 @@ static void *run_application(void *argument) {
         pthread_barrier_wait(&app->group->barrier);
         if (app->group->is_over)
             break;
-        app->code = gs_zoo_load_round(&app->load, app->repeat, &app->round, &app->error);
+        if (app->is_in_round)
+            run_round(app);
         pthread_barrier_wait(&app->group->barrier);
     }
     if (app->code == GS_OK)
@@ -154,6 +177,7 @@ static void print_ready(struct application *app) {
 static void put_round(gs_text *text, const struct application *app, int64_t number) {
     gs_writer writer = begin_json(text, app, "round");
     gs_write_int(&writer, "round", number);
+    gs_write_int(&writer, "repeat", app->repeat);
     gs_write_int(&writer, "began_ns", app->round.began_ns);
     gs_write_int(&writer, "ended_ns", app->round.ended_ns);
     gs_write_int(&writer, "launches", app->round.launches);
@@ -198,11 +222,39 @@ static void flush_output(struct group *group) {
     fflush(stdout);
 }
 
-/* With --wait, waits for a line. False: standard input has ended. */
+/* "NUMBER" or "NUMBER:REPEAT", where 0 stands for as many as take --ms. False: it is neither. */
+static bool choose_application(struct group *group, const char *word) {
+    enum { MOST = 1 << 24 };
+    char *end;
+    unsigned long number = strtoul(word, &end, 10), repeat = 0;
+    if (end == word || number >= group->count)
+        return false;
+    if (*end == ':')
+        repeat = strtoul(end + 1, &end, 10);
+    else
+        repeat = group->list[number].repeat;
+    group->list[number].is_in_round = true;
+    group->list[number].repeat = (uint32_t)repeat;
+    return !*end && repeat <= MOST;
+}
+
+/* With --wait, waits for a line. False: standard input has ended, or the line is wrong. */
 static bool may_begin(struct group *group) {
-    char line[16];
+    char line[512] = "", *rest = NULL;
     flush_output(group);
-    return !group->options->wait || fgets(line, sizeof line, stdin);
+    if (group->options->wait && !fgets(line, sizeof line, stdin))
+        return false;
+    bool has_all = line[strspn(line, " \n")] == '\0';
+    for (size_t i = 0; i < group->count; i++)
+        group->list[i].is_in_round = has_all;
+    for (char *word = strtok_r(line, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
+        if (!choose_application(group, word)) {
+            group->mistake =
+                gs_usage(group->command, "a line has NUMBER or NUMBER:REPEAT, with numbers below %zu, not \"%.40s\"",
+                         group->count, word);
+            return false;
+        }
+    return true;
 }
 
 static void run_rounds(struct group *group) {
@@ -213,7 +265,8 @@ static void run_rounds(struct group *group) {
         pthread_barrier_wait(&group->barrier);
         pthread_barrier_wait(&group->barrier);
         for (size_t i = 0; i < group->count; i++)
-            print_round(&group->list[i], round);
+            if (group->list[i].is_in_round)
+                print_round(&group->list[i], round);
         flush_output(group);
     }
     group->is_over = true;
@@ -229,7 +282,7 @@ static int run_group(struct group *group) {
             _exit(gs_code_exit(GS_E_IO));
         }
     run_rounds(group);
-    int status = 0;
+    int status = group->mistake;
     for (size_t i = 0; i < group->count; i++) {
         struct application *app = &group->list[i];
         pthread_join(app->thread, NULL);

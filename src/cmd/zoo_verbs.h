@@ -14,7 +14,7 @@ typedef struct gs_zoo_options {
     bool json, unlimited, wait;
 } gs_zoo_options;
 
-enum { GS_ZOO_APPLICATIONS = 8 }; /* the most that 'load' runs at a time */
+enum { GS_ZOO_APPLICATIONS = 32 }; /* the most that 'load' runs at a time */
 
 /* Reports an unknown kernel; returns the exit code. */
 int gs_zoo_unknown(const gs_command *command, const char *name);

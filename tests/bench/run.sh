@@ -1,11 +1,12 @@
 #!/bin/sh
-# bench/share: its results for known times, that it leaves nothing behind, and one pair on a fake GPU.
+# bench/share and bench/programs: their results for known times, that they leave nothing behind, and one pair on a fake GPU.
 #
-#   sh tests/share/run.sh SHARE GRIDSMITH FAKE_FOLDER
+#   sh tests/bench/run.sh SHARE GRIDSMITH FAKE_FOLDER PROGRAMS
 set -u
 share=$1
 program=$2
 folder=$3
+programs=$4
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -89,6 +90,36 @@ says '"pair":"fft-spmv","streams":{"makespan_ms":{"median":200.0000,'
 says '"gridsmith":{"makespan_ms":{"median":127.0000,'
 says '"launch":{}'
 gone "other kernels"
+
+# ---- programs that stay loaded ----
+# loaded EXIT_CODE ARGUMENTS...: runs bench/programs with known times.
+loaded() {
+    whole=$share
+    share=$programs
+    known "$@"
+    share=$whole
+}
+loaded 0 --first fft,vgg16/cublas --second lbm,spmv --modes osbde --plan plan.json --rounds 2
+says '"first":"fft","second":"lbm","first_repeat":7,"second_repeat":7,"serial":{"makespan_ms":[200.000,200.000],"first_ms":[100.000,'
+says '"streams":{"makespan_ms":[200.000,200.000],'
+says '"mps":{"makespan_ms":[160.000,160.000],'
+says '"served":{"makespan_ms":[125.000,125.000],"first_ms":[125.000,125.000],"second_ms":[125.000,125.000],"launches_inside":[0,0],"resizes":[0,0]},"planned":'
+grep -qF 'vgg16/cublas' "$work/out" || complain "no pair with cuBLAS"
+grep -F 'vgg16/cublas' "$work/out" | grep -qF served && complain "cuBLAS was run through the daemon"
+[ "$(grep -c gridsmith.programs/1 "$work/out")" = 4 ] || complain "there are not four pairs"
+cp "$work/err" "$work/out"
+says "mps over one after the other: +25.0% on average over 4 pairs"
+says "served over one after the other: +60.0% on average over 2 pairs"
+gone "programs that stay loaded"
+loaded 0 --first fft,lbm,spmv --modes o --rounds 1
+[ "$(sed 's/.*"first":"\([a-z]*\)","second":"\([a-z]*\)".*/\1-\2/' "$work/out" | tr '\n' ' ')" = "fft-fft lbm-lbm spmv-spmv fft-lbm lbm-spmv fft-spmv " ] ||
+    complain "all pairs of three programs"
+loaded 0 --first fft,lbm --second spmv,cp --only lbm-cp,fft-spm --modes o --rounds 1
+[ "$(grep -c . "$work/out")" = 1 ] && says '"first":"lbm","second":"cp"'
+FAKE_WRONG=lbm loaded 1 --first fft --second lbm --modes os --rounds 1
+loaded 2 --first fft --modes ox
+loaded 2 --second fft
+loaded 2 --first fft --rounds 26
 
 # ---- failures ----
 FAKE_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd

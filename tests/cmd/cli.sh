@@ -1129,8 +1129,10 @@ mistake "a form that is not there" 'registers, not "round"' "$program" zoo run b
 mistake "a factor that is not there" "--factor takes 2 or 4" "$program" zoo run bfs --as elastic --factor 3
 mistake "a form through the daemon" "--as does not go with --device serve" "$program" zoo run bfs --as confined --on serve
 mistake "bench the daemon" "--device serve does not go with bench" "$program" zoo bench bfs --on serve
-mistake "load nothing" "give the names of 1 to 8 kernels" "$program" zoo load
-mistake "load too much" "give the names of 1 to 8 kernels" "$program" zoo load bfs bfs bfs bfs bfs bfs bfs bfs bfs
+mistake "load nothing" "give the names of 1 to 32 kernels" "$program" zoo load
+# shellcheck disable=SC2046
+mistake "load too much" "give the names of 1 to 32 kernels" "$program" zoo load $(seq 33 | sed 's/.*/bfs/')
+mistake "load cuBLAS through the daemon" 'cuBLAS runs on cuda, not through the daemon: "vgg16/cublas"' "$program" zoo load vgg16/cublas --on serve
 mistake "load what is not there" 'unknown kernel "dodo"' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge

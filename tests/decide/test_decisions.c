@@ -167,6 +167,40 @@ static void wholes_queue_without_a_gap(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* Two that always have more to launch: kernels run whole for longer than if one of them waits for each launch. */
+static void two_busy_clients_run_whole_for_longer(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    gs_contender *two = scene.contenders;
+    for (uint32_t i = 0; i < 3; i++) {
+        two[i] = plan_waiting(plan_profile(scene.store, i + 1, 1, 3000), i);
+        two[i].coming[0] = two[i].profile;
+    }
+    gs_decide_options *options = &scene.options;
+    assert_true(gs_decide_yield_ns(options, two, 2) == options->mixed_ns && options->mixed_ns > options->yield_ns);
+    assert_true(gs_decide_yield_ns(options, two, 1) == options->yield_ns);
+    assert_true(gs_decide_yield_ns(options, two, 3) == options->yield_ns);
+    scene.count = 2;
+    options->yield_ns = gs_decide_yield_ns(options, two, 2);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, SMS);
+    const gs_contender before = two[1];
+    options->yield_ns = gs_decide_defaults(SMS).yield_ns;
+    two[1].coming[0] = NULL;
+    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    two[1] = before;
+    two[1].priority++;
+    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    two[1] = before;
+    two[1].weight++;
+    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    two[1] = before;
+    two[1].cap = 10;
+    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    gs_profile_store_close(scene.store);
+}
+
 static void a_higher_priority_goes_first_and_keeps_its_rate(void **state) {
     (void)state;
     plan_scene scene = plan_new_scene();
@@ -487,6 +521,7 @@ int main(void) {
         cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
         cmocka_unit_test(a_confined_launch_stays_confined),
         cmocka_unit_test(wholes_queue_without_a_gap),
+        cmocka_unit_test(two_busy_clients_run_whole_for_longer),
         cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),
         cmocka_unit_test(small_gains_do_not_resize),
         cmocka_unit_test(small_gains_do_not_resize_beside_a_whole),

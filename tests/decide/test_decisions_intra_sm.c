@@ -199,6 +199,28 @@ static void a_pair_that_gains_shares_sms(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* The plan has measured launches of 100 us; those of two_waiting take milliseconds. */
+static void a_plan_is_not_used_for_much_shorter_launches(void **state) {
+    (void)state;
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
+    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
+    plan_scene scene = two_waiting(&planned);
+    const gs_profile *a = scene.contenders[0].profile, *b = scene.contenders[1].profile;
+    assert_true(pair.alone_ns[0] == 100000 && pair.alone_ns[1] == 100000);
+    assert_int_equal(gs_intra_sm_ways(&scene.options, scene.store, a, b, ways), 1);
+    for (int place = 0; place < 2; place++) {
+        double duration_ns = (double)gs_profile_duration_ns(place ? b : a);
+        pair.alone_ns[place] = 1.9 * duration_ns;
+        assert_int_equal(gs_intra_sm_ways(&scene.options, scene.store, a, b, ways), 1);
+        pair.alone_ns[place] = 2.1 * duration_ns;
+        assert_int_equal(gs_intra_sm_ways(&scene.options, scene.store, a, b, ways), 0);
+        assert_int_equal(gs_intra_sm_ways(&scene.options, scene.store, b, a, ways), 0);
+        pair.alone_ns[place] = 0;
+    }
+    gs_profile_store_close(scene.store);
+}
+
 /* Two measured ways, with two partners; the second gains more. */
 static void the_partner_that_gains_most_is_taken(void **state) {
     (void)state;
@@ -819,6 +841,7 @@ int main(void) {
         cmocka_unit_test(a_doubtful_plan_is_taken_with_caution),
         cmocka_unit_test(a_plan_says_who_has_workers),
         cmocka_unit_test(a_pair_that_gains_shares_sms),
+        cmocka_unit_test(a_plan_is_not_used_for_much_shorter_launches),
         cmocka_unit_test(the_partner_that_gains_most_is_taken),
         cmocka_unit_test(equal_clients_are_partners_as_often),
         cmocka_unit_test(not_where_it_gains_nothing),

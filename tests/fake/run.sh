@@ -121,6 +121,17 @@ on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda -
 on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
     --on cuda:0,sms=4 --rounds 2 --json
 on small 0 '"kernel":"vgg16","right":true' zoo load vgg16:1 --size odd --on cuda:0 --rounds 2 --json
+# A line names the applications of a round, and how often each repeats; an empty line stands for all of them.
+load_lines() { # LINES
+    # shellcheck disable=SC2059
+    printf "$1" | GRIDSMITH_FAKE=small LD_LIBRARY_PATH=$folder "$program" zoo load sgemm:1 fft:2 --size tiny --on cuda \
+        --wait --rounds 9 --json >"$work/out" 2>"$work/err"
+}
+load_lines '1:3\n\n0:5\n'
+found=$(sed -n 's/.*"application":\([0-9]\).*"round":\([0-9]*\),"repeat":\([0-9]*\).*/\2 \1:\3,/p' "$work/out" | tr -d '\n')
+[ "$found" = "1 1:3,2 0:1,2 1:3,3 0:5," ] || { failed=1 && echo "FAILED: rounds of applications: $found"; }
+load_lines '2:1\n'
+[ $? = 2 ] && grep -qF 'with numbers below 2, not "2:1"' "$work/err" || { failed=1 && echo "FAILED: a line with a wrong number"; }
 plan="$(dirname "$0")/../../examples/plan-invented.json"
 on small 0 "daemon  " plan --play "$plan" --tasks fft:2,lbm --size tiny --rounds 2
 on small 0 '"daemon_us":' plan --play "$plan" --tasks lbm --size tiny --rounds 1 --json

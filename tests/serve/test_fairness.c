@@ -435,7 +435,8 @@ struct client {
     gs_ring ring;
     enum engine engine;
     uint32_t streams, at_once; /* commands that it sends before it waits; 0: it never waits */
-    uint64_t size;             /* of each: bytes or blocks */
+    uint64_t size;             /* of each: bytes or blocks, */
+    const uint32_t *sizes;     /* or of one after the other; 0 is the end */
     int64_t pause_ns, asleep_until_ns;
     uint64_t sent;   /* commands */
     uint32_t weight; /* 0: 100, as in the client library */
@@ -641,7 +642,10 @@ static void play_loader(struct client *client, gs_server *server) {
 
 /* False: the ring is full. */
 static bool send_one(struct client *client) {
-    uint32_t stream = (uint32_t)(client->sent % client->streams);
+    uint32_t stream = (uint32_t)(client->sent % client->streams), count = 0;
+    while (client->sizes && client->sizes[count])
+        count++;
+    client->size = count ? client->sizes[client->sent % count] : client->size;
     gs_wire_copy copy = {.head = {GS_WIRE_COPY_IN, stream}, .memory = 1, .region = 1, .bytes = client->size};
     gs_wire_launch launch = {
         .head = {GS_WIRE_LAUNCH, stream}, .module = MODULE, .grid = {(uint32_t)client->size, 1, 1}, .block = {1, 1, 1}};
@@ -877,6 +881,43 @@ static void uneven_launches_have_their_share_and_no_more(void **state) {
     gs_server_close(server);
     if (fabs(uneven_ns / even_ns - 1) > 0.1)
         fail_msg("uneven launches had %.2f times as much", uneven_ns / even_ns);
+}
+
+/* A network: layers of many sizes, of which some differ in their depth. */
+static const uint32_t layers[] = {40, 8, 12, 60, 3, 12, 80, 6, 12, 24, 5, 12, 33, 10, 4, 12, 15, 20, 7, 12, 0};
+
+/* The part of the time that the device works, and that it works for the client with these launches. */
+static void play_network_beside(uint64_t size, double *busy, double *task) {
+    enum { LEARNED_MS = 300, PLAYED_MS = 600 };
+    struct client clients[] = {{.engine = KERNELS, .streams = 1, .sizes = layers},
+                               {.engine = KERNELS, .streams = 1, .size = size, .comes_ns = 50000000}};
+    uneven_blocks = 12;
+    gs_server *server = open_server();
+    play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)LEARNED_MS * 1000000);
+    int64_t before_ns = device.busy_ns[KERNELS];
+    uint64_t blocks = clients[1].session->counts.blocks, confined = device.asked[GS_LAUNCH_CONFINED].launches;
+    play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)PLAYED_MS * 1000000);
+    *busy = (double)(device.busy_ns[KERNELS] - before_ns) / (PLAYED_MS * 1e6);
+    *task = (double)(clients[1].session->counts.blocks - blocks) * BLOCK_NS / (PLAYED_MS * 1e6);
+    assert_int_equal(device.asked[GS_LAUNCH_CONFINED].launches, confined);
+    uneven_blocks = 0;
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+}
+
+/* Two clients that always have more to launch run as the GPU mixes them: nothing is confined, the device is busy, and
+   each has about half of it, also if the kernels of one take some milliseconds. */
+static void networks_are_mixed_with_long_kernels(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {20, 105, 433, 600};
+    for (size_t i = 0; i < GS_COUNT(sizes); i++) {
+        double busy, task;
+        play_network_beside(sizes[i], &busy, &task);
+        if (busy < 0.99 || fabs(task - 0.5) > 0.08)
+            fail_msg("beside launches of %d us: busy %.3f, and %.3f for them", (int)(sizes[i] * BLOCK_NS / 1000), busy,
+                     task);
+    }
 }
 
 static void alone_a_client_keeps_the_device_busy(void **state) {
@@ -1760,6 +1801,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
         cmocka_unit_test(launches_keep_their_share_beside_launches),
         cmocka_unit_test(uneven_launches_have_their_share_and_no_more),
+        cmocka_unit_test(networks_are_mixed_with_long_kernels),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),

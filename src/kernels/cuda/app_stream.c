@@ -7,6 +7,7 @@
 #include "executor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_ARGUMENTS = 64 };
 
@@ -14,6 +15,8 @@ struct cuda_stream {
     gs_executor *executor;
     cuda_executor *cuda;
     cu_context context;
+    gs_blas *blas;   /* NULL: products are kernels like others */
+    uintptr_t tgemm; /* the module whose launches are products of cuBLAS */
     struct {
         cu_pointer *data;
         size_t count, capacity;
@@ -71,10 +74,26 @@ static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t b
 }
 
 static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
-    const struct cuda_stream *inside = stream->inside;
+    struct cuda_stream *inside = stream->inside;
     void *made = inside->executor->ops->compile(inside->executor, build, error);
     *module = (uintptr_t)made;
+    if (inside->blas && strcmp(build->name, "tgemm.ptx") == 0)
+        inside->tgemm = *module;
     return made ? GS_OK : error->code;
+}
+
+/* tgemm(a, b, c, rows, columns, depth) */
+static gs_code multiply(const struct cuda_stream *inside, const gs_app_launch *call, gs_error *error) {
+    int sizes[3];
+    for (int i = 0; i < 3; i++)
+        memcpy(&sizes[i], call->arguments[3 + i].value, sizeof *sizes);
+    const gs_blas_product product = {.rows = sizes[0],
+                                     .columns = sizes[1],
+                                     .depth = sizes[2],
+                                     .a = call->buffers[call->arguments[0].buffer],
+                                     .b = call->buffers[call->arguments[1].buffer],
+                                     .c = call->buffers[call->arguments[2].buffer]};
+    return gs_blas_multiply(inside->blas, &product, error);
 }
 
 static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
@@ -82,6 +101,8 @@ static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error
     const cu_api *api = &inside->cuda->api;
     cuda_module *module = (cuda_module *)call->module;
     void *arguments[MOST_ARGUMENTS];
+    if (inside->blas && call->module == inside->tgemm && call->kernel == 0)
+        return multiply(inside, call, error);
     if (call->argument_count > MOST_ARGUMENTS || call->kernel >= module->count)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %u, or it has too many arguments", call->kernel);
     gs_cuda_point(arguments, call->arguments, call->argument_count, call->buffers);
@@ -99,6 +120,7 @@ static void close_stream(gs_app_stream *stream) {
         const cu_api *api = &inside->cuda->api;
         api->context_set(inside->context);
         api->stream_wait(inside->cuda->stream);
+        gs_blas_close(inside->blas);
         for (size_t i = 0; i < inside->memory.count; i++)
             api->free(inside->memory.data[i]);
     }
@@ -106,6 +128,13 @@ static void close_stream(gs_app_stream *stream) {
     free(inside->memory.data);
     free(inside);
     free(stream);
+}
+
+gs_code gs_app_stream_use_blas(gs_app_stream *stream, gs_error *error) {
+    struct cuda_stream *inside = stream->inside;
+    if (!inside->blas)
+        inside->blas = gs_blas_open(NULL, error);
+    return inside->blas ? gs_blas_use(inside->blas, inside->cuda->stream, error) : error->code;
 }
 
 void gs_app_stream_close(gs_app_stream *stream) {

@@ -10,6 +10,7 @@
  *   work          buffers, and calls of kernels on them (work.c)
  *   executors     where work runs: a GPU (executor.c), the CPU (src/kernels/cpu), a daemon (src/sharing/client)
  *   app streams   asynchronous launches, as an application makes them (app_stream.c)
+ *   blas          matrix products of cuBLAS, opened at run time (blas.c)
  *
  * No header and no library of CUDA is needed to build.
  */
@@ -184,6 +185,28 @@ struct gs_app_stream {
 
 /* A stream of a GPU, or of a part of one; `rest` is the part of its name after "cuda:", or "". */
 gs_app_stream *gs_app_stream_cuda(const char *rest, gs_error *error);
+/* From now on, launches of the zoo's `tgemm` on a stream of gs_app_stream_cuda are products of cuBLAS. The thread that
+   uses the stream must have entered it. */
+gs_code gs_app_stream_use_blas(gs_app_stream *stream, gs_error *error);
 void gs_app_stream_close(gs_app_stream *stream);
+
+/* ---- blas: matrix products of cuBLAS ---- */
+
+typedef struct gs_blas gs_blas;
+
+/* C = A B, all by rows: A has `rows` x `depth` halves, B `depth` x `columns`, C `rows` x `columns` floats. */
+typedef struct gs_blas_product {
+    int rows, columns, depth;
+    cu_pointer a, b, c;
+    bool is_b_transposed; /* B has `columns` x `depth` numbers */
+    bool is_bfloat16;
+} gs_blas_product;
+
+/* `path` is a library, or NULL: that of the system or of the toolkit. NULL: not found. */
+gs_blas *gs_blas_open(const char *path, gs_error *error);
+/* Starts it the first time, in the context that is current. */
+gs_code gs_blas_use(gs_blas *blas, cu_stream stream, gs_error *error);
+gs_code gs_blas_multiply(gs_blas *blas, const gs_blas_product *of, gs_error *error); /* does not wait */
+void gs_blas_close(gs_blas *blas);                                                   /* may be NULL */
 
 #endif

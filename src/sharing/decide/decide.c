@@ -26,6 +26,7 @@ gs_decide_options gs_decide_defaults(int32_t sms) {
                                .most_together = 4,
                                .short_ns = 100000,
                                .yield_ns = 2000000,
+                               .mixed_ns = 4000000,
                                .resize_ns = 30000,
                                .slice_ns = 10000000,
                                .patience_ns = 100000000,
@@ -36,6 +37,12 @@ gs_decide_options gs_decide_defaults(int32_t sms) {
                                .probes = true,
                                .trial_ns = 20000000,
                                .trial_part = 0.005};
+}
+
+int64_t gs_decide_yield_ns(const gs_decide_options *options, const gs_contender *contenders, size_t count) {
+    const gs_contender *a = contenders, *b = contenders + 1;
+    bool are_equal = count == 2 && a->priority == b->priority && a->weight == b->weight && a->cap == 0 && b->cap == 0;
+    return are_equal && a->coming[0] && b->coming[0] ? options->mixed_ns : options->yield_ns;
 }
 
 /* ---- forms ---- */

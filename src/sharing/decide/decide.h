@@ -48,6 +48,7 @@ typedef struct gs_planned_pair {
     double after[2];    /* and with the same workers after that has ended */
     int32_t workers[2]; /* per SM; 0: intra-SM sharing gains nothing */
     int32_t first_sms;  /* of the first, if each has its own SMs; 0: that gains nothing */
+    double alone_ns[2]; /* of the launches that were measured; 0: not known. Nothing is known of much shorter ones */
     uint64_t key;
 } gs_planned_pair;
 
@@ -75,6 +76,7 @@ typedef struct gs_decide_options {
     int32_t most_together; /* kernels side by side, at most GS_DECIDE_TOGETHER */
     int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
     int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
+    int64_t mixed_ns;      /* the same for two that keep the GPU busy: gs_decide_yield_ns */
     int64_t resize_ns;     /* the measured cost of changing the SMs of a running kernel */
     int64_t slice_ns;      /* the time slice of a kernel while others of its rank wait */
     int64_t patience_ns;   /* waiting this long raises a kernel's rank by one */
@@ -170,6 +172,10 @@ typedef struct gs_decision {
    counts as 1, a cap out of range as none, negative times as 0. */
 gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store, const gs_contender *contenders,
                       size_t count, gs_decided_place *placements);
+
+/* The yield_ns of a decision about these: mixed_ns if they are two with the same right to the GPU, and both have more
+   launches behind this one. Neither waits for the other then, and the GPU mixes their kernels best as they are. */
+int64_t gs_decide_yield_ns(const gs_decide_options *options, const gs_contender *contenders, size_t count);
 
 /* ---- fairness ---- */
 

@@ -69,6 +69,8 @@ static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, con
         return true;
     kept->shares[0] = rates.first / (1 + 2 * residual); /* cautious: they are lower by twice the residual */
     kept->shares[1] = rates.second / (1 + 2 * residual);
+    kept->alone_ns[0] = table->kernels.data[pair->first].alone_us * 1e3;
+    kept->alone_ns[1] = table->kernels.data[pair->second].alone_us * 1e3;
     kept->after[0] = rates.first_alone;
     kept->after[1] = rates.second_alone;
     bool is_split = pair->option == GS_TABLE_SPLIT;
@@ -124,6 +126,13 @@ double gs_planned_after(const gs_planned *planned, const char *name, int32_t wor
 
 /* ---- ways ---- */
 
+/* Whether a launch is about as long as the one in the plan, or longer. In a shorter one, the time in which its last
+   blocks run counts more than what the two do to each other. */
+static bool is_as_planned(const gs_planned_pair *pair, int place, const gs_profile *profile) {
+    enum { SHORTER = 2 };
+    return SHORTER * (double)gs_profile_duration_ns(profile) >= pair->alone_ns[place];
+}
+
 static gs_intra_sm_way planned_way(const gs_planned_pair *pair, int first, int32_t sms) {
     const int32_t split[2] = {pair->first_sms, pair->first_sms > 0 ? sms - pair->first_sms : 0};
     return (gs_intra_sm_way){.workers = {pair->workers[first], pair->workers[!first]},
@@ -163,6 +172,8 @@ size_t gs_intra_sm_ways(const gs_decide_options *options, const gs_profile_store
     const gs_pair *pair = store ? gs_profile_store_pair(store, one->key, other->key) : NULL;
     const gs_planned_pair *planned =
         options->planned ? gs_planned_find(options->planned, one->name, other->name, &first) : NULL;
+    if (planned && !(is_as_planned(planned, first, one) && is_as_planned(planned, !first, other)))
+        planned = NULL;
     bool is_in_plan = planned && (planned->workers[0] > 0 || is_split_planned(planned, pair, options->sms));
     if (is_in_plan)
         ways[count++] = planned_way(planned, first, options->sms);

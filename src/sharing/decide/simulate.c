@@ -510,6 +510,7 @@ static void decide_all(struct player *player) {
         size_t count = describe(player);
         gs_decide_options options = player->plan;
         options.slice_ns = gs_fair_slice_ns(&player->fairness);
+        options.yield_ns = gs_decide_yield_ns(&options, player->contenders, count);
         gs_window_end_probe(&player->window, player->store, now_ns);
         gs_decision decision = gs_decide(&options, player->store, player->contenders, count, player->places);
         gs_window_follow(&player->window, player->store, &options, player->contenders, player->places, count, now_ns);

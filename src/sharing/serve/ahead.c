@@ -48,9 +48,8 @@ static bool are_peers_whole(const gs_stream *stream) {
 
 static int64_t most_ahead_ns(const gs_stream *stream) {
     const gs_server *server = stream->session->server;
-    for (int i = stream->session->options.priority + GS_MOST_PRIORITY + 1; i < GS_PRIORITIES; i++)
-        if (server->sessions.by_priority[i])
-            return BELOW_NS;
+    if (gs_schedule_has_above(server, stream->session->options.priority))
+        return BELOW_NS;
     return server->contenders.count <= 1 ? ALONE_NS : PEERS_NS;
 }
 
@@ -90,7 +89,8 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     bool is_alone = server->contenders.count <= 1, is_short = ns < plan->short_ns;
     if (!is_alone && !are_peers_whole(stream))
         return is_short && stream->ahead_ns + ns < BESIDE_NS;
-    return ns < plan->yield_ns && may_add(stream, ns, most_ahead_ns(stream)) &&
+    int64_t most_ns = is_alone ? plan->yield_ns : gs_max(plan->yield_ns, server->scheduler.yield_ns);
+    return ns < most_ns && may_add(stream, ns, most_ahead_ns(stream)) &&
            (!is_alone || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
 }
 

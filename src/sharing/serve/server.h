@@ -438,6 +438,7 @@ void gs_transfer_moved(gs_action *action, const gs_worker_report *report);
 typedef struct gs_scheduler {
     bool must_decide;
     bool somebody_waits;    /* a client waits for a time slice, as of the last decision */
+    int64_t yield_ns;       /* of the last decision */
     uint64_t look_at_ns;    /* when to decide again even if nothing happens */
     uint64_t not_before_ns; /* the next decision is not made earlier: those among many contenders take long */
     uint64_t decisions;
@@ -445,6 +446,8 @@ typedef struct gs_scheduler {
 } gs_scheduler;
 
 void gs_schedule_decide(gs_server *server);
+/* Whether a client of a higher priority than this is connected. */
+bool gs_schedule_has_above(const gs_server *server, int32_t priority);
 /* Counts the blocks done by a launch. */
 void gs_schedule_count(gs_action *action, uint64_t done);
 /* Ends the measurement of what runs. */
