@@ -44,7 +44,7 @@ answer = json.load(open(sys.argv[1]))
 for key in "alone", "beside":
     bound = answer[key]
     terms = bound["chain_blocks"] * bound["path_cycles"] + bound["block_cycles"] + bound["issue_cycles"]
-    terms += bound["fetch_cycles"] + sum(bound["unit_cycles"].values())
+    terms += bound["fetch_cycles"] + bound["burst_cycles"] + sum(bound["unit_cycles"].values())
     assert terms == bound["cycles"], (key, terms)
 assert answer["beside"]["cycles"] >= answer["alone"]["cycles"]
 assert answer["instructions"]["global_store_near"] == 100
