@@ -303,7 +303,7 @@ def collect(options):
 def bound_again(options, work, pool):
     with open_text(options.show) as file:
         times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)
-                 if "runs" in row.get("alone", {})}
+                 if any("runs" in row.get(mode, {}) for mode in MODES)}
     rows = cases_of(options, work, pool, times)
     list(pool.map(lambda row: bound(options, work, row), rows))
     for row in rows:

@@ -45,7 +45,9 @@ struct sum {
 struct demanding {
     const gs_machine *machine;
     const gs_body *body;
-    const gs_machine_class **classes; /* by class number of the body */
+    const gs_machine_class **classes; /* by class number of the body, */
+    int64_t *most;                    /* and how often a warp executes it at most */
+    int64_t most_stores;              /* of a class of stores */
     const gs_machine_class *fence;    /* a store, and a fence behind it; or NULL */
     size_t last_load;                 /* the last part that reads memory of the GPU */
     size_t outer_loop;                /* that is walked; SIZE_MAX: none */
@@ -205,20 +207,28 @@ static bool is_under_load(const struct demanding *demanding) {
     return demanding->kind >= GS_LATENCY_LOADED;
 }
 
-static int64_t latency_of(const struct demanding *demanding, const gs_machine_class *row) {
+/* Whether up to `most` accesses in a row take less with the repeated latency and the burst than with the longest. Both
+   hold; a long burst is not worth it for a few accesses. */
+static bool is_repeated(const struct demanding *demanding, const gs_machine_class *row, int64_t most) {
+    int64_t saved = row->loaded_cycles - row->repeated_cycles;
+    return demanding->kind == GS_LATENCY_REPEATED && row->repeated_cycles && saved > 0 &&
+           row->burst_cycles / saved < most;
+}
+
+static int64_t latency_of(const struct demanding *demanding, const gs_machine_class *row, int64_t most) {
     if (demanding->kind == GS_LATENCY_KEPT && row->kept_cycles)
         return gs_min(row->kept_cycles, row->latency_cycles);
-    if (demanding->kind == GS_LATENCY_REPEATED && row->repeated_cycles)
-        return gs_min(row->repeated_cycles, row->loaded_cycles);
+    if (is_repeated(demanding, row, most))
+        return row->repeated_cycles;
     return is_under_load(demanding) ? row->loaded_cycles : row->latency_cycles;
 }
 
 /* Until an instruction has read its operands: no later than it is done. 0: the machine does not say. */
-static int64_t reads_of(const struct demanding *demanding, const gs_machine_class *row) {
+static int64_t reads_of(const struct demanding *demanding, const gs_machine_class *row, int64_t latency) {
     int64_t reads = is_under_load(demanding) ? row->loaded_read_cycles : row->read_cycles;
     if (demanding->kind == GS_LATENCY_KEPT && row->kept_cycles && row->kept_read_cycles)
         reads = gs_min(reads, row->kept_read_cycles);
-    return gs_min(reads, latency_of(demanding, row));
+    return gs_min(reads, latency);
 }
 
 /* How long a unit is busy with a transaction of a class, in thousandths. Under load latencies contain the delays at
@@ -249,13 +259,14 @@ static int64_t stored_cycles(const struct demanding *demanding, const gs_body_pa
     bool is_read = demanding->last_load > (demanding->outer_loop == SIZE_MAX ? place : demanding->outer_loop);
     if (is_read || !demanding->fence || !uses_memory(demanding, part, true))
         return latency;
-    return gs_min(latency, gs_max(latency_of(demanding, demanding->fence), reads));
+    return gs_min(latency, gs_max(latency_of(demanding, demanding->fence, demanding->most_stores), reads));
 }
 
 static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
     const gs_machine *machine = demanding->machine;
     const gs_machine_class *row = demanding->classes[part->class_number];
-    int64_t latency = latency_of(demanding, row), reads = reads_of(demanding, row);
+    int64_t latency = latency_of(demanding, row, demanding->most[part->class_number]);
+    int64_t reads = reads_of(demanding, row, latency);
     if (part->constant == GS_ANY_CONSTANT)
         latency += machine->cold_constant_cycles;
     reads = reads ? reads : latency;
@@ -361,8 +372,14 @@ static const gs_machine_class *find_class(const gs_machine *machine, const char 
 static gs_code find_classes(struct demanding *demanding, gs_error *error) {
     const gs_body *body = demanding->body;
     demanding->classes = calloc(body->classes.count + 1, sizeof *demanding->classes);
-    if (!demanding->classes)
+    demanding->most = calloc(body->classes.count + 1, sizeof *demanding->most);
+    if (!demanding->classes || !demanding->most)
         return gs_fail_memory(error);
+    if (!gs_body_most(body, demanding->most))
+        return gs_fail_large(error);
+    for (size_t i = 0; i < body->classes.count; i++)
+        if (strstr(body->classes.data[i], "_store"))
+            demanding->most_stores = gs_max(demanding->most_stores, demanding->most[i]);
     for (size_t i = 0; i < body->classes.count; i++)
         if (!(demanding->classes[i] = find_class(demanding->machine, body->classes.data[i])))
             return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the latencies have no class \"%.60s\"",
@@ -419,14 +436,12 @@ static int64_t count_constants(const gs_body *body, int64_t line_bytes) {
 static int64_t burst_of(const struct demanding *demanding) {
     const gs_body *body = demanding->body;
     int64_t burst = 0;
-    bool has_store = false;
-    if (demanding->kind != GS_LATENCY_REPEATED)
-        return 0;
-    for (size_t i = 0; i < body->classes.count; i++) {
-        burst += demanding->classes[i]->burst_cycles;
-        has_store = has_store || strstr(body->classes.data[i], "_store");
-    }
-    return burst + (has_store && demanding->fence ? demanding->fence->burst_cycles : 0);
+    for (size_t i = 0; i < body->classes.count; i++)
+        if (is_repeated(demanding, demanding->classes[i], demanding->most[i]))
+            burst += demanding->classes[i]->burst_cycles;
+    if (demanding->fence && is_repeated(demanding, demanding->fence, demanding->most_stores))
+        burst += demanding->fence->burst_cycles;
+    return burst;
 }
 
 gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, gs_demand *demand,
@@ -457,5 +472,6 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_
         code = demanding.has_overflown ? gs_fail_large(error) : GS_OK;
     }
     free(demanding.classes);
+    free(demanding.most);
     return code;
 }
