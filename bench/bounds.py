@@ -30,6 +30,7 @@ import glob
 import gzip
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -269,12 +270,14 @@ def write_rows(path, rows):
 
 
 def prepare(options, pool):
-    """Writes cubins, launches, cases and rows to a folder, for launches that have a bound."""
+    """Writes cubins, launches, cases and rows to a folder, for launches that have a bound; in random order, so that the first ones are
+    a fair sample if there is no time for all."""
     folder = options.prepare
     os.makedirs(folder, exist_ok=True)
     rows = cases_of(options, folder, pool)
     list(pool.map(lambda row: bound(options, folder, row), rows))
     chosen = some_of([row for row in rows if "bound_ns" in row.get("alone", {})], options.kernels)
+    random.Random(1).shuffle(chosen)
     with open(os.path.join(folder, "cases"), "w", encoding="utf-8") as file:
         for row in chosen:
             cubin, launch = (os.path.basename(path) for path in paths_of(folder, row))
