@@ -2,7 +2,7 @@
  * bounds.c: times kernels on a GPU, alone or beside the worst neighbor on other SMs, to compare them with their bounds.
  * See docs/bounds.md; bounds.py calls it.
  *
- *   bounds CASES RUNS [beside]
+ *   bounds CASES RUNS [beside|cold]
  *
  * A line of CASES is a cubin, a kernel of it, and a launch file, whose buffers are filled with zeros. For each there is
  * a line of JSON with its times; one that fails ends the program. The first line is of an empty kernel. Behind each run
@@ -10,7 +10,8 @@
  *
  * A run lasts from when the kernel is the next to be launched to its end, by events before and after it. The runs are
  * queued behind a kernel that holds the stream until all are there, so that the host is not in between. With `beside`
- * the kernel has 64 SMs, and others are full of warps that read at random addresses all the time.
+ * the kernel has 64 SMs, and others are full of warps that read at random addresses all the time. With `cold` such
+ * warps on all SMs run before each run, so that no cache has what it needs.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/kernel.h"
@@ -70,7 +71,8 @@ struct timer {
     cu_api api;
     cu_stream stream;
     gs_modules modules; /* the own one first, then that of the case */
-    cu_kernel hold, empty;
+    cu_kernel hold, empty, sweep;
+    cu_pointer swept;               /* memory that is read before each run; 0: none is */
     cu_event events[BATCH_RUNS][3]; /* before a run, behind it, and behind the empty kernel that follows */
     int64_t *times, empty_most_ns;
     struct neighbor *neighbor; /* or NULL */
@@ -107,6 +109,15 @@ static void *disturb(void *given) {
 
 /* ---- runs ---- */
 
+/* Fills the caches with other data. */
+static int queue_sweep(struct timer *timer) {
+    enum { BLOCKS = 264 };
+    uint32_t mask = ((uint32_t)1 << NEIGHBOR_BITS) - 1, rounds = 24;
+    void *parameters[] = {&timer->swept, &mask, &rounds};
+    const cu_call call = {.grid = {BLOCKS, 1, 1}, .block = {NEIGHBOR_THREADS, 1, 1}, .stream = timer->stream};
+    return timer->swept ? gs_cuda_launch(&timer->api, &timer->sweep, &call, parameters) : 0;
+}
+
 /* Queues runs behind a kernel that holds the stream. */
 static int queue_runs(struct timer *timer, struct work *work, int runs) {
     uint64_t ns = HOLD_NS;
@@ -116,7 +127,8 @@ static int queue_runs(struct timer *timer, struct work *work, int runs) {
     gs_cuda_point(pointers, work->arguments, work->count, work->buffers);
     int failed = gs_cuda_launch(&timer->api, &timer->hold, &one, hold);
     for (int i = 0; i < runs && !failed; i++) {
-        failed = timer->api.event_record(timer->events[i][0], timer->stream);
+        failed = queue_sweep(timer);
+        failed = failed ? failed : timer->api.event_record(timer->events[i][0], timer->stream);
         failed = failed ? failed : gs_cuda_launch(&timer->api, &work->kernel, &work->call, pointers);
         failed = failed ? failed : timer->api.event_record(timer->events[i][1], timer->stream);
         failed = failed ? failed : gs_cuda_launch(&timer->api, &timer->empty, &warp, pointers);
@@ -156,13 +168,13 @@ static gs_code time_batch(struct timer *timer, struct work *work, int runs, int6
     return gs_fail(error, GS_E_KERNEL, "the host is too slow to queue %d runs in %d ms", runs, HOLD_NS / 1000000);
 }
 
-static void print_times(const struct timer *timer, const char *name, int64_t runs) {
+static void print_times(const struct timer *timer, const char *name, const char *launch, int64_t runs) {
     int64_t *times = timer->times;
     qsort(times, (size_t)runs, sizeof *times, gs_compare_int64);
     printf("{\"kernel\":\"%s\",\"runs\":%lld,\"least_ns\":%lld,\"median_ns\":%lld,\"p99_ns\":%lld,\"most_ns\":%lld",
            name, (long long)runs, (long long)times[0], (long long)times[runs / 2], (long long)times[runs * 99 / 100],
            (long long)times[runs - 1]);
-    printf(",\"empty_most_ns\":%lld", (long long)timer->empty_most_ns);
+    printf(",\"launch\":\"%s\",\"empty_most_ns\":%lld", launch, (long long)timer->empty_most_ns);
     if (timer->neighbor)
         printf(",\"neighbor_launches\":%lld", (long long)atomic_load(&timer->neighbor->launches));
     printf("}\n");
@@ -170,7 +182,8 @@ static void print_times(const struct timer *timer, const char *name, int64_t run
 }
 
 /* The first run does not count: the driver loads code then. Of long kernels there are fewer runs. */
-static gs_code time_work(struct timer *timer, struct work *work, const char *name, int64_t runs, gs_error *error) {
+static gs_code time_work(struct timer *timer, struct work *work, const char *name, const char *launch, int64_t runs,
+                         gs_error *error) {
     gs_code code = time_batch(timer, work, 1, timer->times, error);
     timer->empty_most_ns = 0;
     if (code == GS_OK)
@@ -180,7 +193,7 @@ static gs_code time_work(struct timer *timer, struct work *work, const char *nam
     if (code == GS_OK && timer->neighbor)
         code = gs_cuda_check(&timer->api, atomic_load(&timer->neighbor->failed), "the neighbor", error);
     if (code == GS_OK)
-        print_times(timer, name, runs);
+        print_times(timer, name, launch, runs);
     return code;
 }
 
@@ -236,7 +249,7 @@ static gs_code time_case(struct timer *timer, const char *path, const char *symb
     gs_launch_file *launch = gs_launch_open(launch_path, error);
     gs_code code = launch ? open_work(timer, &work, path, symbol, launch, error) : error->code;
     if (code == GS_OK)
-        code = time_work(timer, &work, symbol, runs, error);
+        code = time_work(timer, &work, symbol, launch_path, runs, error);
     gs_launch_free(launch);
     for (uint32_t i = 0; i < work.count; i++)
         if (work.buffers[i])
@@ -249,7 +262,7 @@ static gs_code time_case(struct timer *timer, const char *path, const char *symb
 static gs_code time_cases(struct timer *timer, char *text, int64_t runs, gs_error *error) {
     struct work empty = {.kernel = timer->empty,
                          .call = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .stream = timer->stream}};
-    gs_code code = time_work(timer, &empty, "", EMPTY_RUNS, error);
+    gs_code code = time_work(timer, &empty, "", "", EMPTY_RUNS, error);
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line && code == GS_OK; line = strtok_r(NULL, "\n", &rest)) {
         char *more = NULL, *path = strtok_r(line, " ", &more), *symbol = strtok_r(NULL, " ", &more);
@@ -295,7 +308,13 @@ static gs_code start_neighbor(struct timer *timer, struct neighbor *neighbor, in
     return gs_cuda_check(api, failed, "starting the neighbor", error);
 }
 
-static gs_code measure(const char *cases, int64_t runs, bool is_beside, gs_error *error) {
+static gs_code start_sweeps(struct timer *timer, gs_error *error) {
+    int failed = gs_cuda_kernel_find(&timer->api, timer->modules.data[0], "neighbor", &timer->sweep);
+    failed = failed ? failed : timer->api.alloc(&timer->swept, (size_t)32 << NEIGHBOR_BITS);
+    return gs_cuda_check(&timer->api, failed, "starting the sweeps", error);
+}
+
+static gs_code measure(const char *cases, int64_t runs, bool is_beside, bool is_cold, gs_error *error) {
     static struct neighbor neighbor;
     static struct timer timer;
     char *text = NULL;
@@ -306,6 +325,8 @@ static gs_code measure(const char *cases, int64_t runs, bool is_beside, gs_error
         code = open_timer(&timer, runs, &device, error);
     if (code == GS_OK && is_beside)
         code = start_neighbor(&timer, &neighbor, device, error);
+    if (code == GS_OK && is_cold)
+        code = start_sweeps(&timer, error);
     if (code == GS_OK)
         code = time_cases(&timer, text, runs, error);
     atomic_store(&neighbor.stops, true);
@@ -321,11 +342,12 @@ int main(int count, char **words) {
     char *end = NULL;
     int64_t runs = count > 2 ? strtoll(words[2], &end, 10) : 0;
     bool is_beside = count == 4 && strcmp(words[3], "beside") == 0;
-    if (count < 3 || count > 4 || *end || runs < 1 || runs > MOST_RUNS || (count == 4 && !is_beside)) {
-        fprintf(stderr, "usage: bounds CASES RUNS [beside]\n");
+    bool is_cold = count == 4 && strcmp(words[3], "cold") == 0;
+    if (count < 3 || count > 4 || *end || runs < 1 || runs > MOST_RUNS || (count == 4 && !is_beside && !is_cold)) {
+        fprintf(stderr, "usage: bounds CASES RUNS [beside|cold]\n");
         return 2;
     }
-    gs_code code = measure(words[1], runs, is_beside, &error);
+    gs_code code = measure(words[1], runs, is_beside, is_cold, &error);
     if (code != GS_OK)
         fprintf(stderr, "bounds: %s\n", error.message);
     return code == GS_OK ? 0 : code == GS_E_NO_GPU ? 3 : 1;

@@ -2,14 +2,21 @@
 """Bounds of compiled kernels against their times on a GPU: no run may end after its bound.
 
   python3 bench/bounds.py --ptx FOLDER [--ptx FOLDER]... [--runs 1000] [--limit SECONDS] --out rows.jsonl
+  python3 bench/bounds.py --ptx FOLDER [--ptx FOLDER]... --prepare FOLDER
+  python3 bench/bounds.py --collect FOLDER --out rows.jsonl
   python3 bench/bounds.py --show rows.jsonl [--ptx FOLDER]...
 
 Each kernel of each PTX file is launched in three sizes: whole numbers among its parameters are the size, pointers are
-buffers of 64 MB with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas. With --input,
-rounds of loops that the code does not say are counted on the CPU, for these buffers.
-`gridsmith bound` bounds the launches, alone and beside other programs, on all cores. Then `bounds` (bench/bounds.c) times
-those that have a bound, alone and beside warps that read memory on all other SMs. A kernel that has no bound, or that
-fails, is counted with its reason. With --show and --ptx the bounds are computed again, for times that were measured before.
+buffers with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas. With --input,
+rounds of loops that the code does not say are counted on the CPU, for these buffers. A buffer has 64 MB; with --fit it has 2 MB
+if the kernel runs to its end with that on the CPU, within so many seconds.
+`gridsmith bound` bounds the launches on all cores. Then `bounds` (bench/bounds.c) times those that have a bound:
+  alone    again and again, so that the L2 has what the kernel accesses (--cached);
+  cold     each time after a kernel that filled the L2 with other data;
+  beside   beside warps that read memory on all other SMs.
+A kernel that has no bound, or that fails, is counted with its reason. --prepare writes all that the timing needs to a folder; on the
+GPU's machine, without Python, `bounds FOLDER/cases RUNS [MODE] > FOLDER/MODE.times` follows there for each mode, and
+--collect makes the rows. With --show and --ptx the bounds are computed again, for times that were measured before.
 
 Behind each run an empty kernel is timed. If one takes longer than the latencies promise for a launch, others used the GPU, or they
 promise too little. Where a run is late by no more than the empty kernel among the runs of its launch, that is not evidence, and counts
@@ -23,6 +30,7 @@ import glob
 import gzip
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -30,10 +38,10 @@ import tempfile
 import time
 
 SIZES = (256, 1024, 4096)
-BUFFER_FLOATS = 1 << 24
+BUFFER_FLOATS, FITTED_FLOATS = 1 << 24, 1 << 19
 GPU_SMS, PART_SMS = 132, 64
 CLOCK_GHZ = 1.98
-MODES = ("alone", "beside")
+MODES = ("alone", "cold", "beside")
 MEASURED = ("runs", "least_ns", "median_ns", "p99_ns", "most_ns", "empty_most_ns", "neighbor_launches", "failed")
 LAUNCHES = {"transpose": {"block": [32, 8, 1]},  # kernels that access memory outside of their buffers otherwise
             "stenc": {"sizes": (64, 128, 256)},
@@ -58,14 +66,14 @@ def special_of(symbol):
     return LAUNCHES.get(name, {})
 
 
-def launch_of(types, threads, size):
+def launch_of(types, threads, size, floats):
     """A launch, or None: a parameter is of a type that is not known."""
     values = {"u32": ("uint32", size), "s32": ("int32", size), "b32": ("int32", size), "f32": ("float32", 1.0),
               "f64": ("float64", 1.0), "s64": ("int64", size)}
     arguments = []
     for kind in types:
         if kind in ("u64", "b64"):
-            arguments.append({"buffer": "float32", "count": BUFFER_FLOATS, "fill": "zero"})
+            arguments.append({"buffer": "float32", "count": floats, "fill": "zero"})
         elif kind in values:
             arguments.append({values[kind][0]: values[kind][1]})
         else:
@@ -106,22 +114,49 @@ def assemble(work, name, text):
     return run_tool(["ptxas", "-arch=" + architecture, "-lineinfo", path, "-o", path + ".cubin"], 120)[1]
 
 
-def cases_of(options, work, pool):
-    """A row for each launch of each kernel."""
+def fits(options, work, row):
+    """Whether a kernel runs to its end on the CPU, with the buffers of its launch. Without loops there is nothing to run: it
+    accesses no more than an element for each thread."""
+    cubin, launch = paths_of(work, row)
+    words = [options.gridsmith, "bound", cubin.removesuffix(".cubin"), "--input", "--instructions", "--json", "--gpu", options.gpu]
+    return run_tool(words + ["--kernel", row["kernel"], "--launch", launch], options.fit)[1] is None
+
+
+def write_launch(options, work, row, types, threads):
+    """Writes the launch of a row, with buffers that are as small as it allows."""
+    known = [row["floats"]] if "floats" in row else [FITTED_FLOATS, BUFFER_FLOATS] if options.fit else [BUFFER_FLOATS]
+    for floats in known:
+        with open(paths_of(work, row)[1], "w", encoding="utf-8") as file:
+            json.dump(launch_of(types, threads, row["size"], floats), file)
+        row["floats"] = floats
+        if floats == known[-1] or fits(options, work, row):
+            return
+
+
+def cases_of(options, work, pool, times=None):
+    """A row for each launch of each kernel; `times`: for those only, which say how large their buffers are."""
     files = list(files_of(options.ptx))
     failed = list(pool.map(lambda file: assemble(work, *file), files))
+    rows, launches = [], []
     for (name, text), why in zip(files, failed):
         for symbol, types, threads in kernels_of(text):
             special = special_of(symbol)
-            for size in special.get("sizes", SIZES):
+            for size in sizes_of(options, special, times, name, symbol):
                 row = {"file": name, "kernel": symbol, "size": size}
-                launch = launch_of(types, special.get("block", threads), size)
-                if why or not launch:
+                rows.append(row)
+                if why or not launch_of(types, threads, size, 1):
                     row["alone"] = {"refused": why or "a parameter is not a number or a pointer"}
                 else:
-                    with open(os.path.join(work, f"{symbol[:200]}.{size}.json"), "w", encoding="utf-8") as file:
-                        json.dump(launch, file)
-                yield row
+                    row.update({key: value for key, value in (times or {}).get((name, symbol, size), {}).items() if key == "floats"})
+                    launches.append((row, types, special.get("block", threads)))
+    list(pool.map(lambda launch: write_launch(options, work, *launch), launches))
+    return rows
+
+
+def sizes_of(options, special, times, name, symbol):
+    if times:
+        return [size for known_name, known_symbol, size in times if (known_name, known_symbol) == (name, symbol)]
+    return special.get("sizes", SIZES) if not options.sizes else [int(size) for size in options.sizes.split(",")]
 
 
 def paths_of(work, row):
@@ -138,7 +173,7 @@ def largest_term(answer, mode):
     """The part of a bound that is the largest, and its share."""
     bound = answer[mode]
     ns_of_cycle = 1 / CLOCK_GHZ
-    terms = {"path": bound["chain_blocks"] * bound["path_cycles"], "blocks": bound["block_cycles"],
+    terms = {"path": bound["chain_blocks"] * bound["path_cycles"] + bound["burst_cycles"], "blocks": bound["block_cycles"],
              "issue": bound["issue_cycles"], "fetch": bound["fetch_cycles"]}
     terms.update(bound["unit_cycles"])
     terms = {name: cycles * ns_of_cycle for name, cycles in terms.items()}
@@ -152,7 +187,9 @@ def bound(options, work, row):
     if "refused" in row.get("alone", {}):
         return
     cubin, launch = paths_of(work, row)
-    for mode, part in zip(MODES, (["--gpu", options.gpu], ["--like", options.gpu, "--sms", str(PART_SMS)])):
+    for mode in MODES:
+        part = ["--like", options.gpu, "--sms", str(PART_SMS)] if mode == "beside" else ["--gpu", options.gpu]
+        part += ["--cached"] if mode == "alone" else []
         latencies = ["--latencies", options.latencies] if options.latencies else []
         words = ["--kernel", row["kernel"], "--launch", launch, "--json"] + latencies + part
         found, why = run_tool([options.gridsmith, "bound", cubin] + words, 60)
@@ -165,10 +202,22 @@ def bound(options, work, row):
             known["refused"] = why
             return
         answer = json.loads(found)
-        known["bound_ns"] = answer[mode]["nanoseconds"]
-        known["launch_ns"] = answer[mode]["launch_ns"]
-        known["largest_term"] = largest_term(answer, mode)
-        known["formula_cycles"] = formula_of(answer, GPU_SMS if mode == "alone" else PART_SMS)
+        key = "beside" if mode == "beside" else "alone"
+        known["bound_ns"] = answer[key]["nanoseconds"]
+        known["launch_ns"] = answer[key]["launch_ns"]
+        known["largest_term"] = largest_term(answer, key)
+        known["formula_cycles"] = formula_of(answer, PART_SMS if mode == "beside" else GPU_SMS)
+
+
+def times_in(printed):
+    """What `bounds` printed, up to where it was cut."""
+    lines = []
+    for line in printed.splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            break
+    return lines
 
 
 def time_rows(options, work, rows, mode, until):
@@ -179,19 +228,13 @@ def time_rows(options, work, rows, mode, until):
             for row in rows:
                 cubin, launch = paths_of(work, row)
                 file.write(f"{cubin} {row['kernel']} {launch}\n")
-        words = [options.bounds, cases, str(options.runs)] + (["beside"] if mode == "beside" else [])
+        words = [options.bounds, cases, str(options.runs)] + ([] if mode == "alone" else [mode])
         printed, why = run_tool(["timeout", str(int(until - time.monotonic()) + 1)] + words, 3600)
-        lines = []
-        for line in printed.splitlines():
-            try:
-                lines.append(json.loads(line))
-            except ValueError:
-                break
+        lines = times_in(printed)
         if lines:
             print(f"{mode}: an empty kernel: {lines[0]}", file=sys.stderr)
         for row, times in zip(rows, lines[1:]):
-            times.pop("kernel")
-            row[mode].update(times)
+            row[mode].update({key: value for key, value in times.items() if key in MEASURED})
         rows = rows[max(len(lines) - 1, 0):]
         if rows and why:
             rows[0][mode]["failed"] = why
@@ -210,22 +253,61 @@ def some_of(rows, count):
 
 def run(options, work, pool):
     until = time.monotonic() + options.limit
-    rows = list(cases_of(options, work, pool))
+    rows = cases_of(options, work, pool)
     list(pool.map(lambda row: bound(options, work, row), rows))
     print(f"bounds known after {options.limit - until + time.monotonic():.0f} s", file=sys.stderr)
     alone = some_of([row for row in rows if "bound_ns" in row.get("alone", {})], options.kernels)
-    time_rows(options, work, alone, "alone", until - options.limit * 0.4)
-    time_rows(options, work, [row for row in alone if "runs" in row["alone"] and "bound_ns" in row["beside"]], "beside", until)
-    with open(options.out, "w", encoding="utf-8") as out:
+    for mode, share in zip(MODES, (0.6, 0.3, 0)):
+        timed = [row for row in alone if mode == "alone" or ("runs" in row["alone"] and "bound_ns" in row[mode])]
+        time_rows(options, work, timed, mode, until - options.limit * share)
+    write_rows(options.out, rows)
+
+
+def write_rows(path, rows):
+    with open(path, "w", encoding="utf-8") as out:
         for row in rows:
             out.write(json.dumps(row) + "\n")
+
+
+def prepare(options, pool):
+    """Writes cubins, launches, cases and rows to a folder, for launches that have a bound; in random order, so that the first ones are
+    a fair sample if there is no time for all."""
+    folder = options.prepare
+    os.makedirs(folder, exist_ok=True)
+    rows = cases_of(options, folder, pool)
+    list(pool.map(lambda row: bound(options, folder, row), rows))
+    chosen = some_of([row for row in rows if "bound_ns" in row.get("alone", {})], options.kernels)
+    random.Random(1).shuffle(chosen)
+    with open(os.path.join(folder, "cases"), "w", encoding="utf-8") as file:
+        for row in chosen:
+            cubin, launch = (os.path.basename(path) for path in paths_of(folder, row))
+            file.write(f"{cubin} {row['kernel']} {launch}\n")
+    write_rows(os.path.join(folder, "rows.jsonl"), chosen)
+    print(f"{len(chosen)} launches of {len({row['kernel'] for row in chosen})} kernels")
+
+
+def collect(options):
+    """Adds the times of a folder to its rows. Launches that failed have none."""
+    folder = options.collect
+    with open(os.path.join(folder, "rows.jsonl"), encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    row_of = {os.path.basename(paths_of("", row)[1]): row for row in rows}
+    for mode in MODES:
+        path = os.path.join(folder, mode + ".times")
+        for times in times_in(open(path, encoding="utf-8").read()) if os.path.exists(path) else []:
+            launch = times.pop("launch")
+            if launch:
+                row_of[launch].setdefault(mode, {}).update({key: value for key, value in times.items() if key in MEASURED})
+            else:
+                print(f"{mode}: an empty kernel: {times}", file=sys.stderr)
+    write_rows(options.out, rows)
 
 
 def bound_again(options, work, pool):
     with open_text(options.show) as file:
         times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)
-                 if "runs" in row.get("alone", {})}
-    rows = [row for row in cases_of(options, work, pool) if (row["file"], row["kernel"], row["size"]) in times]
+                 if any("runs" in row.get(mode, {}) for mode in MODES)}
+    rows = cases_of(options, work, pool, times)
     list(pool.map(lambda row: bound(options, work, row), rows))
     for row in rows:
         for mode in MODES:
@@ -306,6 +388,10 @@ def main():
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--kernels", type=int, default=0, help="so many of those that have a bound; 0: all")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which no launch begins")
+    parser.add_argument("--sizes", help="as 256,1024,4096, for all kernels")
+    parser.add_argument("--fit", type=float, default=0, help="buffers of 2 MB where the CPU can run the kernel with them, in so many seconds")
+    parser.add_argument("--prepare", help="write what the timing needs to a folder")
+    parser.add_argument("--collect", help="make rows of what was timed in a folder")
     parser.add_argument("--input", action="store_true", help="count rounds of loops on the CPU where the code does not say them")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--latencies", help="a file of gridsmith probe --latency; default: those of the GPU's description")
@@ -314,8 +400,13 @@ def main():
     parser.add_argument("--out", help="the file of rows")
     parser.add_argument("--show", help="only show the rows of a file")
     options = parser.parse_args()
-    if not options.show and not (options.ptx and options.out):
+    if options.collect:
+        return collect(options)
+    if not options.show and not (options.ptx and (options.out or options.prepare)):
         parser.error("give --ptx FOLDER and --out FILE, or --show FILE")
+    if options.prepare:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            return prepare(options, pool)
     with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         if not options.show:
             run(options, work, pool)

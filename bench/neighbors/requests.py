@@ -12,8 +12,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 
-from neighbors import HERE, PAIRS
+from neighbors import HERE, MORE_S, PAIRS, Lost, Program
 from percentiles import percentile
 from table import numbers_of, of_all
 
@@ -29,20 +30,25 @@ def recording_of(options, kind):
 
 
 def record(options):
+    """Programs start and build at the same time, because that takes long, and play one after the other."""
     os.makedirs(options.recordings, exist_ok=True)
-    for pair in options.record.split(","):
-        program, kinds = kinds_of(pair)
-        for role, kind in kinds:
-            if os.path.exists(recording_of(options, kind)):
-                continue
-            words = [options.gridsmith, "trace", "--quiet", "-o", recording_of(options, kind), "--", sys.executable,
-                     os.path.join(HERE, program), role]
-            commands = f"build {kind}\nplay {kind} {options.seconds}\n"
-            try:
-                done = subprocess.run(words, input=commands, text=True, stdout=subprocess.DEVNULL, timeout=options.limit)
-                print(f"{kind}: exit code {done.returncode}", flush=True)
-            except subprocess.TimeoutExpired:
-                print(f"{kind}: not done after {options.limit} seconds", flush=True)
+    wanted = {kind: (program, role) for program, kinds in map(kinds_of, options.record.split(",")) for role, kind in kinds
+              if not os.path.exists(recording_of(options, kind))}
+    programs = {kind: Program([options.gridsmith, "trace", "--quiet", "-o", recording_of(options, kind), "--", sys.executable,
+                               os.path.join(HERE, program), role], {}) for kind, (program, role) in wanted.items()}
+    for kind, program in programs.items():
+        program.tell("build", kind)
+    until = time.monotonic() + options.limit
+    for kind, program in programs.items():
+        try:
+            program.answer(max(until - time.monotonic(), 1))  # it is ready,
+            program.answer(max(until - time.monotonic(), 1))  # and built
+            program.tell("play", kind, options.seconds)
+            print(kind, str(program.answer(options.seconds + MORE_S))[:80], flush=True)
+        except Lost as why:
+            print(kind, why, flush=True)
+    for program in programs.values():
+        program.close()
     return 0
 
 
@@ -85,7 +91,7 @@ def main():
     parser.add_argument("--record", help="pairs whose programs are recorded")
     parser.add_argument("--results", help="a file of neighbors.py")
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--limit", type=float, default=60, help="seconds for the recording of a program")
+    parser.add_argument("--limit", type=float, default=60, help="seconds until all programs must be built")
     parser.add_argument("--gpu", help="default: the GPU of the recording")
     parser.add_argument("--latencies")
     options = parser.parse_args()

@@ -19,7 +19,7 @@ struct options {
     gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input;
+    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached;
     const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
     int64_t ahead_us;
     bool no_guard;
@@ -61,6 +61,9 @@ static const gs_option option_table[] = {
             "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
     GS_FLAG(struct options, "input", input,
             "with --launch: count the rounds of loops for the input of the launch, on the CPU; needs PTX"),
+    GS_FLAG(struct options, "cached", cached,
+            "with --launch: the kernel accesses the buffers of the launch only, and the L2 has them when it starts, as "
+            "after a kernel that used them; ignored if they are more than it keeps"),
     GS_FLAG(struct options, "instructions", instructions,
             "with --launch: only count the instructions of a warp; needs no latencies"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
@@ -487,7 +490,8 @@ static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error
                                    .csv = options->csv,
                                    .html = options->html,
                                    .instructions = options->instructions,
-                                   .input = options->input};
+                                   .input = options->input,
+                                   .cached = options->cached};
     return gs_answer_kernel(&question, text, error);
 }
 
@@ -624,9 +628,10 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
 }
 
 static int check_kernel_usage(const gs_command *command, const struct options *options, const char *file) {
-    bool has_more = options->kernel || options->loops.count || options->instructions || options->csv || options->input;
+    bool has_more = options->kernel || options->loops.count || options->instructions || options->csv ||
+                    options->input || options->cached;
     if (!options->launch && has_more)
-        return gs_usage(command, "--kernel, --loop, --instructions, --input and --csv go with --launch");
+        return gs_usage(command, "--kernel, --loop, --instructions, --input, --cached and --csv go with --launch");
     if (options->latencies && !options->launch && !options->beside)
         return gs_usage(command, "--latencies goes with --launch or --beside");
     if (options->launch && !file)
@@ -657,7 +662,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     if (beside_status)
         return beside_status;
     if (options->launch || options->kernel || options->loops.count || options->latencies || options->instructions ||
-        options->csv || options->input) {
+        options->csv || options->input || options->cached) {
         int status = check_kernel_usage(command, options, file);
         if (status)
             return status;

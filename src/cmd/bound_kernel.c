@@ -152,6 +152,23 @@ static gs_code choose_kernel(struct kernel *kernel, gs_error *error) {
 
 /* ---- what the launch gives ---- */
 
+/* The memory of the buffers of the launch, in whole pages, and of the variables of the module. */
+static int64_t count_memory(const struct kernel *kernel) {
+    enum { PAGE = 2 << 20 };
+    int64_t bytes = 0;
+    for (size_t i = 0; i < kernel->outline.arguments; i++) {
+        gs_launch_part part = gs_launch_part_at(kernel->launch, i);
+        if (part.is_buffer)
+            bytes += gs_divide_up((int64_t)(part.count * gs_scalar_bytes(part.type)), PAGE) * PAGE;
+    }
+    for (size_t i = 0; i < kernel->image.sections.count; i++) {
+        const gs_sass_section *section = &kernel->image.sections.data[i];
+        if (strncmp(section->name, ".nv.global", strlen(".nv.global")) == 0)
+            bytes += gs_divide_up((int64_t)(section->has_bytes ? section->bytes.count : section->size), PAGE) * PAGE;
+    }
+    return bytes;
+}
+
 static gs_code put_argument(struct kernel *kernel, size_t number, size_t offset, size_t size, gs_error *error) {
     enum { ADDRESS_BYTES = 8 };
     gs_launch_part part = gs_launch_part_at(kernel->launch, number);
@@ -390,6 +407,8 @@ static gs_code answer_on(struct kernel *kernel, const gs_gpu *gpu, gs_text *text
         code = read_rounds(kernel, error);
     if (code == GS_OK)
         code = walk_kernel(kernel, error);
+    kernel->body.is_kept = question->cached;
+    kernel->body.memory_bytes = count_memory(kernel);
     if (code == GS_OK)
         code = answer_body(kernel, gpu, machine, text, error);
     gs_machine_free(opened);

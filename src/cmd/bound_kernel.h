@@ -10,6 +10,7 @@ typedef struct gs_kernel_question {
     const gs_words *loops;                          /* "LINE=ROUNDS" or "0xOFFSET=ROUNDS" */
     bool json, csv, html, instructions;             /* instructions: they are counted only */
     bool input;                                     /* rounds of loops are counted for the input of the launch */
+    bool cached;                                    /* the L2 has the buffers of the launch */
 } gs_kernel_question;
 
 gs_code gs_answer_kernel(const gs_kernel_question *question, gs_text *text, gs_error *error);

@@ -164,6 +164,32 @@ static const json_t *find_broken(const json_t *programs, double us) {
     return NULL;
 }
 
+/* How long a request waits at most for kernels that cannot be stopped, one of each best-effort program under MPS. */
+static double longest_wait_us(const json_t *programs) {
+    double sum = 0;
+    size_t i, j;
+    json_t *program, *kernel;
+    json_array_foreach(programs, i, program) {
+        double longest = 0;
+        json_array_foreach(json_object_get(program, "long_kernels"), j, kernel) {
+            double us = number_at(kernel, "us");
+            longest = us > longest ? us : longest;
+        }
+        sum += strcmp(word_at(program, "sharing"), "MPS") == 0 ? longest : 0;
+    }
+    return sum;
+}
+
+/* The deadline of requests, and what half of them take at most beside the longest kernels. */
+static void put_deadline(gs_text *text, const json_t *requests, const json_t *programs) {
+    double wait_us = longest_wait_us(programs);
+    gs_text_add(text, "  deadline %.2f ms, %.0f later", number_at(requests, "deadline_us") / 1e3,
+                number_at(requests, "late"));
+    if (wait_us > 0)
+        gs_text_add(text, ", up to %.2f ms beside the longest kernels",
+                    (wait_us + number_at(requests, "p50_us")) / 1e3);
+}
+
 /* The kernels of a best-effort program that exceed the work between two waits. Without MPS they are interrupted. */
 static void put_long_kernels(gs_text *text, const json_t *program, const json_t *programs) {
     size_t i;
@@ -196,8 +222,7 @@ static void put_program(gs_text *text, const json_t *program, const json_t *prog
     else
         gs_text_add(text, "%10s %8s %8s", "-", "-", "-");
     if (number_at(requests, "deadline_us") > 0)
-        gs_text_add(text, "  deadline %.2f ms, %.0f later", number_at(requests, "deadline_us") / 1e3,
-                    number_at(requests, "late"));
+        put_deadline(text, requests, programs);
     if (number_at(program, "memory_limit_bytes") > 0)
         gs_text_add(text, "  %.0f of %.0f MiB", number_at(program, "memory_bytes") / 1048576,
                     number_at(program, "memory_limit_bytes") / 1048576);

@@ -6,6 +6,9 @@
  * stall and its scoreboards, it is not at a barrier, and the units of the partition that it needs are free. Each unit
  * of the SM and of the GPU serves one of its waiting transactions if it is free. Nothing says which. A latency begins
  * when the instruction is issued, or when its transaction is served. A warp may take any walk of the body.
+ *
+ * Instructions of the class "memory" may take `slow_cycles` longer. In a chain of them, each of which is issued when
+ * the one before is done or later, at most `slow_most` do.
  */
 #ifndef GS_BODY_CASE_H
 #define GS_BODY_CASE_H
@@ -20,6 +23,7 @@ typedef struct body_case {
     int partitions, warps, slots, blocks; /* warps: of a block; slots: blocks that are on the SM at a time */
     int barrier_rounds, barrier_side;     /* of loops and branches with a barrier, which are the same for all warps */
     bool early;                           /* a latency may be half as long */
+    int slow_cycles, slow_most;           /* slow_most 0: none is slow */
 } body_case;
 
 /* The cycles until all blocks have ended; -1: too large. A block begins with the partition that follows the last. */

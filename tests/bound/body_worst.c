@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NODES = 62, UNITS = 3, MOST_QUEUE = 8, MOST_STATES = 20000, SLOTS = 1 << 16 };
+enum { MOST_NODES = 62, UNITS = 3, MOST_QUEUE = 8, MOST_SLOW = 6, MOST_STATES = 20000, SLOTS = 1 << 16 };
 #define LAST ((uint64_t)1 << 63)
 
 struct node {
@@ -32,6 +32,10 @@ struct state {
     uint8_t busy[UNITS], held[CASE_PARTITIONS][UNITS];
     uint8_t first[CASE_WARPS]; /* of each slot: the partition of its first warp */
     uint8_t to_start, pointer;
+    struct {
+        uint8_t left, most; /* cycles until it is done, and the most slow ones of a chain that ends with it */
+    } slow[MOST_SLOW];
+    uint8_t slow_done; /* the most of a chain whose last one is done */
 };
 
 struct entry {
@@ -216,19 +220,40 @@ static void release_barrier(const struct search *search, struct state *state, in
     }
 }
 
-/* Issues the next instruction of a warp, with each latency and each next node that it can have. */
+/* Whether an instruction can be slow now. */
+static bool can_be_slow(const struct search *search, const struct state *state, const gs_machine_class *row) {
+    return strcmp(row->name, "memory") == 0 && state->slow_done < search->given->slow_most;
+}
+
+static void begin_slow(struct search *search, struct state *state, int64_t latency) {
+    int at = 0;
+    while (at < MOST_SLOW && state->slow[at].left)
+        at++;
+    if (at == MOST_SLOW) {
+        search->failed = true;
+        return;
+    }
+    state->slow[at].left = (uint8_t)latency;
+    state->slow[at].most = (uint8_t)(state->slow_done + 1);
+}
+
+/* Issues the next instruction of a warp, with each latency and each next node that it can have: half as long, as the
+   machine says, and slow. */
 static int64_t issue(struct search *search, const struct state *state, int number, int step) {
     int64_t worst = 0;
     const struct node *node = &search->nodes[state->warps[number].node];
     const gs_machine_class *row = class_of(search, node);
     int unit = queue_of(search, row);
-    for (int early = 0; early <= (search->given->early && unit < 0); early++)
+    int shortest = search->given->early && unit < 0 ? -1 : 0, longest = unit < 0 && can_be_slow(search, state, row);
+    for (int length = shortest; length <= longest; length++)
         for (int next = 0; next < 64; next++) {
             if (!(node->next >> next & 1))
                 continue;
             struct state after = *state;
             struct warp *warp = &after.warps[number];
-            int64_t latency = early ? gs_max(row->latency_cycles / 2, 1) : row->latency_cycles;
+            int64_t latency = length < 0 ? gs_max(row->latency_cycles / 2, 1) : row->latency_cycles;
+            if (length > 0)
+                begin_slow(search, &after, latency += search->given->slow_cycles);
             warp->ready = (uint8_t)gs_max(node->part->stall, 1);
             set_at_least(&warp->all, warp->ready);
             for (size_t i = 0; i < search->given->machine->units.count; i++)
@@ -310,6 +335,13 @@ static int64_t end_cycle(struct search *search, const struct state *state) {
         tick(&after.warps[i].all);
         for (int j = 0; j < CASE_SCOREBOARDS; j++)
             tick(&after.warps[i].scoreboard[j]);
+    }
+    for (int i = 0; i < MOST_SLOW; i++) {
+        tick(&after.slow[i].left);
+        if (!after.slow[i].left) {
+            after.slow_done = (uint8_t)gs_max(after.slow_done, after.slow[i].most);
+            after.slow[i].most = 0;
+        }
     }
     for (int unit = 0; unit < UNITS; unit++) {
         tick(&after.busy[unit]);

@@ -30,6 +30,7 @@ struct play {
     int64_t issued[MOST_WARPS][MOST_LENGTH], done[MOST_WARPS][MOST_LENGTH]; /* done UNKNOWN: not served yet */
     int64_t go_on[MOST_WARPS]; /* after a barrier; UNKNOWN: the others have not arrived */
     int64_t free_at[GS_MACHINE_UNITS];
+    int slow[MOST_WARPS][MOST_LENGTH]; /* the most slow ones of a chain that ends with this one */
 };
 
 struct literal {
@@ -230,14 +231,27 @@ static bool is_queued(const struct play *play, int warp, int position, size_t un
     return play->given->machine->units.data[unit].scope != GS_UNIT_OF_PARTITION && held_by(play, warp, position, unit);
 }
 
-static void issue_next(struct play *play, int warp, int64_t now) {
-    int at = play->position[warp]++;
+/* The most slow ones of a chain that is done. */
+static int slow_before(const struct play *play, int64_t now) {
+    int most = 0;
+    for (int warp = 0; warp < play->warps; warp++)
+        for (int i = 0; i < play->position[warp]; i++)
+            if (play->done[warp][i] != UNKNOWN && play->done[warp][i] <= now && play->slow[warp][i] > most)
+                most = play->slow[warp][i];
+    return most;
+}
+
+static void issue_next(struct play *play, int warp, int64_t now, bool is_slow) {
+    int most = slow_before(play, now), at = play->position[warp]++;
     const gs_machine_class *row = row_at(play, warp, at);
+    play->slow[warp][at] = is_slow ? most + 1 : 0;
     bool waits_for_unit = false;
     play->issued[warp][at] = now;
     for (size_t unit = 0; unit < play->given->machine->units.count; unit++)
         waits_for_unit = waits_for_unit || is_queued(play, warp, at, unit);
     play->done[warp][at] = waits_for_unit ? UNKNOWN : now + row->latency_cycles;
+    if (is_slow)
+        play->done[warp][at] += play->given->slow_cycles;
     if (!play->walk[warp]->is_barrier[at])
         return;
     play->go_on[warp] = UNKNOWN;
@@ -281,10 +295,14 @@ static int64_t try_issues(struct literal *literal, const struct play *play, int 
     int64_t worst = UNKNOWN;
     for (int warp = partition; warp < play->warps; warp += play->given->partitions)
         if (can_issue(play, warp, now)) {
-            struct play after = *play;
-            issue_next(&after, warp, now);
-            int64_t end = try_all(literal, &after, step + 1, now);
-            worst = end > worst ? end : worst;
+            const gs_machine_class *row = row_at(play, warp, play->position[warp]);
+            bool may_be_slow = strcmp(row->name, "memory") == 0 && slow_before(play, now) < play->given->slow_most;
+            for (int is_slow = 0; is_slow <= may_be_slow; is_slow++) {
+                struct play after = *play;
+                issue_next(&after, warp, now, is_slow);
+                int64_t end = try_all(literal, &after, step + 1, now);
+                worst = end > worst ? end : worst;
+            }
         }
     return worst == UNKNOWN ? try_all(literal, play, step + 1, now) : worst;
 }

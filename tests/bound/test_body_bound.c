@@ -138,6 +138,20 @@ struct drawn {
     body_case given;
 };
 
+/* Accesses to memory that may be slow: a machine under load, whose latencies contain what delays they have. */
+static void draw_slow(gs_random *random, struct drawn *drawn) {
+    gs_machine_class *row = &drawn->machine->classes.data[MEMORY];
+    drawn->given.slow_cycles = (int)gs_random_from(random, 1, 6);
+    drawn->given.slow_most = (int)gs_random_from(random, 1, 2);
+    row->held_millicycles[MEMORY - PIPE] = 0;
+    row->repeated_cycles = row->latency_cycles;
+    row->burst_cycles = (int64_t)drawn->given.slow_cycles * drawn->given.slow_most;
+    row->loaded_cycles = row->latency_cycles + drawn->given.slow_cycles;
+    for (int i = 0; i < CLASSES; i++)
+        if (i != MEMORY)
+            drawn->machine->classes.data[i].loaded_cycles = drawn->machine->classes.data[i].latency_cycles;
+}
+
 static void draw_case(struct drawn *drawn, uint64_t index) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), index);
     drawn->machine = random_machine(&random);
@@ -151,6 +165,8 @@ static void draw_case(struct drawn *drawn, uint64_t index) {
     given->barrier_rounds = gs_random_chance(&random, 70) ? 3 : (int)gs_random_from(&random, 0, 3);
     given->barrier_side = (int)gs_random_from(&random, 0, 1);
     given->early = gs_random_chance(&random, 25);
+    if (gs_random_chance(&random, 30))
+        draw_slow(&random, drawn);
 }
 
 static void case_clear(struct drawn *drawn) {
@@ -162,8 +178,10 @@ static int64_t bound_of(const struct drawn *drawn) {
     gs_gpu *gpu = one_sm(&drawn->given);
     gs_shape shape = gs_shape_of(32 * drawn->given.warps, 16, 0);
     gs_body_bound bound;
+    bool is_slow = drawn->given.slow_most > 0;
     assert_int_equal(
-        gs_bound_body(gpu, drawn->machine, &drawn->body, &shape, drawn->given.blocks, false, &bound, &error), GS_OK);
+        gs_bound_body(gpu, drawn->machine, &drawn->body, &shape, drawn->given.blocks, is_slow, &bound, &error), GS_OK);
+    assert_true(!is_slow || bound.kind >= GS_LATENCY_LOADED);
     assert_int_equal(bound.at_once, drawn->given.blocks <= drawn->given.slots);
     gs_gpu_free(gpu);
     return bound.cycles;
@@ -287,7 +305,7 @@ static void mistakes_in_machines_are_told(void **state) {
 
 static int64_t path_of(const gs_machine *machine, const gs_body *body) {
     gs_demand demand;
-    assert_int_equal(gs_demand_of(machine, body, false, &demand, &error), GS_OK);
+    assert_int_equal(gs_demand_of(machine, body, GS_LATENCY_ALONE, &demand, &error), GS_OK);
     return demand.path_cycles;
 }
 
@@ -348,7 +366,7 @@ static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
     /* in a round: a line 7, the load 400, the addition 4, a pipe after the barrier 1, the barrier 20 */
     assert_int_equal(bound.path_cycles, 10 * (7 + 400 + 4 + 1 + 20));
-    assert_true(bound.at_once && !bound.is_loaded);
+    assert_true(bound.at_once && bound.kind == GS_LATENCY_ALONE);
     assert_int_equal(bound.most_on_sm, 1);
     /* two warps in a partition: the other's 10 x (1 + 2 + 1) cycles, and one more for each addition of its own */
     assert_int_equal(bound.issue_cycles, 10 * 4 + 10);
@@ -372,13 +390,60 @@ static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
     assert_int_equal(bound.path_cycles, 9 * (7 + 2 + 4 + 1 + 20) + 7 + 400); /* only the last load is waited for */
     body.parts.data[2].waits = 1 << 3;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_OK);
-    assert_true(bound.is_loaded);
+    assert_int_equal(bound.kind, GS_LATENCY_LOADED);
     assert_int_equal(bound.path_cycles, 10 * (7 + 900 + 4 + 1 + 20));
     assert_int_equal(bound.unit_cycles[1], 0);
     assert_int_equal(gs_body_class(&body, "texture"), 3);
     body.parts.data[1].class_number = 3;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_E_UNSUPPORTED);
     assert_non_null(strstr(error.message, "the latencies have no class \"texture\""));
+    gs_body_clear(&body);
+    gs_machine_free(machine);
+    gs_gpu_free(gpu);
+}
+
+/* Loads that the L2 keeps, and loads that are repeated under load, in a loop. */
+static void kept_and_repeated_latencies_count_where_they_hold(void **state) {
+    (void)state;
+    gs_machine *machine = machine_of(MACHINE(
+        UNIT("dram", "gpu"),
+        "{\"name\": \"global_load\", \"latency_cycles\": 400, \"loaded_cycles\": 900, \"repeated_cycles\": 500, "
+        "\"burst_cycles\": 700, \"kept_cycles\": 250, \"kept_millicycles\": 100, \"transactions\": 1, "
+        "\"held_millicycles\": {\"dram\": 1000}}"));
+    gs_body body = {.memory_bytes = 100};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_shape shape = gs_shape_of(32, 32, 0);
+    gs_body_bound bound;
+    assert_non_null(machine);
+    assert_int_equal(gs_body_class(&body, "global_load"), 0);
+    gs_body_open(&body, GS_PART_LOOP, 0, 0)->times = 10;
+    gs_body_part *part = gs_body_open(&body, GS_PART_INSTRUCTION, 0, 0);
+    part->result = 0, part->waits = 1;
+    gs_body_close(&body, 0);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_REPEATED);
+    assert_int_equal(bound.path_cycles, 10 * (7 + 500));
+    assert_int_equal(bound.burst_cycles, 700);
+    assert_int_equal(bound.cycles, 10 * (7 + 500) + 700 + 50 + 100);
+    body.parts.data[0].times = 1; /* one load: the longest is less than the repeated one and the burst */
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_LOADED);
+    body.parts.data[0].times = 10;
+    body.is_kept = true; /* but the machine does not say how much the L2 keeps */
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_ALONE);
+    assert_int_equal(bound.path_cycles, 10 * (7 + 400));
+    assert_int_equal(bound.unit_cycles[0], 10);
+    machine->kept_bytes = 100;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_KEPT);
+    assert_int_equal(bound.path_cycles, 10 * (7 + 250));
+    assert_int_equal(bound.unit_cycles[0], 1);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_REPEATED); /* beside others the L2 keeps nothing */
+    body.memory_bytes = 101;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_ALONE);
     gs_body_clear(&body);
     gs_machine_free(machine);
     gs_gpu_free(gpu);
@@ -392,6 +457,7 @@ int main(void) {
         cmocka_unit_test(mistakes_in_machines_are_told),
         cmocka_unit_test(stores_that_nobody_loads_are_done_as_before_a_fence),
         cmocka_unit_test(the_parts_of_a_bound_are_those_of_the_body),
+        cmocka_unit_test(kept_and_repeated_latencies_count_where_they_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,8 @@ on none 0 "bounds and measurements of 20 configurations" bound --measured "$work
 # Latencies are those of fake_class_times: of the second row of alu, of the second of global_load, and of all 64 units of memory.
 on small 0 "alu                        5         5             1  alu 2.000" probe --latency --device cuda -o "$work/machine.json"
 on h200 0 "global_load              860      2580            32  memory 0.047 load/store 0.841" probe --latency --device cuda -o "$work/machine.json"
+grep -qF '"repeated_cycles":3225,"kept_cycles":430,"kept_millicycles":47' "$work/machine.json" ||
+    { failed=1 && echo "FAILED: accesses in a row, or in the L2, have other times"; }
 on small 2 "only a real GPU can be timed" probe --latency --device model:h200
 on small 2 "leave out --pack" probe --latency --pack "$work/none.gspack"
 on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"

@@ -44,7 +44,7 @@ answer = json.load(open(sys.argv[1]))
 for key in "alone", "beside":
     bound = answer[key]
     terms = bound["chain_blocks"] * bound["path_cycles"] + bound["block_cycles"] + bound["issue_cycles"]
-    terms += bound["fetch_cycles"] + sum(bound["unit_cycles"].values())
+    terms += bound["fetch_cycles"] + bound["burst_cycles"] + sum(bound["unit_cycles"].values())
     assert terms == bound["cycles"], (key, terms)
 assert answer["beside"]["cycles"] >= answer["alone"]["cycles"]
 assert answer["instructions"]["global_store_near"] == 100
@@ -76,6 +76,12 @@ expect 0 'latencies: gridsmith probe --latency on NVIDIA H200'
 "$gridsmith" bound tests/cases/flow90.cubin --kernel counts --launch tests/cases/flow-launch.json --gpu rtx3090 \
     >"$folder/out" 2>"$folder/err"; status=$?
 expect 2 'the latencies of rtx3090 are not known: measure them (gridsmith probe --latency'
+ask counts --cached; status=$?
+expect 0 'assumed: the L2 has the buffers of the launch when the kernel starts'
+ask counts --cached --json; status=$?
+expect 0 '"kind":"cached"'
+"$gridsmith" bound --cached 2>"$folder/err" >"$folder/out"; status=$?; kernel='--cached alone'
+expect 2 'go with --launch'
 ask spins --instructions; status=$?
 expect 1 'at 0x30: the rounds of the loop in line 31 are not known; --loop 31=ROUNDS gives them'
 ask spins --instructions --loop 31=50; status=$?

@@ -2190,6 +2190,7 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     assert_true(status_says("\"why\":\"its machine code is not known\""));
     read_top(text, sizeof text);
     assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; WARNING: breaks the deadline of "));
+    assert_non_null(strstr(text, "  deadline 0.50 ms, 0 later, up to 1.00 ms beside the longest kernels\n"));
     stop_program(&training);
     TEST_WAIT(status_says("\"late_percent\":85.00")); /* of 1 ms, a request would wait for more than 0.15 ms */
     training = PROGRAM("--best-effort");

@@ -6,7 +6,8 @@
  *
  *   latency   one warp on each SM. For units of a partition or an SM: the difference of two chains, per instruction;
  *             for units of the GPU the longest single one, because they differ from each other
- *   loaded    the longest single one, with as many warps as fit on all SMs
+ *   loaded    the longest single one, with as many warps as fit on all SMs; and how long some in a row take there
+ *   kept      the longest single one, and the time of a chain, in memory that the cache of the GPU keeps
  *   held      the time of a chain with as many warps as fit, over all transactions: of a partition, of an SM, of the
  *             GPU. A transaction for the memory also passes the load/store units of its SM: this is measured with one
  *             block alone, in memory that is in the cache of the GPU
@@ -22,6 +23,7 @@
 #include <string.h>
 
 enum { SHORT_CHAIN = 32, LONG_CHAIN = 64, FULL_BLOCK = 32, INSTRUCTION_BYTES = 16, LINE_BYTES = 128 };
+enum { KEPT_BYTES = 16 << 20 }; /* a third of the L2 of an H200 */
 
 static const char load_store_unit[] = "load/store";
 
@@ -102,6 +104,8 @@ static gs_code full_blocks(struct timing *timing, int32_t body, int32_t count, i
 /* What a row was measured as. */
 struct row_times {
     int64_t latency, loaded, held, load_store; /* held and load_store: thousandths of a cycle, of one transaction */
+    int64_t repeated, burst;                   /* under load: of some in a row, and beyond that in all */
+    int64_t kept_latency, kept_held;           /* in memory that the cache of the GPU keeps */
 };
 
 static int64_t instructions_of(const gs_timed_row *row) {
@@ -133,26 +137,92 @@ static gs_code measure_load(struct timing *timing, size_t row, struct row_times 
     const gs_gpu *gpu = timing->device->gpu;
     int32_t chain = gs_timed_class_body(row, GS_TIMED_CHAIN);
     int64_t on_sm, transactions = LONG_CHAIN * FULL_BLOCK * instructions_of(of) * of->transactions;
-    struct extremes all, one, single, ns;
+    struct extremes all, one, ns;
     const gs_timing_request small = {
-        .body = (gs_timed_body)chain, .count = LONG_CHAIN, .blocks = 1, .warps = FULL_BLOCK, .is_small = true};
+        .body = (gs_timed_body)chain, .count = LONG_CHAIN, .blocks = 1, .warps = FULL_BLOCK, .data_bytes = 64 << 10};
     gs_code code = full_blocks(timing, chain, LONG_CHAIN, &on_sm, error);
     if (code == GS_OK)
         code = time_body(timing, chain, LONG_CHAIN, on_sm * gpu->sms, FULL_BLOCK, &all, &ns, error);
     if (code == GS_OK)
         code = time_request(timing, &small, &one, &ns, error);
-    if (code == GS_OK)
-        code = full_blocks(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, &on_sm, error);
-    if (code == GS_OK)
-        code = time_body(timing, gs_timed_class_body(row, GS_TIMED_SINGLE), GS_TIMED_SINGLES, on_sm * gpu->sms,
-                         FULL_BLOCK, &single, &ns, error);
     if (code != GS_OK)
         return code;
     int64_t units = of->scope == GS_UNIT_OF_PARTITION ? gpu->limits.partitions_per_sm : 1;
     int64_t sms = of->scope == GS_UNIT_OF_GPU ? gpu->sms : 1;
     times->held = gs_max(gs_divide_up(all.most * 1000 * units, transactions * on_sm * sms), 1);
     times->load_store = of->scope == GS_UNIT_OF_GPU ? gs_max(gs_divide_up(one.most * 1000, transactions), 1) : 0;
-    times->loaded = of->scope == GS_UNIT_OF_GPU ? gs_max(single.most, times->latency) : times->latency;
+    return GS_OK;
+}
+
+/* The most cycles on a full GPU: on which all warps do the same, or half of them read at random places. */
+static gs_code time_loads(struct timing *timing, gs_timing_request *request, int64_t *most, gs_error *error) {
+    *most = 0;
+    for (int i = 0; i < 2; i++) {
+        struct extremes cycles, ns;
+        request->is_beside = i == 1;
+        gs_code code = time_request(timing, request, &cycles, &ns, error);
+        if (code != GS_OK)
+            return code;
+        *most = gs_max(*most, cycles.most);
+    }
+    return GS_OK;
+}
+
+/* Under load: the longest single one; and what some in a row take, as `repeated` cycles each and `burst` once, for the
+   better of two rates above their mean. In a row each takes until all warps of its block have done theirs, because the
+   chain of a proof may take the slowest of several. */
+static gs_code measure_repeated(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
+    enum { ROUNDS = 256, TYPICAL = 32, PARTS = 4 };
+    static const int64_t rates[] = {5, 8}; /* parts of the mean */
+    gs_timing_request request = {.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_SINGLE),
+                                 .count = GS_TIMED_SINGLES,
+                                 .warps = FULL_BLOCK};
+    int64_t on_sm, sum = 0, burst;
+    gs_code code = full_blocks(timing, (int32_t)request.body, request.count, &on_sm, error);
+    request.blocks = on_sm * timing->device->gpu->sms;
+    if (code == GS_OK)
+        code = time_loads(timing, &request, &times->loaded, error);
+    request.is_together = true;
+    request.singles = ROUNDS;
+    request.rate = 1;
+    if (code == GS_OK)
+        code = time_loads(timing, &request, &sum, error);
+    int64_t mean = sum / ROUNDS + 1;
+    for (size_t i = 0; i < GS_COUNT(rates) && code == GS_OK; i++) {
+        request.rate = (int32_t)gs_min(gs_divide_up(mean * rates[i], PARTS), INT32_MAX);
+        code = time_loads(timing, &request, &burst, error);
+        if (!i || burst + TYPICAL * request.rate < times->burst + TYPICAL * times->repeated) {
+            times->repeated = request.rate;
+            times->burst = burst;
+        }
+    }
+    return code;
+}
+
+/* In memory that the cache of the GPU keeps: a full GPU reads all of it first. */
+static gs_code measure_kept(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
+    const gs_timed_row *of = &gs_timed_rows[row];
+    int64_t sms = timing->device->gpu->sms, on_sm;
+    struct extremes all, single, ns;
+    gs_timing_request request = {.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_CHAIN),
+                                 .count = LONG_CHAIN,
+                                 .warps = FULL_BLOCK,
+                                 .data_bytes = KEPT_BYTES};
+    gs_code code = full_blocks(timing, (int32_t)request.body, request.count, &on_sm, error);
+    request.blocks = on_sm * sms;
+    if (code == GS_OK)
+        code = time_request(timing, &request, &all, &ns, error);
+    request.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_SINGLE);
+    request.count = GS_TIMED_SINGLES;
+    request.blocks = sms;
+    request.warps = 1;
+    if (code == GS_OK)
+        code = time_request(timing, &request, &single, &ns, error);
+    if (code != GS_OK)
+        return code;
+    int64_t transactions = LONG_CHAIN * FULL_BLOCK * instructions_of(of) * of->transactions;
+    times->kept_held = gs_max(gs_divide_up(all.most * 1000, transactions * on_sm * sms), 1);
+    times->kept_latency = gs_max(single.most, 1);
     return GS_OK;
 }
 
@@ -187,6 +257,10 @@ static gs_machine_class *class_of(gs_machine *machine, const char *name) {
 static void class_larger(gs_machine_class *row, const gs_machine_class *other) {
     row->latency_cycles = gs_max(row->latency_cycles, other->latency_cycles);
     row->loaded_cycles = gs_max(row->loaded_cycles, other->loaded_cycles);
+    row->repeated_cycles = gs_max(row->repeated_cycles, other->repeated_cycles);
+    row->burst_cycles = gs_max(row->burst_cycles, other->burst_cycles);
+    row->kept_cycles = gs_max(row->kept_cycles, other->kept_cycles);
+    row->kept_millicycles = gs_max(row->kept_millicycles, other->kept_millicycles);
     row->transactions = gs_max(row->transactions, other->transactions);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         row->held_millicycles[i] = gs_max(row->held_millicycles[i], other->held_millicycles[i]);
@@ -194,8 +268,13 @@ static void class_larger(gs_machine_class *row, const gs_machine_class *other) {
 
 static gs_code add_row(struct timing *timing, size_t row, const struct row_times *times, gs_error *error) {
     const gs_timed_row *of = &gs_timed_rows[row];
-    gs_machine_class found = {
-        .latency_cycles = times->latency, .loaded_cycles = times->loaded, .transactions = of->transactions};
+    gs_machine_class found = {.latency_cycles = times->latency,
+                              .loaded_cycles = gs_max(times->loaded, times->latency),
+                              .repeated_cycles = times->repeated,
+                              .burst_cycles = times->burst,
+                              .kept_cycles = times->kept_latency,
+                              .kept_millicycles = times->kept_held,
+                              .transactions = of->transactions};
     int unit = unit_of(timing->machine, of->unit, of->scope);
     int load_store = times->load_store ? unit_of(timing->machine, load_store_unit, GS_UNIT_OF_SM) : unit;
     gs_machine_class *into = class_of(timing->machine, of->class_name);
@@ -221,9 +300,14 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         struct row_times times = {0};
         if (!has_kernel(timing, row))
             continue;
+        bool is_of_gpu = gs_timed_rows[row].scope == GS_UNIT_OF_GPU;
         code = measure_latency(timing, row, &times, error);
         if (code == GS_OK)
             code = measure_load(timing, row, &times, error);
+        if (code == GS_OK && is_of_gpu)
+            code = measure_repeated(timing, row, &times, error);
+        if (code == GS_OK && is_of_gpu)
+            code = measure_kept(timing, row, &times, error);
         if (code == GS_OK)
             code = add_row(timing, row, &times, error);
         if (timing->options->progress)
@@ -234,6 +318,8 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         gs_machine_class copy = as ? *as : (gs_machine_class){0}, *into = class_of(timing->machine, aliases[i].name);
         if (!into)
             return gs_fail_memory(error);
+        if (strncmp(aliases[i].name, "global", strlen("global")) != 0)
+            copy.kept_cycles = copy.kept_millicycles = 0; /* local memory is not among the buffers of a launch */
         class_larger(into, &copy);
     }
     for (size_t i = 0; i < GS_COUNT(reads) && code == GS_OK; i++) {
@@ -243,7 +329,9 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
             return gs_fail_memory(error);
         store->read_cycles = as ? as->latency_cycles : 0;
         store->loaded_read_cycles = as ? as->loaded_cycles : 0;
+        store->kept_read_cycles = as ? as->kept_cycles : 0;
     }
+    timing->machine->kept_bytes = KEPT_BYTES;
     return code;
 }
 

@@ -24,9 +24,15 @@ static struct reports lay_out_reports(struct cuda *cuda, const gs_timed *timed, 
                                    .arrived = timed->memory,
                                    .go = timed->memory + TIMED_GO_OFFSET,
                                    .data = timed->data,
-                                   .data_mask = request->is_small ? TIMED_SMALL_MASK : timed->data_mask,
+                                   .data_mask = timed->data_mask,
                                    .blocks = (uint32_t)request->blocks,
-                                   .one = 1};
+                                   .one = 1,
+                                   .rate = (uint32_t)request->rate,
+                                   .singles = (uint32_t)(request->singles ? request->singles : GS_TIMED_SINGLES),
+                                   .is_together = request->is_together,
+                                   .is_beside = request->is_beside};
+    if (request->data_bytes)
+        arguments->data_mask &= (uint32_t)(request->data_bytes / TIMED_UNIT_BYTES - 1);
     return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,
                             .start = (uint64_t *)(void *)(cuda->memory + start),
                             .end = (uint64_t *)(void *)(cuda->memory + end)};
@@ -48,8 +54,8 @@ static gs_code launch_timed(struct cuda *cuda, const gs_timed *timed, timed_kern
     return gs_cuda_check(api, failed, "launching the timed kernel", error);
 }
 
-static gs_code wait_for_stream(struct cuda *cuda, gs_error *error) {
-    int state = gs_cuda_wait_until(&cuda->api, cuda->streams[0], gs_now_ns() + 3 * (int64_t)STUCK_NS);
+static gs_code wait_for_stream(struct cuda *cuda, cu_stream stream, gs_error *error) {
+    int state = gs_cuda_wait_until(&cuda->api, stream, gs_now_ns() + 3 * (int64_t)STUCK_NS);
     if (state == CU_ERROR_NOT_READY)
         return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a timed kernel does not end");
     return gs_cuda_check(&cuda->api, state, "timing", error);
@@ -114,11 +120,21 @@ static int queue_launches(struct cuda *cuda, timed_kernel *hold, timed_kernel *k
     return failed;
 }
 
+/* A stream for launches on half of the SMs, and one for the kernels beside them on the others; two on all SMs, if the
+   driver cannot set SMs aside. */
+static void choose_streams(struct cuda *cuda, gs_timed *timed, int32_t sms) {
+    gs_error ignored;
+    if (!timed->beside[0] &&
+        gs_cuda_green_two(&cuda->api, cuda->device, sms / 2, &timed->beside[0], &timed->beside[1], &ignored) != GS_OK)
+        memcpy(timed->beside, cuda->streams, sizeof timed->beside);
+}
+
 /* Many short kernels that use the memory, on another stream, for longer than the launches take. */
-static int queue_busy(struct cuda *cuda, timed_kernel *busy, int32_t sms, timed_arguments *arguments) {
+static int queue_busy(struct cuda *cuda, cu_stream stream, timed_kernel *busy, int32_t sms,
+                      timed_arguments *arguments) {
     enum { KERNELS = 800, THREADS = 1024 };
     void *parameters[] = {arguments};
-    const cu_call call = {.grid = {(uint32_t)sms, 1, 1}, .block = {THREADS, 1, 1}, .stream = cuda->streams[1]};
+    const cu_call call = {.grid = {(uint32_t)sms, 1, 1}, .block = {THREADS, 1, 1}, .stream = stream};
     int failed = 0;
     for (int i = 0; i < KERNELS && !failed; i++)
         failed = gs_cuda_launch(&cuda->api, &busy->kernel, &call, parameters);
@@ -139,11 +155,11 @@ static gs_code time_launches(struct cuda *cuda, const gs_timed *timed, const gs_
         failed = queue_launches(cuda, gs_timed_find(timed, (gs_timed_body)GS_TIMED_CLOCK, 0), kernel, call, arguments,
                                 events);
     if (!failed && request->count == GS_TIMED_BUSY)
-        failed =
-            queue_busy(cuda, gs_timed_find(timed, request->body, GS_TIMED_BUSY), (int32_t)arguments->sms, arguments);
+        failed = queue_busy(cuda, timed->beside[1], gs_timed_find(timed, request->body, GS_TIMED_BUSY),
+                            (int32_t)arguments->sms, arguments);
     gs_code code = gs_cuda_check(api, failed, "timing launches", error);
     if (code == GS_OK)
-        code = wait_for_stream(cuda, error);
+        code = wait_for_stream(cuda, call->stream, error);
     for (int i = 0; i < GS_TIMED_LAUNCHES && code == GS_OK; i++) {
         float ms = 0;
         code = gs_cuda_check(api, api->event_elapsed(&ms, events[i][0], events[i][1]), "timing launches", error);
@@ -181,13 +197,15 @@ gs_code gs_cuda_device_time(gs_device *device, const gs_timing_request *request,
     struct reports reports = lay_out_reports(cuda, timed, request, &arguments);
     arguments.sms = (uint32_t)sms;
     if ((int32_t)request->body == GS_TIMED_EMPTY) {
+        if (request->count == GS_TIMED_BUSY)
+            choose_streams(cuda, timed, sms);
         const cu_call call = {.grid = {(uint32_t)request->blocks, 1, 1},
                               .block = {(uint32_t)(request->warps * warp_threads), 1, 1},
-                              .stream = cuda->streams[0]};
+                              .stream = request->count == GS_TIMED_BUSY ? timed->beside[0] : cuda->streams[0]};
         return time_launches(cuda, timed, request, &call, &arguments, timing, error);
     }
     code = launch_timed(cuda, timed, kernel, request, &arguments, warp_threads, error);
     if (code == GS_OK)
-        code = wait_for_stream(cuda, error);
+        code = wait_for_stream(cuda, cuda->streams[0], error);
     return code == GS_OK ? read_reports(&reports, request, sms, timing, error) : code;
 }

@@ -54,7 +54,7 @@ typedef enum gs_timed_kind { GS_TIMED_CHAIN, GS_TIMED_SINGLE, GS_TIMED_COLD, GS_
 enum {
     GS_TIMED_EMPTY = 14, /* blocks that end at once; any number of them */
     GS_TIMED_LAUNCHES = 500,
-    GS_TIMED_BUSY = 1,   /* `count` of GS_TIMED_EMPTY: while other kernels use the memory, one block on each SM */
+    GS_TIMED_BUSY = 1,   /* `count` of GS_TIMED_EMPTY: on half of the SMs, while kernels on the others use the memory */
     GS_TIMED_CLOCK = 15, /* a hundredth of a second by the clock of the GPU */
     GS_TIMED_CLASSES = 16,
     GS_TIMED_SINGLES = 64,
@@ -81,7 +81,12 @@ typedef struct gs_timing_request {
     int32_t count;
     int64_t blocks; /* all must fit on the GPU together, except of GS_TIMED_EMPTY */
     int32_t warps;  /* of a block */
-    bool is_small;  /* classes use little memory, which a cache of the GPU holds */
+    /* of classes: */
+    int64_t data_bytes; /* of the memory that they use, a power of 2; 0: as much as there is */
+    int32_t singles;    /* of GS_TIMED_SINGLE: how many; 0: GS_TIMED_SINGLES */
+    int32_t rate;       /* of GS_TIMED_SINGLE: `cycles` is the most beyond `rate` cycles for each of some in a row */
+    bool is_together;   /* of GS_TIMED_SINGLE: one takes until all warps of the block have done theirs */
+    bool is_beside;     /* blocks on every second TPC read at random places instead, while the others are timed */
 } gs_timing_request;
 
 typedef struct gs_timing {

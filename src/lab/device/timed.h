@@ -11,12 +11,14 @@
 typedef struct timed_arguments {
     cu_pointer sm;         /* a uint32 for each block: its SM plus 1, in host memory */
     cu_pointer start, end; /* a uint64 for each warp: the clock of its SM, in host memory */
-    cu_pointer arrived;    /* a uint32 for each barrier of all blocks, in device memory, 0 at first */
+    cu_pointer arrived;    /* a uint32 for each barrier of all blocks, and others, in device memory, 0 at first */
     cu_pointer go;         /* a uint64 for each round and SM: the clock at which its warps start, 0 at first */
     uint32_t blocks, sms;
     uint32_t one, zero; /* 1 and 0, which the compiler must not know */
     cu_pointer data;    /* memory for loads and stores of classes; else 0 */
     uint32_t data_mask; /* its units of 32 bytes, which are a power of 2, minus 1 */
+    uint32_t rate;      /* as in gs_timing_request, like the next three */
+    uint32_t singles, is_together, is_beside;
     uint32_t unused;
 } timed_arguments;
 
@@ -32,6 +34,7 @@ typedef struct gs_timed {
     cu_pointer memory; /* of `arrived` and `go` */
     cu_pointer data;   /* of classes */
     uint32_t data_mask;
+    cu_stream beside[2]; /* for launches beside others, and for the others; made when they are first needed */
     struct {
         timed_kernel *data;
         size_t count, capacity;
@@ -40,8 +43,8 @@ typedef struct gs_timed {
 
 /* The layout of the device memory: `arrived` first, then `go`. */
 enum { TIMED_ROUNDS = 2, TIMED_GO_OFFSET = 64, TIMED_MOST_SMS = 1024, TIMED_BYTES = 64 + 2 * 1024 * 8 };
-/* The mask of 64 KB. */
-enum { TIMED_SMALL_MASK = (64 << 10) / 32 - 1 };
+/* The large memory is accessed in units of so many bytes. */
+enum { TIMED_UNIT_BYTES = 32 };
 /* Behind the large memory: lanes beside each other may begin at its end. */
 enum { TIMED_NEAR_BYTES = 544 };
 

@@ -5,7 +5,8 @@
  * with the result of the time before:
  *
  *   chain    unrolled; the warp reports when it starts and ends
- *   single   the clock is read before and after each; the warp reports the longest, as if it had started at 0
+ *   single   the clock is read before and after each; the warp reports the longest, as if it had started at 0. With a
+ *            rate it reports the most that any number of them in a row takes beyond that many cycles for each
  *   cold     a chain whose first round is reported, when none of its instructions is in a cache
  *   loop     a loop, with one instruction in a round
  *
@@ -156,8 +157,32 @@ static const char source_begin[] =
     "struct chained { unsigned x, u, shared, part, near; float f, m[4]; double d, e, z; };\n"
     "template <int ROW> static __device__ __forceinline__ void step(chained &c, const timed_arguments &a) {\n";
 
-static const char source_end[] =
+static const char source_helpers[] =
+    "/* Whether the block only reads at random places while others are timed: on every second TPC. */\n"
+    "static __device__ __forceinline__ bool is_neighbor(const timed_arguments &a, unsigned sm) {\n"
+    "    return a.is_beside && sm / 2 % 2;\n"
     "}\n"
+    "static __device__ __noinline__ void disturb(const timed_arguments &a, int round) {\n"
+    "    unsigned x = threadIdx.x * 7919u + blockIdx.x * 104729u + (unsigned)now(), timed = a.arrived[TIMED_BLOCKS];\n"
+    "    for (unsigned long long began = now(); a.arrived[DONE + round] < timed && now() - began < 2000000000ull;)\n"
+    "        for (int i = 0; i < 8; i++) {\n"
+    "            x = x * 1664525u + 1013904223u;\n"
+    "            x += *(volatile unsigned *)(a.data + ((unsigned long long)((x >> 4) & a.data_mask) << 5));\n"
+    "        }\n"
+    "    if (x == marker) a.arrived[MARK] = x;\n"
+    "}\n"
+    "/* The cycles of a hundredth of a second. */\n"
+    "static __device__ void count_cycles(unsigned long long &started, unsigned long long &ended) {\n"
+    "    unsigned long long first, at;\n"
+    "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(first));\n"
+    "    do asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(at)); while (at == first);\n"
+    "    first = at;\n"
+    "    started = now();\n"
+    "    do asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(at)); while (at < first + 10000000);\n"
+    "    ended = now();\n"
+    "}\n";
+
+static const char source_end[] =
     "static __device__ __forceinline__ bool is_marked(const chained &c) {\n"
     "    unsigned m = __float_as_uint(c.m[0]) ^ __float_as_uint(c.m[1]) ^ __float_as_uint(c.m[2]) ^ "
     "__float_as_uint(c.m[3]);\n"
@@ -168,17 +193,18 @@ static const char source_end[] =
     "&started,\n"
     "                                               unsigned long long &ended) {\n"
     "    if (KIND == 1) {\n"
-    "        unsigned long long most = 0;\n"
+    "        long long most = 0, late = 0;\n"
     "#pragma unroll 1\n"
-    "        for (int i = 0; i < COUNT; i++) {\n"
+    "        for (unsigned i = 0; i < a.singles; i++) {\n"
     "            unsigned long long began = now();\n"
     "            step<ROW>(c, a);\n"
-    "            if (is_marked(c)) a.sm[0] = marker;\n"
-    "            unsigned long long took = now() - began;\n"
-    "            if (took > most) most = took;\n"
+    "            if (is_marked(c)) a.arrived[MARK] = marker;\n"
+    "            if (a.is_together) __syncthreads();\n"
+    "            late = (a.rate && late > 0 ? late : 0) + (long long)(now() - began) - (long long)a.rate;\n"
+    "            if (late > most) most = late;\n"
     "        }\n"
     "        started = 0;\n"
-    "        ended = most;\n"
+    "        ended = (unsigned long long)most;\n"
     "        return;\n"
     "    }\n"
     "    started = now();\n"
@@ -189,17 +215,7 @@ static const char source_end[] =
     "#pragma unroll\n"
     "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
     "    }\n"
-    "    if (is_marked(c)) a.sm[0] = marker;\n"
-    "    ended = now();\n"
-    "}\n"
-    "/* The cycles of a hundredth of a second. */\n"
-    "static __device__ void count_cycles(unsigned long long &started, unsigned long long &ended) {\n"
-    "    unsigned long long first, at;\n"
-    "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(first));\n"
-    "    do asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(at)); while (at == first);\n"
-    "    first = at;\n"
-    "    started = now();\n"
-    "    do asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(at)); while (at < first + 10000000);\n"
+    "    if (is_marked(c)) a.arrived[MARK] = marker;\n"
     "    ended = now();\n"
     "}\n"
     "template <int BODY, int COUNT> static __device__ __forceinline__ void timed(const timed_arguments &a) {\n"
@@ -216,6 +232,8 @@ static const char source_end[] =
     "    __syncthreads();\n"
     "    chained c;\n"
     "    c.u = a.one;\n"
+    "    bool disturbs = is_neighbor(a, sm);\n"
+    "    if (threadIdx.x == 0 && !disturbs) atomicAdd((unsigned *)&a.arrived[TIMED_BLOCKS], 1u);\n"
     "#pragma unroll 1\n"
     "    for (int round = 0; round < 2; round++) {\n"
     "        if (threadIdx.x == 0) {\n"
@@ -230,16 +248,18 @@ static const char source_end[] =
     "        c = chained{START(BODY / 4 - 4), c.u, base + lane * 16, lane / 28, 28 + lane % 28 * 4, some,\n"
     "                    {some, some + 1, some + 2, some + 3}, (double)some, 0.0, (double)a.zero};\n"
     "        while (now() < when) {}\n"
-    "        if (BODY == 15) count_cycles(started, ended);\n"
+    "        if (disturbs) disturb(a, round);\n"
+    "        else if (BODY == 15) count_cycles(started, ended);\n"
     "        else measure<BODY / 4 - 4, BODY % 4, COUNT>(c, a, started, ended);\n"
     "        if (round == 0 || BODY % 4 != 2) kept_start = started, kept_end = ended;\n"
     "        __syncthreads();\n"
+    "        if (threadIdx.x == 0 && !disturbs) atomicAdd((unsigned *)&a.arrived[DONE + round], 1u);\n"
     "    }\n"
     "    if (lane == 0) {\n"
     "        a.start[blockIdx.x * warps + threadIdx.x / 32] = kept_start;\n"
     "        a.end[blockIdx.x * warps + threadIdx.x / 32] = kept_end;\n"
     "    }\n"
-    "    if (is_marked(c)) a.sm[0] = c.x + table[lane];\n"
+    "    if (is_marked(c)) a.arrived[MARK] = c.x + table[lane];\n"
     "    __threadfence_system();\n"
     "    __syncthreads();\n"
     "    if (threadIdx.x == 0) *(volatile unsigned *)&a.sm[blockIdx.x] = sm + 1;\n"
@@ -255,7 +275,7 @@ static const char source_launches[] =
     "        unsigned long long at = a.data + ((unsigned long long)((x >> 4) & a.data_mask) << 5);\n"
     "        x += *(volatile unsigned *)at;\n"
     "    }\n"
-    "    if (x == marker) a.sm[0] = x;\n"
+    "    if (x == marker) a.arrived[MARK] = x;\n"
     "}\n";
 
 /* Each word of the table in constant memory has the address of the one a line further, and the last line that of the
@@ -277,7 +297,7 @@ void gs_timed_class_source(gs_text *source) {
     gs_text_add(source, "threadIdx.x * 7919u + blockIdx.x * 104729u + (unsigned)when)\n%s", source_begin);
     for (size_t i = 0; i < gs_timed_row_count; i++)
         gs_text_add(source, "    if (ROW == %zu) { %s }\n", i, gs_timed_rows[i].code);
-    gs_text_add(source, "%s%s", source_end, source_launches);
+    gs_text_add(source, "}\n%s%s%s", source_helpers, source_end, source_launches);
 }
 
 static gs_code add_kernel(gs_timed *timed, int32_t body, int32_t count, gs_error *error) {

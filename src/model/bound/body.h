@@ -56,7 +56,9 @@ typedef struct gs_body_part {
 
 typedef struct gs_body {
     char *kernel;
-    char *file; /* of `line`, or NULL */
+    char *file;           /* of `line`, or NULL */
+    int64_t memory_bytes; /* that all warps access, with what lies between */
+    bool is_kept;         /* and the L2 has it when the kernel starts, if it is not too much */
     struct {
         char **data;
         size_t count, capacity;

@@ -101,7 +101,9 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     add_work(crowd, 1, crowd->most_on_sm);
     add_gpu_work(crowd);
     bound->issue_cycles = gs_divide_up(bound->issue_cycles, thousandths);
+    bound->burst_cycles = crowd->demand.burst_cycles;
     add_product(crowd, &bound->cycles, bound->chain_blocks, bound->path_cycles);
+    add_product(crowd, &bound->cycles, 1, bound->burst_cycles);
     add_product(crowd, &bound->cycles, 1, bound->block_cycles);
     add_product(crowd, &bound->cycles, 1, bound->issue_cycles);
     add_product(crowd, &bound->cycles, 1, bound->fetch_cycles);
@@ -139,34 +141,37 @@ static gs_code place_blocks(struct crowd *crowd, gs_error *error) {
     return kernel < 0 ? error->code : GS_OK;
 }
 
-static gs_code bound_with(struct crowd *crowd, const gs_body *body, bool is_loaded, gs_error *error) {
-    crowd->bound->is_loaded = is_loaded;
-    gs_code code = gs_demand_of(crowd->machine, body, is_loaded, &crowd->demand, error);
-    return code == GS_OK ? sum_bound(crowd, error) : code;
+/* Whether latencies of a kind hold for the kernel. */
+static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latency_kind kind) {
+    if (kind == GS_LATENCY_KEPT)
+        return !crowd->is_beside && body->is_kept && body->memory_bytes <= crowd->machine->kept_bytes;
+    return kind != GS_LATENCY_ALONE || !crowd->is_beside;
 }
 
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error) {
     struct crowd crowd = {.gpu = gpu, .machine = machine, .blocks = blocks, .is_beside = beside, .bound = bound};
-    *bound = (gs_body_bound){0};
+    *bound = (gs_body_bound){.kind = GS_LATENCY_KINDS};
     if (blocks < 1)
         return gs_fail(error, GS_E_USAGE, "a kernel has at least 1 block, not %lld", (long long)blocks);
     gs_code code = gs_need_of(gpu, shape, &crowd.need, error);
     if (code == GS_OK)
         code = place_blocks(&crowd, error);
-    if (code != GS_OK)
-        return code;
     bound->warps_per_block = crowd.need.warps;
     bound->blocks_per_sm = crowd.need.blocks_per_sm;
     bound->most_on_sm = crowd.most_on_sm;
-    gs_body_bound loaded = *bound;
-    crowd.bound = &loaded;
-    code = bound_with(&crowd, body, true, error);
-    if (code == GS_OK && !beside) {
-        crowd.bound = bound;
-        code = bound_with(&crowd, body, false, error);
+    const gs_body_bound placed = *bound;
+    for (gs_latency_kind kind = 0; kind < GS_LATENCY_KINDS && code == GS_OK; kind++) {
+        gs_body_bound found = placed;
+        found.kind = kind;
+        crowd.bound = &found;
+        if (!kind_holds(&crowd, body, kind))
+            continue;
+        code = gs_demand_of(machine, body, kind, &crowd.demand, error);
+        if (code == GS_OK)
+            code = sum_bound(&crowd, error);
+        if (code == GS_OK && (bound->kind == GS_LATENCY_KINDS || found.cycles < bound->cycles))
+            *bound = found;
     }
-    if (code == GS_OK && (beside || loaded.cycles < bound->cycles))
-        *bound = loaded;
     return code;
 }

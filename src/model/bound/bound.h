@@ -242,9 +242,19 @@ int64_t gs_least_when_full(const gs_gpu *gpu, const gs_need *need, bool is_alone
 
 /* ---- compiled kernels ---- */
 
+/* Which latencies count. Under load they contain the delays by others on units of the GPU. */
+typedef enum gs_latency_kind {
+    GS_LATENCY_ALONE,
+    GS_LATENCY_KEPT,     /* alone, and the L2 has all that the kernel accesses */
+    GS_LATENCY_LOADED,   /* under load, the longest of each */
+    GS_LATENCY_REPEATED, /* under load, the longest of some in a chain */
+    GS_LATENCY_KINDS
+} gs_latency_kind;
+
 /* What one warp asks of the machine, at most. */
 typedef struct gs_demand {
-    int64_t path_cycles;                        /* the longest chain of latencies from its start to its end */
+    int64_t path_cycles;                        /* the longest chain of latencies from its start to its end, */
+    int64_t burst_cycles;                       /* and what a chain of any number of warps takes beyond it, once */
     int64_t issue_millicycles;                  /* of its partition, until its units there are free again */
     int64_t after_issue_millicycles;            /* the part of it after the cycle of the issue */
     int64_t held_millicycles[GS_MACHINE_UNITS]; /* of the units of its SM and of the GPU */
@@ -252,9 +262,9 @@ typedef struct gs_demand {
     bool has_barrier;
 } gs_demand;
 
-/* `is_loaded`: with the latencies while others use the units of the GPU, whose delays they contain; the demand on these
-   units is 0. GS_E_UNSUPPORTED: the machine has no row for a class, or more than 2^60 cycles. */
-gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loaded, gs_demand *demand,
+/* Under load the demand on units of the GPU is 0. GS_E_UNSUPPORTED: the machine has no row for a class, or more than
+   2^60 cycles. */
+gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, gs_demand *demand,
                      gs_error *error);
 
 /* The latest end of a kernel that is launched on an idle GPU, and the parts of it. */
@@ -263,17 +273,18 @@ typedef struct gs_body_bound {
     int64_t nanoseconds;  /* the same at the lowest clock, with the launch, */
     int64_t launch_ns;    /* which takes so long */
     int64_t path_cycles;  /* of one warp */
+    int64_t burst_cycles; /* what loads and stores of the chain take beyond it, under load */
     int64_t chain_blocks; /* blocks that follow each other in the longest chain; 1: all start at once */
     int64_t block_cycles; /* starting and ending the blocks of the chain, and those before them on their SM */
     int64_t issue_cycles; /* of other warps in the partition */
     int64_t unit_cycles[GS_MACHINE_UNITS];
     int64_t fetch_cycles; /* lines of instructions and constants that are fetched for the first time */
     int64_t warps_per_block, blocks_per_sm, most_on_sm;
-    bool at_once;   /* all blocks start at once */
-    bool is_loaded; /* with the latencies under load, which hold beside any neighbor on other SMs */
+    bool at_once;         /* all blocks start at once */
+    gs_latency_kind kind; /* the latencies that it has: those that give the lowest bound */
 } gs_body_bound;
 
-/* `beside`: other programs may use other SMs. Theorems 6 to 8 of docs/bounds.md. */
+/* `beside`: other programs may use other SMs, and latencies are those under load. Theorems 6 to 8 of docs/bounds.md. */
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error);
 

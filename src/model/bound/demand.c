@@ -14,6 +14,10 @@
  *
  * A store is done when a fence behind it is. The latency of its class is longer: that until a load has read what it
  * wrote. It counts if a load of memory can follow the store, in the order of the tree or in a round of a loop.
+ *
+ * Under load single accesses to memory take much longer than most do. In a chain of k accesses of a class they take at
+ * most k times its repeated latency, and its burst once: so the chain is that of the repeated latencies, and each
+ * class adds its burst.
  */
 #include "bound.h"
 
@@ -41,11 +45,13 @@ struct sum {
 struct demanding {
     const gs_machine *machine;
     const gs_body *body;
-    const gs_machine_class **classes; /* by class number of the body */
+    const gs_machine_class **classes; /* by class number of the body, */
+    int64_t *most;                    /* and how often a warp executes it at most */
+    int64_t most_stores;              /* of a class of stores */
     const gs_machine_class *fence;    /* a store, and a fence behind it; or NULL */
     size_t last_load;                 /* the last part that reads memory of the GPU */
     size_t outer_loop;                /* that is walked; SIZE_MAX: none */
-    bool is_loaded;
+    gs_latency_kind kind;
     int64_t fetch_cycles, jump_cycles;
     int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
     uint32_t line;          /* of the last instruction */
@@ -197,8 +203,43 @@ static int64_t after_issue(const gs_machine *machine, const gs_machine_class *ro
     return sum;
 }
 
-static int64_t latency_of(const struct demanding *demanding, const gs_machine_class *row) {
-    return demanding->is_loaded ? row->loaded_cycles : row->latency_cycles;
+static bool is_under_load(const struct demanding *demanding) {
+    return demanding->kind >= GS_LATENCY_LOADED;
+}
+
+/* Whether up to `most` accesses in a row take less with the repeated latency and the burst than with the longest. Both
+   hold; a long burst is not worth it for a few accesses. */
+static bool is_repeated(const struct demanding *demanding, const gs_machine_class *row, int64_t most) {
+    int64_t saved = row->loaded_cycles - row->repeated_cycles;
+    return demanding->kind == GS_LATENCY_REPEATED && row->repeated_cycles && saved > 0 &&
+           row->burst_cycles / saved < most;
+}
+
+static int64_t latency_of(const struct demanding *demanding, const gs_machine_class *row, int64_t most) {
+    if (demanding->kind == GS_LATENCY_KEPT && row->kept_cycles)
+        return gs_min(row->kept_cycles, row->latency_cycles);
+    if (is_repeated(demanding, row, most))
+        return row->repeated_cycles;
+    return is_under_load(demanding) ? row->loaded_cycles : row->latency_cycles;
+}
+
+/* Until an instruction has read its operands: no later than it is done. 0: the machine does not say. */
+static int64_t reads_of(const struct demanding *demanding, const gs_machine_class *row, int64_t latency) {
+    int64_t reads = is_under_load(demanding) ? row->loaded_read_cycles : row->read_cycles;
+    if (demanding->kind == GS_LATENCY_KEPT && row->kept_cycles && row->kept_read_cycles)
+        reads = gs_min(reads, row->kept_read_cycles);
+    return gs_min(reads, latency);
+}
+
+/* How long a unit is busy with a transaction of a class, in thousandths. Under load latencies contain the delays at
+   units of the GPU. */
+static int64_t held_of(const struct demanding *demanding, const gs_machine_class *row, size_t unit) {
+    gs_unit_scope scope = demanding->machine->units.data[unit].scope;
+    int64_t held = row->held_millicycles[unit];
+    if (scope == GS_UNIT_OF_PARTITION || (scope == GS_UNIT_OF_GPU && is_under_load(demanding)))
+        return 0;
+    bool is_kept = scope == GS_UNIT_OF_GPU && demanding->kind == GS_LATENCY_KEPT && row->kept_millicycles;
+    return is_kept ? gs_min(held, row->kept_millicycles) : held;
 }
 
 /* Whether an instruction uses a unit of the GPU, and stores, or does something else. */
@@ -218,14 +259,14 @@ static int64_t stored_cycles(const struct demanding *demanding, const gs_body_pa
     bool is_read = demanding->last_load > (demanding->outer_loop == SIZE_MAX ? place : demanding->outer_loop);
     if (is_read || !demanding->fence || !uses_memory(demanding, part, true))
         return latency;
-    return gs_min(latency, gs_max(latency_of(demanding, demanding->fence), reads));
+    return gs_min(latency, gs_max(latency_of(demanding, demanding->fence, demanding->most_stores), reads));
 }
 
 static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
     const gs_machine *machine = demanding->machine;
     const gs_machine_class *row = demanding->classes[part->class_number];
-    int64_t latency = latency_of(demanding, row);
-    int64_t reads = demanding->is_loaded ? row->loaded_read_cycles : row->read_cycles;
+    int64_t latency = latency_of(demanding, row, demanding->most[part->class_number]);
+    int64_t reads = reads_of(demanding, row, latency);
     if (part->constant == GS_ANY_CONSTANT)
         latency += machine->cold_constant_cycles;
     reads = reads ? reads : latency;
@@ -238,12 +279,8 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     waited = part->reads < GS_SCOREBOARDS ? gs_max(waited, reads) : waited;
     add_times(demanding, &sum->serial, fetch + waited, 1);
     sum->tail = gs_max(sum->tail, latency - waited);
-    for (size_t i = 0; i < machine->units.count; i++) {
-        gs_unit_scope scope = machine->units.data[i].scope;
-        int64_t held = row->held_millicycles[i];
-        if (scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && !demanding->is_loaded))
-            add_times(demanding, &sum->held[i], held, transactions);
-    }
+    for (size_t i = 0; i < machine->units.count; i++)
+        add_times(demanding, &sum->held[i], held_of(demanding, row, i), transactions);
     int64_t after = after_issue(machine, row, transactions);
     add_times(demanding, &sum->issue, 1000 + after, 1);
     add_times(demanding, &sum->after_issue, after, 1);
@@ -335,8 +372,14 @@ static const gs_machine_class *find_class(const gs_machine *machine, const char 
 static gs_code find_classes(struct demanding *demanding, gs_error *error) {
     const gs_body *body = demanding->body;
     demanding->classes = calloc(body->classes.count + 1, sizeof *demanding->classes);
-    if (!demanding->classes)
+    demanding->most = calloc(body->classes.count + 1, sizeof *demanding->most);
+    if (!demanding->classes || !demanding->most)
         return gs_fail_memory(error);
+    if (!gs_body_most(body, demanding->most))
+        return gs_fail_large(error);
+    for (size_t i = 0; i < body->classes.count; i++)
+        if (strstr(body->classes.data[i], "_store"))
+            demanding->most_stores = gs_max(demanding->most_stores, demanding->most[i]);
     for (size_t i = 0; i < body->classes.count; i++)
         if (!(demanding->classes[i] = find_class(demanding->machine, body->classes.data[i])))
             return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the latencies have no class \"%.60s\"",
@@ -388,13 +431,26 @@ static int64_t count_constants(const gs_body *body, int64_t line_bytes) {
     return lines;
 }
 
-gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loaded, gs_demand *demand,
+/* What chains take beyond the repeated latency of each access: once for each class, and for the fence that stands for a
+   store. */
+static int64_t burst_of(const struct demanding *demanding) {
+    const gs_body *body = demanding->body;
+    int64_t burst = 0;
+    for (size_t i = 0; i < body->classes.count; i++)
+        if (is_repeated(demanding, demanding->classes[i], demanding->most[i]))
+            burst += demanding->classes[i]->burst_cycles;
+    if (demanding->fence && is_repeated(demanding, demanding->fence, demanding->most_stores))
+        burst += demanding->fence->burst_cycles;
+    return burst;
+}
+
+gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, gs_demand *demand,
                      gs_error *error) {
     struct demanding demanding = {.machine = machine,
                                   .body = body,
                                   .fence = gs_machine_find(machine, "fence"),
                                   .outer_loop = SIZE_MAX,
-                                  .is_loaded = is_loaded,
+                                  .kind = kind,
                                   .is_first = true};
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
     bool is_kept = demand->lines * machine->line_bytes <= machine->code_bytes;
@@ -407,6 +463,7 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loa
         for (int i = 0; i < TIMES; i++)
             for (int j = 0; j < TIMES; j++)
                 demand->path_cycles = gs_max(demand->path_cycles, sum.chain.after[i][j]);
+        demand->burst_cycles = burst_of(&demanding);
         demand->issue_millicycles = sum.issue;
         demand->after_issue_millicycles = sum.after_issue;
         memcpy(demand->held_millicycles, sum.held, sizeof demand->held_millicycles);
@@ -415,5 +472,6 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, bool is_loa
         code = demanding.has_overflown ? gs_fail_large(error) : GS_OK;
     }
     free(demanding.classes);
+    free(demanding.most);
     return code;
 }

@@ -63,7 +63,9 @@ static bool count_rows(struct sharing *sharing, gs_body_shares *shares, size_t f
 /* A copy without the instructions of a row (SIZE_MAX: with all), with `part` changed (SIZE_MAX: none). */
 static bool change_body(const struct sharing *sharing, size_t row, size_t part, gs_body *changed) {
     const gs_body *body = sharing->body;
-    *changed = (gs_body){.classes = {body->classes.data, body->classes.count, 0}};
+    *changed = (gs_body){.classes = {body->classes.data, body->classes.count, 0},
+                         .memory_bytes = body->memory_bytes,
+                         .is_kept = body->is_kept};
     size_t *place = calloc(body->parts.count + 1, sizeof *place);
     bool is_stored = place && GS_RESERVE(&changed->parts, body->parts.count + 1);
     for (size_t i = 0; i < body->parts.count && is_stored; i++) {
@@ -91,7 +93,7 @@ static gs_code bound_changed(const struct sharing *sharing, size_t row, size_t p
     gs_code code = change_body(sharing, row, part, &changed) ? GS_OK : gs_fail_memory(sharing->error);
     if (code == GS_OK)
         code = gs_bound_body(sharing->gpu, sharing->machine, &changed, sharing->shape, sharing->blocks,
-                             sharing->bound->is_loaded, &bound, sharing->error);
+                             sharing->bound->kind >= GS_LATENCY_LOADED, &bound, sharing->error);
     if (code == GS_OK)
         *saved = sharing->bound->cycles - bound.cycles;
     free(changed.parts.data);

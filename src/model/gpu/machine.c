@@ -35,6 +35,7 @@ static const gs_field machine_fields[] = {
     TIME(block_cycles, 0),
     TIME(launch_ns, 0),
     MORE(loaded_launch_ns),
+    MORE(kept_bytes),
     {"units", GS_FIELD_OTHER, true, 0, 0, 0},
     {"classes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
@@ -50,6 +51,11 @@ static const gs_field class_fields[] = {
     {"loaded_cycles", GS_FIELD_INT64, true, offsetof(gs_machine_class, loaded_cycles), 1, MOST_CYCLES},
     {"read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, read_cycles), 1, MOST_CYCLES},
     {"loaded_read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, loaded_read_cycles), 1, MOST_CYCLES},
+    {"repeated_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, repeated_cycles), 1, MOST_CYCLES},
+    {"burst_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, burst_cycles), 1, MOST_CYCLES},
+    {"kept_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, kept_cycles), 1, MOST_CYCLES},
+    {"kept_read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, kept_read_cycles), 1, MOST_CYCLES},
+    {"kept_millicycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, kept_millicycles), 1, MOST_CYCLES},
     {"transactions", GS_FIELD_INT64, true, offsetof(gs_machine_class, transactions), 1, MOST_TRANSACTIONS},
     {"held_millicycles", GS_FIELD_OTHER, true, 0, 0, 0},
 };

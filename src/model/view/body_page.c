@@ -36,6 +36,7 @@ static void put_terms(gs_text *text, const gs_body_answer *answer) {
     put_term(text,
              bound->chain_blocks == 1 ? "the longest path of a warp" : "the longest paths of warps, block by block",
              bound->chain_blocks * bound->path_cycles, bound->cycles);
+    put_term(text, "accesses that take longer than most", bound->burst_cycles, bound->cycles);
     put_term(text, "starting and ending blocks", bound->block_cycles, bound->cycles);
     put_term(text, "other warps of the partition go first", bound->issue_cycles, bound->cycles);
     for (size_t i = 0; i < answer->machine->units.count; i++) {

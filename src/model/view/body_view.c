@@ -12,6 +12,11 @@ static const char *const sources[] = {[GS_ROUNDS_OF_CODE] = "code",
                                       [GS_ROUNDS_OF_INPUT] = "input",
                                       [GS_ROUNDS_OF_GROUPS] = "groups"};
 
+static const char *const kinds[GS_LATENCY_KINDS] = {[GS_LATENCY_ALONE] = "alone",
+                                                    [GS_LATENCY_KEPT] = "cached",
+                                                    [GS_LATENCY_LOADED] = "loaded",
+                                                    [GS_LATENCY_REPEATED] = "repeated"};
+
 static bool is_loop(const gs_body_part *part) {
     return part->kind == GS_PART_LOOP && part->source != GS_ROUNDS_OF_GROUPS;
 }
@@ -34,6 +39,7 @@ static void put_terms(gs_text *text, const gs_body_answer *answer) {
     snprintf(words, sizeof words, "%" PRId64 " block%s in a row, each a warp's path of %" PRId64, bound->chain_blocks,
              bound->chain_blocks == 1 ? "" : "s", bound->path_cycles);
     put_term(text, words, bound->chain_blocks * bound->path_cycles);
+    put_term(text, "accesses that take longer than most", bound->burst_cycles);
     put_term(text, "starting and ending blocks", bound->block_cycles);
     put_term(text, "other warps of the partition go first", bound->issue_cycles);
     for (size_t i = 0; i < answer->machine->units.count; i++) {
@@ -105,6 +111,8 @@ void gs_put_body_bound(gs_text *text, const gs_body_answer *answer) {
         put_terms(text, answer);
         gs_text_add(text, "latencies: %s\n", answer->machine->found);
     }
+    if (bound->kind == GS_LATENCY_KEPT)
+        gs_text_add(text, "assumed: the L2 has the buffers of the launch when the kernel starts\n");
     if (answer->is_for_input)
         gs_text_add(text, "this is for one input: rounds were counted on the CPU\n");
     put_rows(text, answer);
@@ -118,7 +126,9 @@ static void write_bound(gs_writer *writer, const char *key, const gs_machine *ma
     gs_write_int(writer, "cycles", bound->cycles);
     gs_write_int(writer, "nanoseconds", bound->nanoseconds);
     gs_write_int(writer, "launch_ns", bound->launch_ns);
+    gs_write_string(writer, "kind", kinds[bound->kind]);
     gs_write_int(writer, "path_cycles", bound->path_cycles);
+    gs_write_int(writer, "burst_cycles", bound->burst_cycles);
     gs_write_int(writer, "chain_blocks", bound->chain_blocks);
     gs_write_int(writer, "block_cycles", bound->block_cycles);
     gs_write_int(writer, "issue_cycles", bound->issue_cycles);
