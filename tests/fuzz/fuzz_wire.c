@@ -335,6 +335,7 @@ static gs_image *new_image(void) {
     must(image);
     image->kernel_count = 2;
     image->kernels[0].can_be_confined = true;
+    image->kernels[0].form.most_blocks = GS_JOB_BLOCKS;
     return image;
 }
 
