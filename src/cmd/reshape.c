@@ -110,15 +110,19 @@ static int write_form(const struct options *options, const gs_ptx_file *file, gs
     return status;
 }
 
-/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide", or "for grids of one row", "of one layer". */
+/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide", or "for grids of one row", "of one layer", "of
+   fewer than 2^30 blocks". */
 static const char *words_of(json_t *form) {
+    enum { MOST_BLOCKS = 1 << 30 }; /* of any form */
     if (!json_is_true(json_object_get(form, "accepted")))
         return "no";
     if (json_is_true(json_object_get(form, "needs_whole_rows")))
         return "32x";
     if (json_is_true(json_object_get(form, "needs_one_row")))
         return "1 row";
-    return json_is_true(json_object_get(form, "needs_one_layer")) ? "1 layer" : "yes";
+    if (json_is_true(json_object_get(form, "needs_one_layer")))
+        return "1 layer";
+    return json_integer_value(json_object_get(form, "most_blocks")) < MOST_BLOCKS ? "small" : "yes";
 }
 
 static void print_list(const gs_text *text, const gs_ptx_list_counts *counts) {

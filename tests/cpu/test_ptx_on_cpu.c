@@ -530,12 +530,44 @@ static void aligned_barriers_are_for_whole_warps(void **state) {
     }
 }
 
+/* As an H200 did (2026-11-18): a warp that has exited is not counted where a count is given, and the barrier never
+   opens; a warp of which some lanes have exited counts as a whole. */
+static void a_count_waits_for_warps_that_have_exited(void **state) {
+    static const char begin_of[] = "(.param .u32 first) {\n.reg .pred p;\n.reg .b32 w<3>;\nld.param.u32 w1, [first];\n"
+                                   "mov.u32 w2, %tid.x;\nsetp.lt.u32 p, w2, w1;\n@p ret;\n";
+    static const struct {
+        const char *barrier;
+        uint32_t exited;
+        bool ends;
+    } rows[] = {{"bar.sync 1", 32, true},         {"bar.sync 1, 96", 32, true},   {"bar.sync 1, 128", 0, true},
+                {"bar.sync 1, 128", 32, false},   {"bar.sync 0, 128", 64, false}, {"barrier.sync 1, 128", 32, false},
+                {"barrier.sync 1, 128", 16, true}};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_error error = {.message = ""};
+        gs_text_add(&text, HEAD ".entry k%s%s;\nret;\n}\n", begin_of, rows[i].barrier);
+        gs_build build = {.name = "x.ptx", .text = text.data, .size = text.count};
+        gs_module *module = gs_host_compile(all.host, &build, &error);
+        if (!module)
+            fail_msg("%s", error.message);
+        struct call call = begin("k", 1, 128, 0);
+        gs_work_pass(&call.work, &rows[i].exited, sizeof rows[i].exited);
+        if (rows[i].ends)
+            finish(&call, module);
+        else
+            fails_with(&call, module, "the others have returned");
+        gs_text_free(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_run_is_refused_with_its_place),
         cmocka_unit_test(a_kernel_does_not_suffer_from_its_neighbors),
         cmocka_unit_test(symbols_may_be_long),
         cmocka_unit_test(aligned_barriers_are_for_whole_warps),
+        cmocka_unit_test(a_count_waits_for_warps_that_have_exited),
         cmocka_unit_test(named_barriers_make_a_pipeline),
         cmocka_unit_test(barriers_vote_without_those_that_returned),
         cmocka_unit_test(threads_of_a_warp_meet_from_different_places),

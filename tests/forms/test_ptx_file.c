@@ -52,7 +52,7 @@ static void kernels_are_listed_with_their_forms(void **state) {
     (void)state;
 #define ACCEPTED                                                                                                       \
     "{\"accepted\":true,\"needs_whole_rows\":false,\"needs_one_row\":false,\"needs_one_layer\":false,"                 \
-    "\"needs_queue\":false,\"needs_shared\":0}"
+    "\"needs_queue\":false,\"most_blocks\":1073741824,\"needs_shared\":0}"
 #define REFUSED                                                                                                        \
     "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write\","           \
     "\"line\":13,\"column\":4}"

@@ -127,6 +127,27 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     " mul.wide.u32 %near, %y, 4; add.u64 %ours, %flag, %near; again: ld.volatile.global.u32 %v, [%next]; "             \
     "add.u32 %i, %v, 1; atom.global.cas.b32 %w, [%ours], %v, %i; setp.ne.u32 %p1, %w, %v; @%p1 bra again; }"
 
+/* while (!done) if (takes the lock) { ...; done = true; } */
+#define DONE(take, protected, always)                                                                                  \
+    "again: atom.global." take "; setp.eq.u32 %p1, %v, 0; @!%p1 bra busy; " protected "busy: " always "@!%p1 bra "     \
+                                                                                      "again;"
+/* %c is how many lanes are in a ballot. */
+#define LANES(before, predicate)                                                                                       \
+    "{ .reg .b32 %m, %c, %x, %y, %mine; .reg .b64 %far; " before "vote.sync.ballot.b32 %m, " predicate                 \
+    ", -1; popc.b32 %c, %m; "
+#define COUNT_LANES "again: atom.global.add.u32 %v, [%flag], %c; setp.lt.u32 %p1, %v, 100; @%p1 bra again; }"
+/* Block 0 waits for the flag of its ticket, the others set that of theirs. */
+#define TICKET_BY(step)                                                                                                \
+    "atom.global.add.u32 %mine, [%other], " step "; mul.wide.u32 %far, %mine, 4; add.u64 %next, %flag, %far; "         \
+    "@%p7 bra give; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "      \
+    "give: st.volatile.global.u32 [%next], 1; }"
+/* Block 0 waits for its flag, which all others set; those that are block 0 would set it again. */
+#define REPEATED                                                                                                       \
+    "{ .reg .b64 %far; mul.wide.u32 %far, %b, 4; add.u64 %next, %flag, %far; setp.eq.u32 %p3, %b, 0; @%p7 bra more; "  \
+    "again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; "                              \
+    "more: st.volatile.global.u32 [%flag], 1; add.u32 %i, %i, 1; setp.gt.u32 %p2, %i, 3; @%p2 bra end; "               \
+    "@%p3 bra more; }"
+
 static const struct {
     const char *what, *loop;
     enum writer writer;
@@ -653,6 +674,33 @@ static const struct {
      "{ .reg .b32 %m, %c; again: activemask.b32 %m; popc.b32 %c, %m; atom.global.add.u32 %v, [%flag], %c; "
      "setp.lt.u32 %p1, %v, 100; @%p1 bra again; }",
      NOBODY, false},
+    {"a counter by the lanes with the same number",
+     "{ .reg .b32 %m, %c; again: match.any.sync.b32 %m, %i, -1; popc.b32 %c, %m; "
+     "atom.global.add.u32 %v, [%flag], %c; setp.lt.u32 %p1, %v, 100; @%p1 bra again; }",
+     NOBODY, false},
+    {"a counter by all lanes that vote", LANES("mov.pred %p2, -1; ", "%p2") COUNT_LANES, NOBODY, false},
+    {"a counter by lanes that may be none", LANES("setp.eq.u32 %p2, %b, 3; ", "%p2") COUNT_LANES, NOBODY, true},
+    {"a counter by the other lanes", LANES("setp.eq.u32 %p2, %b, 3; ", "!%p2") COUNT_LANES, NOBODY, true},
+    {"a counter by no lanes", LANES("mov.pred %p2, 0; ", "%p2") COUNT_LANES, NOBODY, true},
+    {"tickets by all lanes that vote", LANES("mov.pred %p2, -1; ", "%p2") TICKET_BY("%c"), NOBODY, false},
+    {"tickets by lanes that may be none", LANES("setp.eq.u32 %p2, %b, 3; ", "%p2") TICKET_BY("%c"), NOBODY, true},
+    {"tickets by a number", LANES("", "%p7") TICKET_BY("65536"), NOBODY, false},
+    {"tickets by a number that is too large", LANES("", "%p7") TICKET_BY("0x40000000"), NOBODY, true},
+    {"tickets by the size of the grid, squared",
+     LANES("mov.u32 %x, %nctaid.x; mul.lo.u32 %y, %x, %x; ", "%p7") TICKET_BY("%y"), NOBODY, true},
+    {"a flag in a loop whose end tests the block", REPEATED, NOBODY, true},
+    {"a lock, with what it protects in the loop",
+     DONE("cas.b32 %v, [%flag], 0, 1", "st.global.u32 [%other], %t; atom.global.exch.b32 %w, [%flag], 0; ", ""), NOBODY,
+     false},
+    {"the same by an exchange",
+     DONE("exch.b32 %v, [%flag], 1", "st.global.u32 [%other], %t; atom.global.exch.b32 %w, [%flag], 0; ", ""), NOBODY,
+     false},
+    {"the same, and something is written in each iteration",
+     DONE("exch.b32 %v, [%flag], 1", "atom.global.exch.b32 %w, [%flag], 0; ", "st.global.u32 [%other], %t; "), NOBODY,
+     true},
+    {"a lock that is released in each iteration",
+     DONE("cas.b32 %v, [%flag], 0, 1", "st.global.u32 [%other], %t; ", "atom.global.exch.b32 %w, [%flag], 0; "), NOBODY,
+     true},
     {"a counter at changing places",
      "mov.b64 %next, %flag; again: atom.global.add.u32 %v, [%next], 1; add.u64 %next, %next, 4; "
      "setp.lt.u32 %p1, %v, 1; @%p1 bra again;",
@@ -975,7 +1023,15 @@ static const struct {
     {"a store of another size through another parameter",
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.global.u64 [%other], %next;",
-     NOBODY, false},
+     NOBODY, true},
+    {"a byte through another parameter",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.global.u8 [%other], 1;",
+     NOBODY, true},
+    {"a sum of two halves through another parameter",
+     "@%p7 bra give; again: ld.volatile.global.u64 %next, [%flag]; setp.eq.u64 %p1, %next, 0; @%p1 bra again; bra end; "
+     "give: red.global.add.u32 [%other], 1;",
+     NOBODY, true},
     {"a store of 128 bits through another parameter",
      "{ .reg .b128 %q; mov.b128 %q, {%next, %next}; @%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; "
      "setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; give: st.global.b128 [%other], %q; }",
@@ -1474,11 +1530,68 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
     }
 }
 
+/* ---- indices that lose their high bits ---- */
+
+/* Block 0 waits for its flag, and the others set theirs, at `index` of the block: in which grids are these others? */
+static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state) {
+    static const struct {
+        const char *index;
+        uint32_t most; /* 0: refused */
+    } uses[] = {
+        {"mov.u32 %w, %b; ", 1 << 30},
+        {"add.u32 %w, %b, 1000; ", 1 << 30},
+        {"shl.b32 %w, %b, 2; ", (1 << 30) - 1},
+        {"shl.b32 %w, %b, 16; ", 65535},
+        {"mul.lo.u32 %w, %b, 65536; ", 65535},
+        {"mul.lo.u32 %w, %b, 131072; ", 32767},
+        {"shl.b32 %w, %b, 16; shl.b32 %w, %w, 16; ", 0},
+        {"shl.b32 %x, %b, 16; shl.b32 %w, %x, 15; ", 1},
+        {"shl.b32 %x, %b, 16; shl.b32 %w, %x, 16; ", 0},
+        {"mov.u32 %x, %nctaid.x; mul.lo.u32 %w, %b, %x; ", 65535},
+        {"mov.u32 %x, %nctaid.x; mul.lo.u32 %y, %x, %x; mul.lo.u32 %w, %b, %y; ", 1625},
+        {"mov.u32 %x, %ntid.x; mul.lo.u32 %w, %b, %x; ", (1 << 22) - 1},
+        {"mov.u32 %x, %ntid.x; mov.u32 %y, %ntid.y; mul.lo.u32 %x, %x, %y; mul.lo.u32 %w, %b, %x; ", 0},
+        {"atom.global.add.u32 %w, [%other], 1; ", 1 << 30},
+        {"atom.global.add.u32 %x, [%other], 1; shl.b32 %w, %x, 8; ", 16383},
+        {"atom.global.add.u32 %x, [%other], 65536; shl.b32 %w, %x, 16; ", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(uses); i++) {
+        gs_text text = {0}, made = {0};
+        char check[64];
+        gs_ptx_form form = {.most_blocks = 0};
+        gs_error error = {.code = GS_OK};
+        gs_ptx_module module;
+        gs_ptx_options options = {.form = GS_FORM_CONFINED};
+        gs_text_add(&text,
+                    "%s{ .reg .b32 %%x, %%y; .reg .b64 %%far; %smul.wide.u32 %%far, %%w, 4; add.u64 %%next, %%flag, "
+                    "%%far; @%%p7 bra tell; again: ld.volatile.global.u32 %%v, [%%next]; setp.eq.u32 %%p2, %%v, 0; "
+                    "@%%p2 bra again; tell: st.volatile.global.u32 [%%next], 1; }\nret;\n}\n",
+                    head, uses[i].index);
+        if (gs_ptx_read(&module, "k.ptx", text.data, text.count, &error) != GS_OK)
+            fail_msg("%s", error.message);
+        gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, &made, &form, &error);
+        if (form.most_blocks != uses[i].most)
+            fail_msg("%s at most %u blocks, not %u", uses[i].index, form.most_blocks, uses[i].most);
+        uint32_t block[] = {32, 1, 1}, grid[] = {form.most_blocks, 1, 1}, more[] = {form.most_blocks + 1, 1, 1};
+        if (form.most_blocks) {
+            assert_null(gs_ptx_form_misfit(&form, grid, block));
+            assert_non_null(gs_ptx_form_misfit(&form, more, block));
+            snprintf(check, sizeof check, "setp.gt.u32 %%gs_p1, %%gs_r13, 0x%x;", form.most_blocks); /* and traps */
+            assert_non_null(strstr(made.data, check));
+        }
+        gs_text_free(&made);
+        gs_ptx_free(&module);
+        gs_text_free(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
                                        cmocka_unit_test(loops_from_the_first_statement_are_refused),
                                        cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
                                        cmocka_unit_test(only_whole_values_are_followed),
+                                       cmocka_unit_test(flags_are_told_apart_only_in_grids_where_no_index_wraps),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,8 @@
  * the analysis.
  *
  * The kernels are variations of what people write: flags of other blocks by coordinates, threads and tickets; counters;
- * locks; locks with tickets; claims; searches; updates; bytes of block numbers and counters; each with mistakes.
+ * locks; locks with tickets; claims; searches; updates; bytes of block numbers and counters; steps that may be 0, and
+ * indices that lose their high bits; each with mistakes.
  * GRIDSMITH_RUNS sets how many are tried.
  */
 #include "test.h"
@@ -25,15 +26,16 @@ enum operation {
     MUL,
     AND,
     REM,
-    MAD,  /* d = a * b + c */
-    NOT,  /* d = ~a */
-    PASS, /* d = a, or a byte of it: `variant` says how */
-    TEST, /* predicate d = a ? b, `variant` says how */
-    JUMP, /* to label number if predicate a, with variant: if not; a is -1: always */
+    MAD,   /* d = a * b + c */
+    NOT,   /* d = ~a */
+    PASS,  /* d = a, or a byte of it: `variant` says how */
+    LANES, /* d = how many of one lane, this one, are in a mask: `variant` says in which; a is a predicate */
+    TEST,  /* predicate d = a ? b, `variant` says how */
+    JUMP,  /* to label number if predicate a, with variant: if not; a is -1: always */
     LABEL,
     LOAD, /* d = memory[a + number] of pointer b, `variant` says with which instruction */
     STORE,
-    ATOMIC, /* d = old; c and `more` are numbers */
+    ATOMIC, /* d = old; c and `more` are numbers; of an addition, `more` is 1 + the register of the number, or 0 */
     FENCE,
     STOP
 };
@@ -90,6 +92,16 @@ static int passed_value(int variant, int value) {
         return value;
     return passes[variant].is_signed ? (int8_t)value : (uint8_t)value;
 }
+
+/* Masks of the lane itself. Only the first may be empty. */
+static const struct {
+    const char *text;
+    bool is_of_predicate;
+} masks[] = {
+    {"mov.u32 %%l, %%lanemask_eq; vote.sync.ballot.b32 %%m%1$d, %%p%2$d, %%l;", true},
+    {"mov.u32 %%l, %%lanemask_eq; mov.pred %%all, -1; vote.sync.ballot.b32 %%m%1$d, %%all, %%l;", false},
+    {"mov.u32 %%l, %%lanemask_eq; match.any.sync.b32 %%m%1$d, %%hi, %%l;", false},
+};
 
 static int special_value(const struct machine *machine, const struct thread *thread, int which) {
     return which < 3    ? thread->block[which]
@@ -159,6 +171,9 @@ static void run_instruction(struct machine *machine, struct thread *thread) {
     case PASS:
         values[code->d] = passed_value(code->variant, values[code->a]);
         break;
+    case LANES:
+        values[code->d] = !masks[code->variant].is_of_predicate || thread->predicates[code->a];
+        break;
     case MUL:
         values[code->d] = (int)((unsigned)values[code->a] * (unsigned)b);
         break;
@@ -191,7 +206,9 @@ static void run_instruction(struct machine *machine, struct thread *thread) {
         break;
     case ATOMIC: {
         int *word = word_at(machine, code, thread), old = *word;
-        *word = changed_value((enum atomic)code->variant, old, code->c, code->more);
+        bool has_register = code->variant == A_ADD && code->more;
+        *word =
+            changed_value((enum atomic)code->variant, old, has_register ? values[code->more - 1] : code->c, code->more);
         values[code->d] = old;
         break;
     }
@@ -280,7 +297,8 @@ static bool is_wrong(const struct kernel *kernel, const gs_ptx_form *form) {
                                    {1, 4, 1, 2}, {2, 2, 2, 1}, {1, 2, 3, 2}, {2, 1, 3, 1}, {3, 3, 1, 1}};
     for (size_t i = 0; i < GS_COUNT(grids); i++) {
         bool is_row = grids[i][1] == 1 && grids[i][2] == 1, is_layer = grids[i][2] == 1;
-        if ((form->needs_one_row && !is_row) || (form->needs_one_layer && !is_layer))
+        if ((form->needs_one_row && !is_row) || (form->needs_one_layer && !is_layer) ||
+            (form->most_blocks && (uint32_t)(grids[i][0] * grids[i][1] * grids[i][2]) > form->most_blocks))
             continue;
         if (is_wrong_on(kernel, grids[i]))
             return true;
@@ -321,6 +339,8 @@ static void put_memory(gs_text *text, const struct instruction *code, int line) 
         gs_text_add(text, "\t%s %s, %d;\n", stores[code->variant], address, code->more);
     else if (code->variant == A_CAS)
         gs_text_add(text, "\tatom.global.cas.b32 %%r%d, %s, %d, %d;\n", code->d, address, code->c, code->more);
+    else if (code->variant == A_ADD && code->more)
+        gs_text_add(text, "\tatom.global.add.u32 %%r%d, %s, %%r%d;\n", code->d, address, code->more - 1);
     else
         gs_text_add(text, "\tatom.global.%s %%r%d, %s, %d;\n", atomics[code->variant], code->d, address, code->c);
 }
@@ -351,6 +371,11 @@ static void put_instruction(gs_text *text, const struct instruction *code, int l
         gs_text_add(text, "\t");
         gs_text_add(text, passes[code->variant].text, code->d, code->a);
         gs_text_add(text, "\n");
+        break;
+    case LANES:
+        gs_text_add(text, "\t");
+        gs_text_add(text, masks[code->variant].text, code->d, code->a);
+        gs_text_add(text, " popc.b32 %%r%d, %%m%d;\n", code->d, code->d);
         break;
     case NOT:
         gs_text_add(text, "\tnot.b32 %%r%d, %%r%d;\n", code->d, code->a);
@@ -384,13 +409,13 @@ static void put_kernel(gs_text *text, const struct kernel *kernel) {
                 ".version 8.0\n.target sm_80\n.address_size 64\n"
                 ".visible .entry k(.param .u64 flags, .param .u64 other, .param .u64 counter)\n{\n"
                 "\t.shared .b32 part;\n\t.reg .b64 %%d<400>, %%flags, %%other, %%counter, %%shuffled, %%wide;\n\t.reg "
-                ".b32 %%r<%d>, %%lo, %%hi, "
-                "%%l, %%h;\n\t.reg .pred %%p<%d>;\n"
+                ".b32 %%r<%d>, %%m<%d>, %%lo, %%hi, "
+                "%%l, %%h;\n\t.reg .pred %%p<%d>, %%all;\n"
                 "\tld.param.u64 %%flags, [flags];\n\tld.param.u64 %%other, [other];\n"
                 "\tld.param.u64 %%counter, [counter];\n\tmov.b64 {%%lo, %%hi}, %%flags;\n"
                 "\tshfl.sync.idx.b32 %%l, %%lo, 0, 31, -1;\n\tshfl.sync.idx.b32 %%h, %%hi, 0, 31, -1;\n"
                 "\tmov.b64 %%shuffled, {%%l, %%h};\n",
-                REGISTERS, REGISTERS);
+                REGISTERS, REGISTERS, REGISTERS);
     for (int i = 0; i < kernel->count; i++)
         put_instruction(text, &kernel->code[i], i);
     gs_text_add(text, "}\n");
@@ -532,8 +557,8 @@ static void put_condition(struct kernel *kernel, int block, int label) {
     }
 }
 
-static void put_publishing(struct kernel *kernel, int block, int offset) {
-    int skip = kernel->labels++, index = put_index(kernel, block);
+static void put_publishing_at(struct kernel *kernel, int index, int block, int offset) {
+    int skip = kernel->labels++;
     put_condition(kernel, block, skip);
     int pointer = ONE_OF(FLAGS, FLAGS, FLAGS, FLAGS, FLAGS, SHUFFLED, OTHER);
     bool is_atomic = !pick(2);
@@ -543,7 +568,7 @@ static void put_publishing(struct kernel *kernel, int block, int offset) {
         code->d = d;
         code->variant = ONE_OF(A_ADD, A_EXCH, A_OR, A_MAX, A_CAS);
         code->c = code->variant == A_CAS ? 0 : 1;
-        code->more = 1;
+        code->more = code->variant == A_CAS;
     } else {
         code->variant = pick(4);
         code->more = ONE_OF(1, 1, 1, 1, 0);
@@ -552,10 +577,14 @@ static void put_publishing(struct kernel *kernel, int block, int offset) {
     put_label(kernel, skip);
 }
 
+static void put_publishing(struct kernel *kernel, int block, int offset) {
+    put_publishing_at(kernel, put_index(kernel, block), block, offset);
+}
+
 /* Waits for a flag, sometimes with a limit, and then stores whether it came. */
-static void put_waiting(struct kernel *kernel, int block, int offset) {
+static void put_waiting_at(struct kernel *kernel, int index, int block, int offset) {
     int skip = kernel->labels++, again = kernel->labels++, out = kernel->labels++;
-    int index = put_index(kernel, block), value = new_register(kernel), i = new_register(kernel);
+    int value = new_register(kernel), i = new_register(kernel);
     bool has_limit = !pick(4);
     put_condition(kernel, block, skip);
     /* only indices that somebody could write */
@@ -590,6 +619,10 @@ static void put_waiting(struct kernel *kernel, int block, int offset) {
         store->variant = 3;
     }
     put_label(kernel, skip);
+}
+
+static void put_waiting(struct kernel *kernel, int block, int offset) {
+    put_waiting_at(kernel, put_index(kernel, block), block, offset);
 }
 
 static void make_flags(struct kernel *kernel) {
@@ -887,14 +920,130 @@ static void make_search(struct kernel *kernel) {
     put_label(kernel, end);
 }
 
+/* How much a block adds: a number of lanes, which may be none, or a product, which may lose all its bits. */
+static int put_amount(struct kernel *kernel) {
+    int block = put_special(kernel, 0), d = new_register(kernel);
+    if (pick(2)) {
+        int predicate = put_test(kernel, ONE_OF(EQUAL, DIFFERENT, ABOVE_SIGNED), block, pick(3));
+        put(kernel, LANES, d, predicate, -1)->variant = pick(GS_COUNT(masks));
+        return d;
+    }
+    put(kernel, NUMBER, d, -1, -1)->number = ONE_OF(1, 1, 2, 65536, 1073741824);
+    for (int i = pick(4); i > 0; i--)
+        d = pick(2) ? put_sum(kernel, MUL, d, put_special(kernel, ONE_OF(3, 4, 7)), 0)
+                    : put_sum(kernel, MUL, d, -1, ONE_OF(2, 16384, 65536));
+    return d;
+}
+
+static int put_ticket(struct kernel *kernel, int pointer, int amount) {
+    int d = new_register(kernel);
+    struct instruction *code = put(kernel, ATOMIC, d, -1, pointer);
+    code->variant = A_ADD;
+    code->more = amount + 1;
+    return d;
+}
+
+/* Work that a counter divides, or flags by tickets, with steps that may be 0. */
+static void make_steps(struct kernel *kernel) {
+    int amount = put_amount(kernel), again = kernel->labels++;
+    if (pick(2)) {
+        int ticket = put_ticket(kernel, COUNTER, amount), offset = ONE_OF(0, 0, 1);
+        bool waits_first = pick(2);
+        if (waits_first)
+            put_waiting(kernel, ticket, offset + ONE_OF(-1, -1, 0));
+        put_publishing(kernel, ticket, offset);
+        if (!waits_first)
+            put_waiting(kernel, ticket, offset + ONE_OF(-1, -1, 0));
+        return;
+    }
+    put_label(kernel, again);
+    put_jump(kernel, put_test(kernel, BELOW, put_ticket(kernel, FLAGS, amount), 20), false, again);
+}
+
+/* Flags by a number of the block, or a ticket, times something that may be too large: some blocks wait, some publish.
+ */
+static void make_wraps(struct kernel *kernel) {
+    int x = put_special(kernel, 0), waited = kernel->labels++, end = kernel->labels++;
+    int block = pick(3) ? put_block_number(kernel) : put_ticket(kernel, COUNTER, put_amount(kernel)), offset = pick(2);
+    for (int i = pick(4); i > 0; i--)
+        block = pick(2) ? put_sum(kernel, MUL, block, put_special(kernel, ONE_OF(3, 3, 4, 7)), 0)
+                        : put_sum(kernel, MUL, block, -1, ONE_OF(2, 3, 256, 16384, 65536, 1073741824));
+    put_jump(kernel, put_test(kernel, DIFFERENT, x, pick(2)), false, waited);
+    put_waiting_at(kernel, block, x, offset);
+    put_label(kernel, waited);
+    put_jump(kernel, put_test(kernel, ONE_OF(EQUAL, DIFFERENT), x, pick(4)), false, end);
+    put_publishing_at(kernel, block, x, offset);
+    put_label(kernel, end);
+}
+
+/* A flag in a loop that a part of the blocks repeats: what is tested at its end does not hold the first time. */
+static void make_repeats(struct kernel *kernel) {
+    int block = put_block_number(kernel), again = kernel->labels++, end = kernel->labels++, i = new_register(kernel);
+    int index = pick(2) ? -1 : put_index(kernel, block), number = ONE_OF(0, 0, 1);
+    int decides = put_test(kernel, ONE_OF(EQUAL, EQUAL, DIFFERENT), block, number);
+    bool is_tested = !pick(3), waits_first = pick(2);
+    put(kernel, NUMBER, i, -1, -1);
+    if (waits_first)
+        put_waiting(kernel, block, ONE_OF(0, 0, -1));
+    if (is_tested)
+        put_jump(kernel, decides, true, end);
+    put_label(kernel, again);
+    struct instruction *code = put(kernel, STORE, -1, index, FLAGS);
+    code->more = 1;
+    code->number = ONE_OF(0, 0, 1);
+    put(kernel, ADD, i, i, -1)->number = 1;
+    put_jump(kernel, put_test(kernel, ABOVE_SIGNED, i, 3), false, end);
+    put_jump(kernel, decides, false, again);
+    put_label(kernel, end);
+    if (!waits_first)
+        put_waiting(kernel, block, ONE_OF(0, 0, -1));
+}
+
+/* while (!done) if (takes the lock) { ...; release; done = true; }, with mistakes. */
+static void make_done(struct kernel *kernel) {
+    int block = put_block_number(kernel), again = kernel->labels++, busy = kernel->labels++, end = kernel->labels++;
+    int value = new_register(kernel), kind = ONE_OF(A_CAS, A_CAS, A_EXCH),
+        index = pick(3) ? -1 : put_index(kernel, block);
+    if (!pick(3))
+        put_condition(kernel, block, end);
+    put_label(kernel, again);
+    struct instruction *code = put(kernel, ATOMIC, value, index, FLAGS);
+    code->variant = kind;
+    code->c = kind == A_CAS ? 0 : 1;
+    code->more = 1;
+    int done = put_test(kernel, EQUAL, value, ONE_OF(0, 0, 0, 0, 1));
+    bool is_early = !pick(6);
+    if (!is_early)
+        put_jump(kernel, done, true, busy);
+    if (pick(6)) {
+        bool is_exchange = pick(2);
+        int old = new_register(kernel);
+        code = put(kernel, is_exchange ? ATOMIC : STORE, old, index, FLAGS);
+        code->variant = is_exchange ? A_EXCH : 0;
+        code->c = is_exchange ? ONE_OF(0, 0, 0, 0, 1) : -1;
+        code->number = ONE_OF(0, 0, 0, 0, 0, 1);
+    }
+    if (is_early)
+        put_jump(kernel, done, true, busy);
+    put_label(kernel, busy);
+    put_jump(kernel, pick(6) ? done : put_test(kernel, EQUAL, value, 1), true, again);
+    put_label(kernel, end);
+    if (!pick(4)) {
+        put_condition(kernel, block, again);
+        put(kernel, STORE, -1, index, FLAGS)->more = ONE_OF(0, 1);
+    }
+}
+
 static const struct {
     const char *name;
     void (*make)(struct kernel *kernel);
-} makers[] = {{"flags", make_flags},   {"flags", make_flags},
-              {"flags", make_flags},   {"counter", make_counter},
-              {"lock", make_lock},     {"tickets", make_tickets},
-              {"claims", make_claims}, {"search", make_search},
-              {"parts", make_parts},   {"counter parts", make_counter_parts}};
+} makers[] = {{"flags", make_flags},     {"flags", make_flags},
+              {"flags", make_flags},     {"counter", make_counter},
+              {"lock", make_lock},       {"tickets", make_tickets},
+              {"claims", make_claims},   {"search", make_search},
+              {"parts", make_parts},     {"counter parts", make_counter_parts},
+              {"steps", make_steps},     {"wraps", make_wraps},
+              {"repeats", make_repeats}, {"done", make_done}};
 
 static bool is_accepted(const gs_text *text, gs_ptx_form *form) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
@@ -929,7 +1078,7 @@ static void try_kernel(uint64_t number, size_t maker, int *accepted, int *refuse
 static void accepted_kernels_end_with_one_worker_block(void **state) {
     (void)state;
     int accepted[GS_COUNT(makers)] = {0}, wrong[GS_COUNT(makers)] = {0};
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 32;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 12;
     for (uint64_t i = 0; i < runs; i++)
         try_kernel(i, i % GS_COUNT(makers), &accepted[i % GS_COUNT(makers)], &wrong[i % GS_COUNT(makers)]);
     for (size_t i = 0; i < GS_COUNT(makers) && runs >= 2500; i++) /* both kinds occur */

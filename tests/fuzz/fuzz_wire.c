@@ -338,6 +338,7 @@ static gs_image *new_image(void) {
     image->kernel_count = 2;
     image->device_bytes = 4096;
     image->kernels[0].can_be_confined = true;
+    image->kernels[0].form.most_blocks = GS_JOB_BLOCKS;
     return image;
 }
 

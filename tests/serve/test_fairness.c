@@ -457,6 +457,7 @@ static gs_image *new_image(void) {
     assert_non_null(image);
     *image = (gs_image){.fd = -1, .kernel_count = 1};
     image->kernels[0].can_be_confined = true;
+    image->kernels[0].form.most_blocks = GS_JOB_BLOCKS;
     image->kernels[0].name[0] = 'k';
     return image;
 }

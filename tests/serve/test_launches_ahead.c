@@ -288,6 +288,7 @@ static struct scene *open_kept(void) {
     scene->server.now_ns = 1000;
     scene->module.image = test_calloc(1, sizeof *scene->module.image + sizeof scene->module.image->kernels[0]);
     scene->module.image->kernels[0].can_be_confined = true;
+    scene->module.image->kernels[0].form.most_blocks = GS_JOB_BLOCKS;
     stream->head = stream->next = &scene->next;
     scene->next.session = stream->session;
     stream->kept =

@@ -206,7 +206,8 @@ static gs_code examine_rows(gs_ptx_kernel *kernel, gs_error *error) {
 gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *options, gs_error *error) {
     kernel->loop = (gs_block_loop){.form = options->form,
                                    .task_blocks = options->task_blocks ? options->task_blocks : 10,
-                                   .counts_blocks = options->counts_blocks};
+                                   .counts_blocks = options->counts_blocks,
+                                   .most_blocks = GS_JOB_BLOCKS};
     gs_code code = check_head(kernel, error);
     if (code == GS_OK)
         code = gs_ptx_flow_make(&kernel->flow, kernel->module, kernel->function, error);

@@ -179,6 +179,7 @@ static void list_form(gs_writer *writer, const gs_ptx_place *place, gs_ptx_optio
         gs_write_bool(writer, "needs_one_row", made.needs_one_row);
         gs_write_bool(writer, "needs_one_layer", made.needs_one_layer);
         gs_write_bool(writer, "needs_queue", made.needs_queue);
+        gs_write_int(writer, "most_blocks", made.most_blocks);
         gs_write_int(writer, "needs_shared", made.needs_shared);
     } else {
         gs_write_string(writer, "reason", gs_error_text(&error, words, sizeof words));

@@ -260,7 +260,11 @@ const char *gs_ptx_form_misfit(const gs_ptx_form *form, const uint32_t grid[3], 
         return "its form needs a grid of one row";
     if (form->needs_one_layer && grid[2] > 1)
         return "its form needs a grid of one layer: its z must be 1";
-    return (uint64_t)grid[0] * grid[1] * grid[2] > GS_JOB_BLOCKS ? "its form may have at most 2^30 blocks" : NULL;
+    if ((uint64_t)grid[0] * grid[1] * grid[2] <= form->most_blocks)
+        return NULL;
+    return form->most_blocks == GS_JOB_BLOCKS
+               ? "its form may have at most 2^30 blocks"
+               : "in so many blocks an index by which it waits may wrap around: most_blocks of reshape --list --json";
 }
 
 gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_ptx_options *options, gs_text *into,
@@ -272,6 +276,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
         *form = (gs_ptx_form){.needs_whole_rows = kernel.loop.needs_whole_rows,
                               .needs_one_row = kernel.loop.needs_one_row,
                               .needs_one_layer = kernel.loop.needs_one_layer,
+                              .most_blocks = kernel.loop.most_blocks,
                               .needs_queue = kernel.loop.is_ordered,
                               .takes_single = kernel.loop.takes_single,
                               .needs_shared = kernel.loop.is_behind ? GS_JOB_SHARED : 0,

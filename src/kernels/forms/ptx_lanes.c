@@ -264,6 +264,7 @@ static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, u
     case GS_PTX_MATH_ACTIVE:
         return lanes->kernel->uniform.runs[there] == GS_PTX_SAME_THREAD && is_same_region(lanes, there, block);
     case GS_PTX_MATH_LANES:
+    case GS_PTX_MATH_ALIKE:
     case GS_PTX_MATH_MOVE:
         return has_only_lanes_of(lanes, &operands[writer->count - 1], there, at, depth + 1) &&
                is_same_region(lanes, there, block);

@@ -4,8 +4,8 @@
  *
  * That is enough to compare the address that a block waits for with the addresses that other blocks write. A register
  * that is written once is followed to its definition. A register that a loop only decreases is at most its first value,
- * one that a loop only increases is at least that. Sums of 32 bits are assumed not to overflow as long as their numbers
- * are small. This is all that is followed: moves, conversions, sums, differences, products and shifts to the left, of
+ * one that a loop only increases is at least that. What registers lose of a sum is in ptx_wraps.c. This is all that is
+ * followed: moves, conversions, sums, differences, products and shifts to the left, of
  * whole registers of 32 or 64 bits, and what is loaded as it was stored. Anything else is unknown.
  *
  * The waiting block and the writing one, and their threads, are different variables, although both run the same text.
@@ -57,6 +57,7 @@ gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times) {
             return unknown;
         add_term(&one, other->terms[i].factors, number);
     }
+    gs_linear_note_sum(&one, other, times);
     return one;
 }
 
@@ -101,6 +102,7 @@ gs_linear gs_linear_product(const gs_linear *one, const gs_linear *other) {
                 return unknown;
             add_term(&product, factors, times);
         }
+    gs_linear_note_product(&product, one, other);
     return product;
 }
 
@@ -108,9 +110,14 @@ bool gs_linear_is_number(const gs_linear *value) {
     return value->is_known && !value->count;
 }
 
-bool gs_linear_is_equal(const gs_linear *one, const gs_linear *other) {
+/* Whether two sums are the same; registers with them may differ by a multiple of the modulus. */
+static bool have_same_terms(const gs_linear *one, const gs_linear *other) {
     gs_linear difference = gs_linear_add(*one, other, -1);
     return gs_linear_is_number(&difference) && !difference.number;
+}
+
+bool gs_linear_is_equal(const gs_linear *one, const gs_linear *other) {
+    return have_same_terms(one, other) && !one->lost && !other->lost;
 }
 
 static uint64_t kind_of(uint64_t symbol) {
@@ -145,22 +152,7 @@ bool gs_linear_is_positive(const gs_linear *value) {
             return false;
         least += has_only(&value->terms[i], COUNTS) ? value->terms[i].times : 0;
     }
-    return value->is_known && least > 0;
-}
-
-uint64_t gs_linear_most(const gs_linear *value) {
-    uint64_t most = (uint64_t)value->number;
-    for (int i = 0; i < value->count; i++) {
-        uint64_t product = (uint64_t)value->terms[i].times;
-        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
-            uint64_t kind = kind_of(value->terms[i].factors[k]), factor = kind == GS_LINEAR_BLOCKS ? 1 << 16 : 1 << 10;
-            if (value->terms[i].factors[k] && __builtin_mul_overflow(product, factor, &product))
-                return UINT64_MAX;
-        }
-        if (__builtin_add_overflow(most, product, &most))
-            return UINT64_MAX;
-    }
-    return most;
+    return value->is_known && least > 0 && !value->lost && gs_linear_most(value, GS_LINEAR_MOST_BLOCKS) < 1ull << 63;
 }
 
 bool gs_linear_is_same_everywhere(const gs_linear *value) {
@@ -413,20 +405,11 @@ static gs_linear memory_value(struct evaluation *evaluation, const gs_ptx_statem
         return loaded_value(evaluation, statement);
     if (gs_ptx_atomic_kind(module, statement) == GS_PTX_ATOMIC_ADD && reads & GS_PTX_IN_GLOBAL &&
         !gs_ptx_is_real(module, statement) && gs_ptx_has_whole_registers(evaluation->kernel, statement))
-        return linear_symbol(GS_LINEAR_TICKET, (uint64_t)(statement - module->statements.data));
+        return linear_symbol(
+            GS_LINEAR_TICKET,
+            (uint64_t)(statement - module->statements.data) |
+                (bytes_of_register(evaluation->kernel, number) == 8 ? (uint64_t)GS_LINEAR_IS_WIDE << 32 : 0));
     return unknown;
-}
-
-/* Whether the numbers of a sum are so small that it does not overflow with these bytes. Addresses are not sums of 32
-   bits. */
-static bool is_small(const gs_linear *value, uint32_t bytes) {
-    int64_t most = bytes == 4 ? 1 << 16 : 1ll << 40;
-    if (bytes < 4 || (bytes == 4 && (value->number > INT32_MAX || value->number < INT32_MIN)))
-        return false;
-    for (int i = 0; i < value->count; i++)
-        if (value->terms[i].times > most || value->terms[i].times < -most)
-            return false;
-    return value->is_known;
 }
 
 static gs_linear_side other_side(gs_linear_side side) {
@@ -550,14 +533,15 @@ static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement
     for (uint32_t i = 1; i < statement->count && is_wide; i++)
         if (operands[i].kind == GS_PTX_INTEGER && operands[i].bits >> 31 == 1)
             return unknown; /* no stride is so large */
-    gs_linear value = computed_value(evaluation, statement, side);
-    return is_small(&value, bytes_of_register(evaluation->kernel, number)) ? value : unknown;
+    return computed_value(evaluation, statement, side);
 }
 
-/* Whether a change of a register never leads away from the side that is asked for. */
+/* Whether a change of a register never leads away from the side that is asked for, and is not so large that high bits
+   are lost at once. */
 static bool is_toward(const gs_linear *change, gs_linear_side side) {
     int64_t sign = side == GS_LINEAR_AT_MOST ? -1 : 1;
-    if (!change->is_known || change->number * sign < 0)
+    if (!change->is_known || change->number * sign < 0 ||
+        gs_linear_most(change, GS_LINEAR_MOST_BLOCKS) >= 1ull << (change->lost ? 31 : 62))
         return false;
     for (int i = 0; i < change->count; i++)
         if (change->terms[i].times * sign < 0 || !has_only(&change->terms[i], COUNTS | THREADS))
@@ -571,22 +555,29 @@ static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_lin
     enum { MOST_WRITERS = 16 };
     uint32_t writers = writer_count(evaluation->kernel, number);
     gs_linear first = unknown, self = linear_symbol(GS_LINEAR_REGISTER, number);
+    uint64_t step = 0;
     if (evaluation->looping_count == MOST_LOOPING || writers > MOST_WRITERS || side == GS_LINEAR_EXACT)
         return unknown;
     evaluation->looping[evaluation->looping_count++] = number;
     bool is_well = true;
     for (uint32_t i = 0; i < writers && is_well; i++) {
         const gs_ptx_statement *writer = writer_at(evaluation->kernel, number, i);
-        gs_linear value = result_of(evaluation, writer, number, side);
+        gs_linear value = gs_linear_in_register(result_of(evaluation, writer, number, side),
+                                                bytes_of_register(evaluation->kernel, number));
         gs_linear change = gs_linear_add(value, &self, -1);
-        if (is_toward(&change, side))
+        if (is_toward(&change, side)) {
+            uint64_t most = gs_linear_most(&change, GS_LINEAR_MOST_BLOCKS);
+            step = step > most ? step : most;
             continue;
-        is_well = value.is_known && (!first.is_known || gs_linear_is_equal(&value, &first));
+        }
+        is_well = value.is_known && (!first.is_known || have_same_terms(&value, &first));
         for (int k = 0; k < value.count; k++)
             is_well = is_well && !has_any(&value.terms[k], 1 << GS_LINEAR_REGISTER);
+        value.lost = value.lost > first.lost ? value.lost : first.lost;
         first = value;
     }
     evaluation->looping_count--;
+    first.step = first.step > step ? first.step : step;
     return is_well ? first : unknown;
 }
 
@@ -604,7 +595,7 @@ static gs_linear register_value(struct evaluation *evaluation, uint32_t number, 
     else if (writers > 1)
         value = bound_of(evaluation, number, side);
     evaluation->depth--;
-    return value;
+    return gs_linear_in_register(value, bytes_of_register(evaluation->kernel, number));
 }
 
 static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side) {
@@ -769,6 +760,8 @@ static gs_linear in_smaller_grid(const gs_linear *sum, gs_linear_order order) {
         }
         smaller = gs_linear_add(smaller, &product, 1);
     }
+    smaller.lost = sum->lost;
+    smaller.step = sum->step;
     return smaller;
 }
 
@@ -868,59 +861,60 @@ static gs_linear with_most_threads(const gs_linear *sum, int64_t threads) {
 }
 
 /* Whether S * L is what both addresses have of the blocks, and the rest is less than S: then the L of the block that
-   writes is not above that of the block that waits. If blocks share an L, it must be below: the rest is less than 0. */
-static bool follows_numbering(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
-                              uint64_t leader, const gs_linear *numbering) {
+   writes is not above that of the block that waits. If blocks share an L, it must be below: the rest is less than 0.
+   Returns the most blocks of a grid in which that holds; 0: it does not. */
+static uint32_t follows_numbering(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                                  uint64_t leader, const gs_linear *numbering) {
     bool is_shared = leader == BLOCK('y') || leader == BLOCK('z');
     gs_linear blocks = block_part(awaited), other = block_part(written);
     gs_linear stride = stride_of(&blocks, leader);
     gs_linear product = gs_linear_product(&stride, numbering);
-    if (!gs_linear_is_positive(&stride) || !gs_linear_is_equal(&product, &blocks) ||
-        !gs_linear_is_equal(&product, &other))
-        return false;
+    if (!gs_linear_is_positive(&stride) || !have_same_terms(&product, &blocks) || !have_same_terms(&product, &other))
+        return 0;
     gs_linear bound = add_greatest(linear_number(sizes.bytes - 1), awaited, 1);
     bound = add_greatest(bound, written, -1);
     if (!is_shared)
         bound = gs_linear_add(bound, &stride, -1);
     bound = with_most_threads(&bound, sizes.threads);
-    return is_negative(&bound);
+    gs_linear difference = gs_linear_add(*awaited, written, -1);
+    return is_negative(&bound) ? gs_linear_most_blocks(awaited, written, &difference, sizes) : 0;
 }
 
 /* The same for what is written, with a sum that is 0 in the writing thread added S times. */
-static bool follows_with_zeros(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
-                               uint64_t leader, const gs_linear *numbering, gs_linear_order order,
-                               const gs_linear *zeros, int zero_count) {
+static uint32_t follows_with_zeros(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                                   uint64_t leader, const gs_linear *numbering, gs_linear_order order,
+                                   const gs_linear *zeros, int zero_count) {
     gs_linear blocks = block_part(awaited);
     gs_linear stride = stride_of(&blocks, leader);
-    if (follows_numbering(awaited, written, sizes, leader, numbering))
-        return true;
-    for (int i = 0; i < zero_count; i++) {
+    uint32_t most = follows_numbering(awaited, written, sizes, leader, numbering);
+    for (int i = 0; i < zero_count && !most; i++) {
         gs_linear zero = in_smaller_grid(&zeros[i], order), more = gs_linear_product(&zero, &stride);
         gs_linear moved = gs_linear_add(*written, &more, 1);
-        if (moved.is_known && follows_numbering(awaited, &moved, sizes, leader, numbering))
-            return true;
+        most = moved.is_known ? follows_numbering(awaited, &moved, sizes, leader, numbering) : 0;
     }
-    return false;
+    return most;
 }
 
-static bool follows_tickets(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
-                            const gs_linear *zeros, int zero_count) {
+static uint32_t follows_tickets(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                                const gs_linear *zeros, int zero_count) {
+    uint32_t most = 0;
     for (int i = 0; i < awaited->count; i++)
-        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
+        for (int k = 0; k < GS_LINEAR_FACTORS && !most; k++) {
             uint64_t symbol = awaited->terms[i].factors[k];
             gs_linear ticket = product_of_symbols(&symbol, 1);
-            if (kind_of(symbol) == GS_LINEAR_TICKET &&
-                follows_with_zeros(awaited, written, sizes, symbol, &ticket, GS_LINEAR_ANY_GRID, zeros, zero_count))
-                return true;
+            if (kind_of(symbol) == GS_LINEAR_TICKET)
+                most =
+                    follows_with_zeros(awaited, written, sizes, symbol, &ticket, GS_LINEAR_ANY_GRID, zeros, zero_count);
         }
-    return false;
+    return most;
 }
 
 gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
-                                   const gs_linear *zeros, int zero_count) {
+                                   const gs_linear *zeros, int zero_count, uint32_t *most_blocks) {
     if (!awaited->is_known || !written->is_known)
         return GS_LINEAR_NO_ORDER;
-    if (follows_tickets(awaited, written, sizes, zeros, zero_count))
+    *most_blocks = follows_tickets(awaited, written, sizes, zeros, zero_count);
+    if (*most_blocks)
         return GS_LINEAR_BY_TICKETS;
     for (size_t i = 0; i < GS_COUNT(numberings); i++) {
         gs_linear here = in_smaller_grid(awaited, numberings[i].needs),
@@ -929,8 +923,9 @@ gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *wr
             gs_linear term = product_of_symbols(numberings[i].terms[k], 3);
             numbering = gs_linear_add(numbering, &term, 1);
         }
-        if (follows_with_zeros(&here, &there, sizes, numberings[i].terms[0][0], &numbering, numberings[i].needs, zeros,
-                               zero_count))
+        *most_blocks = follows_with_zeros(&here, &there, sizes, numberings[i].terms[0][0], &numbering,
+                                          numberings[i].needs, zeros, zero_count);
+        if (*most_blocks)
             return numberings[i].needs;
     }
     return GS_LINEAR_NO_ORDER;

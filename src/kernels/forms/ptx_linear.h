@@ -22,9 +22,16 @@ enum {
     GS_LINEAR_REGISTER
 };
 
+/* A grid has at most so many blocks, as that of a form. */
+enum { GS_LINEAR_MOST_BLOCKS = 1 << 30 };
+/* In the upper half of the symbol of a ticket: it has 64 bits. */
+enum { GS_LINEAR_IS_WIDE = 1 };
+
 /* A number, and products of symbols times numbers. */
 typedef struct gs_linear {
     bool is_known;
+    uint8_t lost;  /* the register has this sum modulo 2^(64 - lost): see ptx_wraps.c */
+    uint64_t step; /* the most by which a loop moves it away from this bound in an iteration */
     int64_t number;
     int count;
     struct gs_linear_term {
@@ -41,13 +48,12 @@ gs_linear gs_linear_value(const gs_ptx_kernel *kernel, const gs_ptx_operand *ope
 /* one + other * times; one * other. */
 gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times);
 gs_linear gs_linear_product(const gs_linear *one, const gs_linear *other);
+/* Whether registers with these sums have the same value. */
 bool gs_linear_is_equal(const gs_linear *one, const gs_linear *other);
 /* Whether it is a number. */
 bool gs_linear_is_number(const gs_linear *value);
-/* Whether it is above 0 in each thread: numbers of threads and blocks are. */
+/* Whether a register with this sum is above 0 in each thread of each grid: sizes of blocks and grids are. */
 bool gs_linear_is_positive(const gs_linear *value);
-/* The most that a positive value is; numbers of blocks count as 2^16. */
-uint64_t gs_linear_most(const gs_linear *value);
 /* Whether all threads of all blocks have the same value: parameters, variables, and the sizes of block and grid. */
 bool gs_linear_is_same_everywhere(const gs_linear *value);
 /* Whether a thread has one such value only: no registers, and no tickets. */
@@ -63,14 +69,16 @@ typedef enum gs_linear_order {
 } gs_linear_order;
 
 typedef struct gs_linear_sizes {
-    int64_t bytes;   /* of the word that is waited for */
-    int64_t threads; /* a block has at most so many; 0: not known */
+    int64_t bytes;    /* of the word that is waited for, */
+    int64_t written;  /* and of what is written */
+    int64_t threads;  /* a block has at most so many; 0: not known */
+    uint64_t tickets; /* how far the tickets of a block are apart at most; UINT64_MAX: not known */
 } gs_linear_sizes;
 
 /* Whether a block that writes at `written` began before a block that reads at `awaited`, or is the same, whenever the
-   two overlap. `zeros` are 0 in the writing thread. */
+   two overlap. `zeros` are 0 in the writing thread. `most_blocks`: in grids of at most so many blocks. */
 gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
-                                   const gs_linear *zeros, int zero_count);
+                                   const gs_linear *zeros, int zero_count, uint32_t *most_blocks);
 
 /* Whether two addresses with the same pointer are of different words because of their lowest bits, as the keys and the
    values of a table are. */
@@ -89,6 +97,24 @@ gs_linear_origin gs_linear_origin_of(const gs_ptx_kernel *kernel, const gs_ptx_o
 bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin *other);
 /* Whether an address is known to be in shared or local memory, or in that of parameters. */
 bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin);
+
+/* ---- ptx_wraps.c ---- */
+
+/* The most that a sum is, without its sign, in a grid of so many blocks; UINT64_MAX: more than that, or not known. */
+uint64_t gs_linear_most(const gs_linear *value, uint64_t blocks);
+/* What is known of a register of so many bytes with this sum. */
+gs_linear gs_linear_in_register(gs_linear value, uint32_t bytes);
+/* Set `lost` and `step` of sum + other * times, and of one * other. */
+void gs_linear_note_sum(gs_linear *sum, const gs_linear *other, int64_t times);
+void gs_linear_note_product(gs_linear *product, const gs_linear *one, const gs_linear *other);
+/* Whether a difference of two such values is below the modulus of this one, if it is at most `most`. */
+bool gs_linear_are_below_modulus(const gs_linear *value, uint64_t most);
+/* The most blocks of a grid in which addresses with these sums, and this difference, overlap only where the sums do; 0:
+   none. */
+uint32_t gs_linear_most_blocks(const gs_linear *awaited, const gs_linear *written, const gs_linear *difference,
+                               gs_linear_sizes sizes);
+
+/* ---- registers ---- */
 
 /* The only statement that writes a register, or NULL. */
 const gs_ptx_statement *gs_ptx_only_writer(const gs_ptx_kernel *kernel, uint32_t number);

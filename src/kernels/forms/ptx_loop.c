@@ -171,9 +171,9 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tmov.b64 {%gs_r13, %gs_r3}, %gs_d2;\n" /* all blocks */
                                    "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
 
-/* Makes launches with more blocks than can be counted fail. */
+/* Makes launches with more blocks than can be counted, or than the kernel's waits allow, fail. */
 static const char check_grid[] = "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
-                                 "\tsetp.gt.u32 %gs_p1, %gs_r13, 0x40000000;\n"
+                                 "\tsetp.gt.u32 %gs_p1, %gs_r13, %MOST_BLOCKS%;\n"
                                  "\tsetp.ne.or.u32 %gs_p1, %gs_r3, 0, %gs_p1;\n"
                                  "\t@%gs_p1 trap;\n";
 
@@ -657,8 +657,8 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 }
 
 /* A placeholder in a part, and its replacement. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%",   "%TASK_OFFSET%", "%QUICK%",
-                                   "%SPARE%",   "%OURS%", "%SHARED_AT%", "%SHARED%",      "%MEET%"};
+static const char *const gaps[] = {"%BARRIER%", "%TASK%",      "%TASK_AT%", "%TASK_OFFSET%", "%QUICK%", "%SPARE%",
+                                   "%OURS%",    "%SHARED_AT%", "%SHARED%",  "%MOST_BLOCKS%", "%MEET%"};
 enum {
     GAP_BARRIER,
     GAP_TASK,
@@ -669,6 +669,7 @@ enum {
     GAP_OURS,
     GAP_SHARED_AT,
     GAP_SHARED,
+    GAP_MOST_BLOCKS,
     GAP_MEET
 };
 
@@ -691,6 +692,8 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
         gs_text_add(into, "%u", gs_block_loop_shared_at(loop));
     else if (gap == GAP_SHARED)
         gs_text_add(into, "%d", GS_JOB_SHARED);
+    else if (gap == GAP_MOST_BLOCKS)
+        gs_text_add(into, "0x%x", loop->most_blocks);
     else
         gs_text_add(into, "\tbarrier.sync %u;\n%s", loop->barrier, loop->has_votes ? skip_votes : "");
 }
@@ -799,7 +802,7 @@ static void put_first(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put_part(into, is_confined && loop->is_ordered ? check_queue : "");
     put_part(into, count_blocks);
-    put_part(into, check_grid);
+    put_filled(into, check_grid, loop);
     if (!loop->is_ordered)
         put_given(into, loop);
     if (is_confined || loop->is_ordered)

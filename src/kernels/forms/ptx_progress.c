@@ -10,8 +10,9 @@
 #include "ptx_waits.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST_GIVEN = 32, MOST_GOALS = 12, MOST_ZEROS = 8, MOST_WRITERS = 64 };
+enum { MOST_GIVEN = 32, MOST_GOALS = 12, MOST_ZEROS = 8, MOST_WRITERS = 64, MOST_THREADS = 1 << 10 };
 
 static const gs_ptx_operand *value_written(const gs_ptx_kernel *kernel, const gs_ptx_statement *write) {
     uint32_t at = gs_ptx_address_written(kernel->module, write);
@@ -38,6 +39,30 @@ static bool is_written_whole(const gs_ptx_loop *loop, const gs_ptx_statement *re
 
 /* ---- numbers that only grow ---- */
 
+/* Whether a ballot is of a predicate that is a constant other than 0: then all that vote are in it. */
+static bool is_vote_of_all(const gs_ptx_kernel *kernel, const gs_ptx_statement *vote) {
+    const gs_ptx_operand *operand = vote->count > 1 ? gs_ptx_operand_at(kernel, vote, 1) : NULL;
+    const gs_ptx_statement *writer =
+        operand && operand->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, operand->value) : NULL;
+    bool is_moved = writer && writer->guard == GS_PTX_NONE && gs_ptx_math_of(writer) == GS_PTX_MATH_MOVE;
+    const gs_ptx_operand *constant = is_moved ? gs_ptx_operand_at(kernel, writer, 1) : operand;
+    return constant && constant->kind == GS_PTX_INTEGER && !operand->is_negated && constant->bits;
+}
+
+/* Whether a mask has at least the lane that made it: activemask, match.any, or a ballot of all. Any other ballot may be
+   empty. */
+static bool has_own_lane(const gs_ptx_kernel *kernel, const gs_ptx_statement *mask) {
+    switch (gs_ptx_math_of(mask)) {
+    case GS_PTX_MATH_ACTIVE:
+    case GS_PTX_MATH_ALIKE:
+        return true;
+    case GS_PTX_MATH_LANES:
+        return is_vote_of_all(kernel, mask);
+    default:
+        return false;
+    }
+}
+
 /* How many lanes take part: at least the one that runs this. */
 static bool counts_lanes(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
     const gs_ptx_statement *count =
@@ -47,7 +72,7 @@ static bool counts_lanes(const gs_ptx_kernel *kernel, const gs_ptx_operand *oper
                                      : NULL;
     const gs_ptx_statement *lanes =
         mask && mask->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, mask->value) : NULL;
-    return lanes && (gs_ptx_math_of(lanes) == GS_PTX_MATH_ACTIVE || gs_ptx_math_of(lanes) == GS_PTX_MATH_LANES);
+    return lanes && has_own_lane(kernel, lanes);
 }
 
 /* The sign of what a statement adds to a word; 0: it does something else, or that is not known. */
@@ -97,8 +122,8 @@ static gs_ptx_fact growing_number(int sign, uint64_t step, int64_t bytes) {
 static gs_ptx_fact number_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *addition, int sign) {
     const gs_ptx_operand *value = value_written(kernel, addition);
     bool is_one = gs_ptx_atomic_kind(kernel->module, addition) == GS_PTX_ATOMIC_INC;
-    gs_linear amount = number_of(kernel, value), negative = gs_linear_add((gs_linear){.is_known = true}, &amount, -1);
-    uint64_t step = is_one ? 1 : counts_lanes(kernel, value) ? 32 : gs_linear_most(sign > 0 ? &amount : &negative);
+    gs_linear amount = number_of(kernel, value);
+    uint64_t step = is_one ? 1 : counts_lanes(kernel, value) ? 32 : gs_linear_most(&amount, GS_PTX_USUAL_BLOCKS);
     return growing_number(sign, step, gs_ptx_bytes_of(kernel, addition));
 }
 
@@ -284,14 +309,34 @@ static gs_linear zero_at(const gs_ptx_kernel *kernel, const gs_ptx_dependence *d
     return gs_linear_add(one, &other, -1);
 }
 
-static int find_zeros(const gs_ptx_kernel *kernel, const gs_ptx_statement *write, gs_linear *zeros) {
+/* Whether a thread comes to a block only over an edge. In do ...; while (i == 0) the first time it does not. */
+static bool comes_over(const gs_ptx_loop *loop, const gs_ptx_dependence *dependence, uint32_t block) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    bool *reached = loop->reached;
+    memset(reached, 0, flow->blocks.count + 1);
+    reached[0] = true;
+    for (bool has_changed = true; has_changed;) {
+        has_changed = false;
+        for (uint32_t b = 0; b < flow->blocks.count; b++)
+            for (uint32_t i = 0; reached[b] && i < gs_ptx_successor_count(flow, b); i++) {
+                uint32_t next = gs_ptx_successor(flow, b, i);
+                if (next < flow->blocks.count && !reached[next] &&
+                    !(b == dependence->branch && next == dependence->edge))
+                    reached[next] = has_changed = true;
+            }
+    }
+    return !reached[block];
+}
+
+static int find_zeros(const gs_ptx_loop *loop, const gs_ptx_statement *write, gs_linear *zeros) {
+    const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_flow *flow = &kernel->flow;
-    uint32_t block = gs_ptx_flow_block(flow, gs_ptx_number_of(kernel, write));
+    uint32_t there = gs_ptx_flow_block(flow, gs_ptx_number_of(kernel, write)), block = there;
     int count = 0;
     for (int depth = 0; depth < 16 && flow->dependence_first[block] + 1 == flow->dependence_first[block + 1]; depth++) {
         const gs_ptx_dependence *only = &flow->dependences.data[flow->dependence_first[block]];
         gs_linear zero = zero_at(kernel, only);
-        if (zero.is_known && count < MOST_ZEROS)
+        if (gs_linear_is_same_in_thread(&zero) && count < MOST_ZEROS && comes_over(loop, only, there))
             zeros[count++] = zero;
         block = only->branch;
     }
@@ -313,10 +358,47 @@ static bool tickets_grow(const gs_ptx_loop *loop, const gs_linear *address) {
                 continue;
             const gs_ptx_statement *taker = gs_ptx_statement_at(loop->kernel, (uint32_t)symbol);
             gs_linear word = address_of_ticket(loop->kernel, taker);
-            if (!gs_linear_is_same_everywhere(&word) || !only_grows(loop, taker, 1))
+            if (!gs_linear_is_same_everywhere(&word) || !only_grows(loop, taker, 1) ||
+                number_added(loop->kernel, taker, 1).kind != GS_FACT_LARGE)
                 return false;
         }
     return true;
+}
+
+/* Whether a thread may run a statement more than once. */
+static bool is_repeated(const gs_ptx_loop *loop, uint32_t statement) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    uint32_t block = gs_ptx_flow_block(flow, statement);
+    memset(loop->reached, 0, flow->blocks.count + 1);
+    return !gs_ptx_flow_reach(flow, block, loop->reached) || loop->reached[block];
+}
+
+/* How far the tickets of a word that are taken by one block are apart at most: what all its threads add. */
+static uint64_t tickets_of_block(const gs_ptx_loop *loop, const gs_ptx_statement *taker, uint64_t threads) {
+    uint64_t added = 0;
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, taker, &at));) {
+        gs_ptx_fact step = number_added(loop->kernel, write, 1);
+        if (step.kind != GS_FACT_LARGE || is_repeated(loop, at))
+            return UINT64_MAX;
+        added += step.bits;
+    }
+    return added * threads;
+}
+
+/* The same for the word whose tickets an address has. */
+static uint64_t tickets_of_address(const gs_ptx_loop *loop, const gs_linear *address, uint64_t threads) {
+    uint64_t most = 0;
+    for (int i = 0; i < address->count; i++)
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
+            uint64_t symbol = address->terms[i].factors[k];
+            uint64_t tickets =
+                symbol >> 56 == GS_LINEAR_TICKET
+                    ? tickets_of_block(loop, gs_ptx_statement_at(loop->kernel, (uint32_t)symbol), threads)
+                    : 0;
+            most = most > tickets ? most : tickets;
+        }
+    return most;
 }
 
 /* Look-back: each block that writes the word has a lower number or ticket than the block that reads it, or is the same.
@@ -334,12 +416,17 @@ static bool is_of_lower_block(const struct release *release) {
     const gs_ptx_limits *limits = &kernel->module->functions.data[kernel->function].limits;
     const uint32_t *most = limits->required_threads[0] ? limits->required_threads : limits->max_threads;
     gs_linear_sizes sizes = {.bytes = gs_ptx_bytes_of(kernel, release->poll->read),
+                             .written = gs_ptx_bytes_of(kernel, release->write),
                              .threads = (int64_t)most[0] * most[1] * most[2]};
+    sizes.tickets = tickets_of_address(loop, &awaited, sizes.threads ? (uint64_t)sizes.threads : MOST_THREADS);
+    uint32_t most_blocks;
     gs_linear_order order =
-        gs_linear_order_of(&awaited, &written, sizes, zeros, find_zeros(kernel, release->write, zeros));
+        gs_linear_order_of(&awaited, &written, sizes, zeros, find_zeros(loop, release->write, zeros), &most_blocks);
     if (order == GS_LINEAR_NO_ORDER || !tickets_grow(loop, &awaited))
         return false;
     release->poll->order = order > release->poll->order ? order : release->poll->order;
+    if (most_blocks < release->poll->most_blocks)
+        release->poll->most_blocks = most_blocks;
     release->poll->awaits_lower = release->poll->awaits_lower || order != GS_LINEAR_BY_TICKETS;
     release->poll->awaits_begun = release->poll->awaits_begun || order == GS_LINEAR_BY_TICKETS;
     return true;
@@ -433,9 +520,19 @@ static void mark_dependent(const gs_ptx_poll *poll, bool *marked) {
     }
 }
 
+/* Whether a statement may run while a poll finds only values with which the loop goes on. Else it is behind success, as
+   what a lock protects is in while (!done) if (!atomicExch(lock, 1)) { ...; done = true; }. */
+static bool may_run_waiting(const gs_ptx_poll *poll, const struct goal *goal, uint32_t statement) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_given given = {poll->read, goal->waits};
+    return gs_ptx_flow_block(&kernel->flow, statement) ==
+               gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, poll->read)) ||
+           gs_ptx_may_reach(poll->loop, poll->read, gs_ptx_statement_at(kernel, statement), &given, 1);
+}
+
 /* Whether the loop has nothing to remember what a poll has read by: no register that depends on it has a value of an
    earlier iteration, and nothing else is written that could change what is read later. */
-static bool forgets(const gs_ptx_poll *poll, uint64_t number, uint64_t mask) {
+static bool forgets(const gs_ptx_poll *poll, const struct goal *goal, uint64_t number, uint64_t mask) {
     const gs_ptx_loop *loop = poll->loop;
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_flow *flow = &kernel->flow;
@@ -455,7 +552,8 @@ static bool forgets(const gs_ptx_poll *poll, uint64_t number, uint64_t mask) {
             bool is_write = statement->kind == GS_PTX_INSTRUCTION && gs_ptx_access_of(loop, statement)->writes;
             is_well = statement == poll->read || !is_write ||
                       (is_swap(kernel, statement) && gs_ptx_is_same_word(loop, poll->read, statement) &&
-                       leaves_number(kernel, statement, number, mask));
+                       leaves_number(kernel, statement, number, mask)) ||
+                      !may_run_waiting(poll, goal, i);
         }
     free(marked);
     return is_well;
@@ -472,16 +570,17 @@ static bool keeps_waiting(const gs_ptx_poll *poll, const struct goal *goal, cons
     switch (gs_ptx_atomic_kind(kernel->module, write)) {
     case GS_PTX_NOT_ATOMIC:
         return goal->is_exact && write->opcode == GS_PTX_STORE && write->count == 2 && is_number &&
-               is_within_fact(goal->waits, number, mask) && forgets(poll, number, mask);
+               is_within_fact(goal->waits, number, mask) && forgets(poll, goal, number, mask);
     case GS_PTX_ATOMIC_EXCH:
-        return goal->is_exact && is_number && is_within_fact(goal->waits, number, mask) && forgets(poll, number, mask);
+        return goal->is_exact && is_number && is_within_fact(goal->waits, number, mask) &&
+               forgets(poll, goal, number, mask);
     case GS_PTX_ATOMIC_OR:
         return goal->is_exact && is_number && goal->waits.kind == GS_FACT_SET &&
-               forgets(poll, goal->waits.bits, goal->waits.bits & mask);
+               forgets(poll, goal, goal->waits.bits, goal->waits.bits & mask);
     case GS_PTX_ATOMIC_CAS: {
         gs_linear next = number_of(kernel, gs_ptx_operand_at(kernel, write, at + 2));
         bool is_next = gs_linear_is_number(&next) && is_within_fact(goal->waits, (uint64_t)next.number, mask) &&
-                       forgets(poll, (uint64_t)next.number, mask);
+                       forgets(poll, goal, (uint64_t)next.number, mask);
         return (goal->is_exact && is_next) || (is_number && !is_within_fact(goal->waits, number, mask));
     }
     default:
@@ -588,7 +687,7 @@ static bool is_of_one_lock(const gs_ptx_poll *poll, const gs_ptx_statement *take
     if (!address || !gs_linear_is_same_in_thread(&next))
         return false;
     gs_linear served = gs_linear_value(kernel, address, GS_LINEAR_EXACT), difference = gs_linear_add(served, &next, -1);
-    return gs_linear_is_same_everywhere(&difference);
+    return gs_linear_is_same_everywhere(&difference) && !difference.lost;
 }
 
 /* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; *serving = my + 1. Tickets are served in
@@ -816,6 +915,7 @@ static bool all_are_excused(gs_ptx_poll *poll) {
 
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     poll->order = GS_LINEAR_ANY_GRID;
+    poll->most_blocks = GS_LINEAR_MOST_BLOCKS;
     bool is_whole = is_written_whole(poll->loop, poll->read);
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
         if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll)) {

@@ -379,7 +379,7 @@ static gs_ptx_fact fact_of_number(const struct replay *replay, const gs_ptx_fact
     case GS_PTX_MATH_MUL:
     case GS_PTX_MATH_MAD:
         return is_positive && (math == GS_PTX_MATH_MUL || adds_kept)
-                   ? scaled_number(kernel, statement, first, gs_linear_most(&factor))
+                   ? scaled_number(kernel, statement, first, gs_linear_most(&factor, GS_PTX_USUAL_BLOCKS))
                    : mixed;
     default:
         return mixed;

@@ -33,12 +33,13 @@ struct search {
     bool is_ordered;                 /* blocks wait for lower ones; */
     bool awaits_lower, awaits_begun; /* see gs_ptx_poll */
     gs_linear_order order;
-    uint32_t proofs;  /* how many polls were examined */
-    bool may_forward; /* a loop reads global memory anew, and writes memory or comes to a barrier */
-    bool *awaited;    /* statements: they write what a loop waits for; */
-    bool all_awaited; /* all that write memory may do so: functions wait, or this is one */
-    bool forwards;    /* what the loop forwards is wanted, too */
-    bool has_more;    /* more statements are awaited than before */
+    uint32_t most_blocks; /* of a grid in which these proofs hold */
+    uint32_t proofs;      /* how many polls were examined */
+    bool may_forward;     /* a loop reads global memory anew, and writes memory or comes to a barrier */
+    bool *awaited;        /* statements: they write what a loop waits for; */
+    bool all_awaited;     /* all that write memory may do so: functions wait, or this is one */
+    bool forwards;        /* what the loop forwards is wanted, too */
+    bool has_more;        /* more statements are awaited than before */
 };
 
 /* A kernel with more polls is refused: each takes time. */
@@ -388,9 +389,43 @@ static bool waits_for_free(const gs_ptx_loop *loop, const gs_ptx_statement *stat
 
 /* ---- all polls ---- */
 
+static bool operand_reads(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, uint32_t number) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ && operand->value == number)
+        return true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (operand_reads(kernel, &kernel->module->operands.data[operand->children + i], number))
+            return true;
+    return false;
+}
+
+/* Whether a register is read anywhere in the kernel. */
+static bool is_register_read(const gs_ptx_kernel *kernel, uint32_t number) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
+        bool is_read = statement->guard == number;
+        for (uint32_t k = 0; k < statement->count && !is_read; k++)
+            is_read = operand_reads(kernel, gs_ptx_operand_at(kernel, statement, k), number);
+        if (is_read)
+            return true;
+    }
+    return false;
+}
+
+/* Whether an exchange is only a store: what it writes does not depend on what it reads, which nothing uses. */
+static bool is_only_store(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION || gs_ptx_atomic_kind(kernel->module, statement) != GS_PTX_ATOMIC_EXCH ||
+        statement->count < 3)
+        return false;
+    const gs_ptx_operand *result = gs_ptx_operand_at(kernel, statement, 0);
+    return result->kind == GS_PTX_REGISTER && !is_register_read(kernel, result->value);
+}
+
 static bool is_poll(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     if (waits_for_free(loop, statement))
         return true;
+    if (is_only_store(loop->kernel, statement))
+        return false;
     if (!gs_ptx_reads_changing(loop, statement) || !writes_wanted(loop, statement))
         return false;
     if (statement->opcode == GS_PTX_CALL) {
@@ -424,6 +459,7 @@ static gs_code check_poll(struct search *search, const gs_ptx_statement *stateme
     search->awaits_lower = search->awaits_lower || poll.awaits_lower;
     search->awaits_begun = search->awaits_begun || poll.awaits_begun;
     search->order = poll.order > search->order ? poll.order : search->order;
+    search->most_blocks = poll.most_blocks < search->most_blocks ? poll.most_blocks : search->most_blocks;
     return GS_OK;
 }
 
@@ -600,7 +636,9 @@ static gs_code look_at_statements(struct search *search, gs_error *error) {
 }
 
 gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *error) {
-    struct search search = {.in_function = in_function, .all_awaited = in_function || called_wait(kernel)};
+    struct search search = {.in_function = in_function,
+                            .all_awaited = in_function || called_wait(kernel),
+                            .most_blocks = GS_LINEAR_MOST_BLOCKS};
     size_t statements = kernel->module->functions.data[kernel->function].statement_count;
     gs_code code = gs_ptx_loop_init(&search.loop, kernel, error);
     search.awaited = calloc(statements + 1, sizeof *search.awaited);
@@ -613,6 +651,7 @@ gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *er
     kernel->loop.is_ordered = search.is_ordered || search.has_strong;
     kernel->loop.takes_single = search.awaits_lower && search.awaits_begun;
     kernel->loop.needs_one_row = search.order == GS_LINEAR_ONE_ROW;
+    kernel->loop.most_blocks = search.most_blocks;
     kernel->loop.needs_one_layer = search.order == GS_LINEAR_ONE_LAYER;
     gs_ptx_loop_free(&search.loop);
     free(search.awaited);

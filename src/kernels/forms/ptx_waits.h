@@ -24,6 +24,8 @@ typedef enum gs_ptx_knowledge {
 
 /* Numbers that grow in larger steps, with these bytes, are not followed. */
 #define GS_PTX_MOST_STEP(bytes) ((bytes) == 8 ? 1ull << 40 : 1ull << 16)
+/* What the size of a grid counts as in such steps: in a larger grid the counter is assumed not to wrap around, too. */
+enum { GS_PTX_USUAL_BLOCKS = 1 << 16 };
 
 typedef struct gs_ptx_fact {
     uint8_t kind; /* gs_ptx_knowledge */
@@ -154,7 +156,8 @@ bool gs_ptx_may_reach(const gs_ptx_loop *loop, const gs_ptx_statement *start, co
 typedef struct gs_ptx_poll {
     const gs_ptx_loop *loop;
     const gs_ptx_statement *read;
-    gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks */
+    gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks, */
+    uint32_t most_blocks;  /* and how many it may have */
     bool awaits_lower;     /* it may be for a block with a lower number, */
     bool awaits_begun;     /* or for one that has begun, whatever its number: with a lower ticket, or a lock */
 } gs_ptx_poll;

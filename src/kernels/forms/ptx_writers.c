@@ -6,9 +6,8 @@
  * pointer, and are not known to be different words.
  *
  * Two parameters may point to the same memory. A write through another pointer counts if the word is only read, and
- * nothing writes it through the pointer that it is read with: then the other pointer is the only way to end the wait.
- * It must be of the same size: in C++, pointers to different types do not point to the same object. What is larger than
- * any number of C++ may be a whole structure.
+ * nothing writes it through the pointer that it is read with: then the other pointer is the only way to end the wait. A
+ * word may be written in parts, or as a part of a larger one: the sizes need not be the same.
  */
 #include "ptx_waits.h"
 
@@ -71,16 +70,17 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
 
 /* ---- two addresses ---- */
 
-enum { LARGEST_TYPE = 8 }; /* bytes of a number of C++ */
-
 /* Whether two addresses that are the same in all threads are of different words. */
 static bool are_apart(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *write,
                       const gs_ptx_operand *from, const gs_ptx_operand *to) {
     gs_linear one = gs_linear_value(kernel, from, GS_LINEAR_EXACT),
               other = gs_linear_value(kernel, to, GS_LINEAR_EXACT);
     gs_linear difference = gs_linear_add(one, &other, -1);
+    int64_t distance = difference.number < 0 ? -difference.number : difference.number;
+    int64_t bytes = gs_ptx_bytes_of(kernel, write), read_bytes = gs_ptx_bytes_of(kernel, read);
     return gs_linear_is_same_everywhere(&one) && gs_linear_is_number(&difference) &&
-           (difference.number >= gs_ptx_bytes_of(kernel, write) || -difference.number >= gs_ptx_bytes_of(kernel, read));
+           gs_linear_are_below_modulus(&difference, (uint64_t)(distance + bytes + read_bytes)) &&
+           (difference.number >= bytes || -difference.number >= read_bytes);
 }
 
 /* How the addresses of a read and a write are related. */
@@ -116,9 +116,6 @@ static bool may_be_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, 
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
     if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read) || relation_of(loop, read, write) != OTHER_POINTER)
-        return false;
-    int64_t bytes = gs_ptx_element_bytes(kernel, write), read_bytes = gs_ptx_element_bytes(kernel, read);
-    if (bytes != read_bytes && bytes <= LARGEST_TYPE && read_bytes != GS_PTX_MANY_BYTES)
         return false;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++)
         if (gs_ptx_may_meet(loop, read, gs_ptx_statement_at(kernel, i)))

@@ -295,7 +295,8 @@ typedef enum gs_ptx_math {
     GS_PTX_MATH_COUNT_BITS,
     GS_PTX_MATH_CARRY,  /* with the carry of an instruction with .cc before it */
     GS_PTX_MATH_ACTIVE, /* activemask */
-    GS_PTX_MATH_LANES   /* lanes of the mask for which something holds: vote.ballot, match.any */
+    GS_PTX_MATH_LANES,  /* lanes of the mask for which something holds: vote.ballot */
+    GS_PTX_MATH_ALIKE   /* those with the value of this lane: match.any */
 } gs_ptx_math;
 
 /* The threads, or copies, for which an instruction waits. */

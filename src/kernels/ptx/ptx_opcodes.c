@@ -103,7 +103,7 @@ static const gs_ptx_opcode opcodes[] = {
     {ROW("mapa", CLUSTER, "wr"), .result = GS_PTX_OF_THREAD, .refused = of_clusters},
     {ROW("match.all.sync", SHUFFLE, "wr"), .waits = GS_PTX_WAITS_LANES, .result = GS_PTX_OF_LANES},
     {ROW("match.any.sync", SHUFFLE, "wr"), .waits = GS_PTX_WAITS_LANES, .result = GS_PTX_OF_THREAD,
-     .math = GS_PTX_MATH_LANES},
+     .math = GS_PTX_MATH_ALIKE},
     {ROW("max", COMPUTE, "wr"), .math = GS_PTX_MATH_MAX},
     {ROW("mbarrier.arrive", MBARRIER, "wur"), .reads = GS_PTX_IN_SHARED, .writes = GS_PTX_IN_SHARED,
      .result = GS_PTX_OF_THREAD},

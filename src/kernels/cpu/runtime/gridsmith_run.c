@@ -165,8 +165,9 @@ struct launch {
 };
 
 struct barrier {
-    unsigned count;               /* how many threads must arrive; 0: all that have not returned */
-    unsigned waiting, arrived;    /* threads that wait, and that arrived and went on */
+    unsigned count;            /* how many threads must arrive; 0: all of the block */
+    bool is_counted;           /* the count was given: as on an H200, warps that have returned are then awaited, too */
+    unsigned waiting, arrived; /* threads that wait, and that arrived and went on */
     unsigned by_warp[MOST_WARPS]; /* of `arrived` */
 };
 
@@ -500,16 +501,21 @@ static unsigned arrivals_of(const struct runner *runner, unsigned number, unsign
     return here && here >= left && here < WARP ? WARP : here;
 }
 
+static unsigned threads_of_warps(const struct runner *runner) {
+    return (runner->threads + WARP - 1) / WARP * WARP;
+}
+
 static bool is_complete(const struct runner *runner, unsigned number) {
     const struct barrier *barrier = &runner->barriers[number];
     unsigned here = barrier->waiting + barrier->arrived, total = 0;
-    if (!barrier->count)
+    unsigned count = barrier->count ? barrier->count : threads_of_warps(runner);
+    if (!barrier->count && !barrier->is_counted)
         return here + runner->returned >= runner->threads;
-    if (here + runner->returned + WARP <= barrier->count)
+    if (here + runner->returned + WARP <= count)
         return false;
     for (unsigned warp = 0; warp * WARP < runner->threads; warp++)
         total += arrivals_of(runner, number, warp);
-    return total >= barrier->count;
+    return total >= count;
 }
 
 static void check_barrier(const struct runner *runner, const gs_barrier *wanted) {
@@ -530,11 +536,12 @@ int gs_host_barrier_at(const gs_barrier *given) {
     struct fiber *fiber = runner->current;
     struct barrier *barrier = &runner->barriers[given->number % GS_BARRIERS];
     gs_barrier normal = *given, *wanted = &normal;
-    if (normal.count == (runner->threads + WARP - 1) / WARP * WARP)
+    if (normal.count == threads_of_warps(runner))
         normal.count = 0; /* all threads, by their number */
     count_wait();
     check_barrier(runner, wanted);
     barrier->count = wanted->count;
+    barrier->is_counted = barrier->is_counted || given->count;
     if (wanted->kind == GS_WAIT_BARRIER_ARRIVE) {
         barrier->arrived++;
         barrier->by_warp[number_of(runner, fiber) / WARP]++;
