@@ -253,7 +253,7 @@ static void expect_slots(const gs_tenant_group *group, int gpu) {
 
 static void expect_notice(const gs_tenant_group *group, int gpu) {
     const gs_notice *notice = group->notice;
-    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0, lights = 0;
+    uint32_t latency = 0, best_effort = 0, sliced = 0, weights = 0;
     for (size_t i = 0; i < literal.count; i++) {
         const struct program *program = &literal.programs[i];
         const gs_tenant_options *options = &program->options;
@@ -265,13 +265,11 @@ static void expect_notice(const gs_tenant_group *group, int gpu) {
         best_effort += !options->is_latency;
         sliced += !options->is_latency && !options->has_mps;
         weights += options->is_latency ? 0 : options->weight;
-        lights += !options->is_latency && options->weight == 50;
     }
     assert_int_equal(atomic_load(&notice->latency), latency);
     assert_int_equal(atomic_load(&notice->best_effort), best_effort);
     assert_int_equal(atomic_load(&notice->sliced), sliced);
     assert_int_equal(atomic_load(&notice->weights), weights);
-    assert_int_equal(atomic_load(&notice->is_weighted), lights > 0 && lights < best_effort);
     expect_slots(group, gpu);
 }
 
