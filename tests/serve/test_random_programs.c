@@ -18,7 +18,7 @@ enum { MOST = 12, GPUS = 2, COMMANDS = 4, STEPS = 120, MS = 1000000 };
 
 /* What a program wrote into its page. */
 struct numbers {
-    uint64_t work_ns, late_ns, requests, launches, graphs, copies, held;
+    uint64_t work_ns, late_ns, requests, eager_permille;
 };
 
 struct program {
@@ -71,10 +71,9 @@ static bool should_use_mps(const struct program *program) {
     return !program->options.command || late < 0 ? program->options.has_mps : late <= 1;
 }
 
-/* Whether its requests have 16 launches and more, or every second one follows another at once. */
+/* Whether half of its recent requests have many launches, or follow another at once. */
 static bool has_many(const struct numbers *numbers) {
-    return numbers->launches + numbers->graphs + numbers->copies >= 16 * numbers->requests ||
-           2 * numbers->held >= numbers->requests;
+    return numbers->eager_permille >= 500;
 }
 
 static void meet(struct program *one, struct program *other) {
@@ -189,19 +188,13 @@ static void leave(size_t which) {
 /* ---- what programs write ---- */
 
 static void draw_numbers(gs_random *random, struct numbers *numbers) {
-    static const uint64_t works[] = {0, 100 * MS - 1, 100 * MS, 1000 * MS};
-    uint64_t work = works[gs_random_from(random, 0, 3)], requests = (uint64_t)gs_random_from(random, 0, 3);
+    static const uint64_t works[] = {0, 100 * MS - 1, 100 * MS, 1000 * MS}, eager[] = {0, 499, 500, 1000};
+    uint64_t work = works[gs_random_from(random, 0, 3)];
     const uint64_t lates[] = {0, work / 100, work / 100 + 1, work / 2, work, 2 * work};
-    uint64_t launches = requests * 16, less = requests && gs_random_from(random, 0, 1);
     *numbers = (struct numbers){.work_ns = work,
                                 .late_ns = lates[gs_random_from(random, 0, 5)],
-                                .requests = requests,
-                                .graphs = (uint64_t)gs_random_from(random, 0, (int64_t)launches) / 2,
-                                .copies = (uint64_t)gs_random_from(random, 0, (int64_t)launches) / 2,
-                                .held = (uint64_t)gs_random_from(random, 0, (int64_t)requests)};
-    numbers->launches = launches - numbers->graphs - numbers->copies;
-    if (less && numbers->launches)
-        numbers->launches--;
+                                .requests = (uint64_t)gs_random_from(random, 0, 3),
+                                .eager_permille = eager[gs_random_from(random, 0, 3)]};
 }
 
 static void write_page(struct program *program, gs_random *random) {
@@ -211,10 +204,7 @@ static void write_page(struct program *program, gs_random *random) {
     atomic_store(&page->work_ns, numbers->work_ns);
     atomic_store(&page->late_ns, numbers->late_ns);
     atomic_store(&page->requests, numbers->requests);
-    atomic_store(&page->launches, numbers->launches);
-    atomic_store(&page->graphs, numbers->graphs);
-    atomic_store(&page->copies, numbers->copies);
-    atomic_store(&page->held, numbers->held);
+    atomic_store(&page->eager_permille, numbers->eager_permille);
 }
 
 /* Any slot of the board, also one that belongs to no program. */

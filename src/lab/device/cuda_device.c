@@ -95,14 +95,21 @@ static void free_streams(struct cuda *cuda, int number) {
             cuda->api.stream_free(cuda->context_streams[i][number]);
 }
 
+static void free_timed(struct cuda *cuda, gs_timed *timed) {
+    for (int i = 0; i < 2; i++)
+        if (timed->beside[i] && timed->beside[i] != cuda->streams[i])
+            cuda->api.stream_free(timed->beside[i]);
+    gs_timed_close(timed, &cuda->api);
+}
+
 static void cuda_close(gs_device *device) {
     struct cuda *cuda = device->inside;
     gs_watchdog_end(cuda);
     if (cuda->has_context) {
         if (cuda->probe.api)
             gs_probe_close(&cuda->probe);
-        gs_timed_close(&cuda->timed[0], &cuda->api);
-        gs_timed_close(&cuda->timed[1], &cuda->api);
+        free_timed(cuda, &cuda->timed[0]);
+        free_timed(cuda, &cuda->timed[1]);
         for (int i = 0; i < GS_DEVICE_LAUNCHES; i++)
             free_streams(cuda, i);
         if (cuda->relays)

@@ -124,9 +124,16 @@ static int queue_launches(struct cuda *cuda, timed_kernel *hold, timed_kernel *k
    driver cannot set SMs aside. */
 static void choose_streams(struct cuda *cuda, gs_timed *timed, int32_t sms) {
     gs_error ignored;
-    if (!timed->beside[0] &&
-        gs_cuda_green_two(&cuda->api, cuda->device, sms / 2, &timed->beside[0], &timed->beside[1], &ignored) != GS_OK)
-        memcpy(timed->beside, cuda->streams, sizeof timed->beside);
+    cu_stream made[2] = {NULL, NULL};
+    if (timed->beside[0])
+        return;
+    if (gs_cuda_green_two(&cuda->api, cuda->device, sms / 2, &made[0], &made[1], &ignored) == GS_OK) {
+        memcpy(timed->beside, made, sizeof made);
+        return;
+    }
+    if (made[0])
+        cuda->api.stream_free(made[0]);
+    memcpy(timed->beside, cuda->streams, sizeof made);
 }
 
 /* Many short kernels that use the memory, on another stream, for longer than the launches take. */
