@@ -87,7 +87,7 @@ static void meet(struct program *one, struct program *other) {
     }
     struct program *latency = one->options.is_latency ? one : other;
     struct program *best_effort = one->options.is_latency ? other : one;
-    if (latency->numbers.requests && has_many(&latency->numbers))
+    if (has_many(&latency->numbers))
         best_effort->met_many = true;
     else if (latency->numbers.requests)
         best_effort->met_few = true;

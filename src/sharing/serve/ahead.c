@@ -48,7 +48,7 @@ static bool are_peers_whole(const gs_stream *stream) {
 
 static int64_t most_ahead_ns(const gs_stream *stream) {
     const gs_server *server = stream->session->server;
-    if (gs_schedule_has_above(server, stream->session->options.priority))
+    if (gs_sessions_have_above(server, stream->session->options.priority))
         return BELOW_NS;
     return server->contenders.count <= 1 ? ALONE_NS : PEERS_NS;
 }

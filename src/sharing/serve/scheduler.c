@@ -274,18 +274,11 @@ static void stop_all(gs_server *server, size_t count) {
     apply_placements(server, count);
 }
 
-bool gs_schedule_has_above(const gs_server *server, int32_t priority) {
-    bool has_above = false;
-    for (int i = priority + GS_MOST_PRIORITY + 1; i < GS_PRIORITIES; i++)
-        has_above |= server->sessions.by_priority[i] > 0;
-    return has_above;
-}
-
 static void ask_plan(gs_server *server, size_t count) {
     gs_contenders *contenders = &server->contenders;
     gs_decide_options options = server->plan;
     options.slice_ns = gs_fair_slice_ns(&contenders->fairness);
-    if (!gs_schedule_has_above(server, contenders->queries[0].priority))
+    if (!gs_sessions_have_above(server, contenders->queries[0].priority))
         options.yield_ns = gs_decide_yield_ns(&options, contenders->queries, count);
     server->scheduler.yield_ns = options.yield_ns;
     count_running(server);

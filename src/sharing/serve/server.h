@@ -446,8 +446,6 @@ typedef struct gs_scheduler {
 } gs_scheduler;
 
 void gs_schedule_decide(gs_server *server);
-/* Whether a client of a higher priority than this is connected. */
-bool gs_schedule_has_above(const gs_server *server, int32_t priority);
 /* Counts the blocks done by a launch. */
 void gs_schedule_count(gs_action *action, uint64_t done);
 /* Ends the measurement of what runs. */
@@ -599,6 +597,8 @@ bool gs_session_may_take(const gs_session *session);
 void gs_sessions_sweep(gs_server *server);
 /* Whether the worker keeps up with releases. */
 bool gs_sessions_may_free(const gs_server *server);
+/* Whether a client of a higher priority than this is connected. */
+bool gs_sessions_have_above(const gs_server *server, int32_t priority);
 
 /* ---- file.c ---- */
 

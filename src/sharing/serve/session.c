@@ -152,6 +152,13 @@ bool gs_sessions_may_free(const gs_server *server) {
     return server->is_down || gs_worker_backlog(server->worker) <= MOST_RELEASES;
 }
 
+bool gs_sessions_have_above(const gs_server *server, int32_t priority) {
+    bool has_above = false;
+    for (int i = priority + GS_MOST_PRIORITY + 1; i < GS_PRIORITIES; i++)
+        has_above |= server->sessions.by_priority[i] > 0;
+    return has_above;
+}
+
 void gs_sessions_sweep(gs_server *server) {
     gs_sessions *sessions = &server->sessions;
     size_t left = gs_sessions_may_free(server) ? FREED_AT_ONCE : 0;
