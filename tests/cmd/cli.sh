@@ -433,6 +433,9 @@ mistake "a trace without times" 'has no "ts" in the trace: when it' "$program" i
 gzip -dc corpus/pytorch-two-streams.json.gz | sed 's/NVIDIA H200/NVIDIA H300/' >"$work/other.json"
 check "a trace of another GPU" 0 "$program" import -o "$work/other.jsonl" "$work/other.json"
 says "no description of GPU 0 (NVIDIA H300); the nearest is h200: predict with --gpu h200"
+gzip -dc corpus/pytorch-two-streams.json.gz | sed 's/NVIDIA H200/NVIDIA H200 MIG 3g.71gb/; s/"numSms": 132/"numSms": 60/' >"$work/slice.json"
+check "a trace of a slice of a GPU" 0 "$program" import -o "$work/slice.jsonl" "$work/slice.json"
+says "the nearest is h200: predict with --gpu h200 --sms 60"
 
 check "check kernels of a recording" 1 "$program" check "$work/app.jsonl" --kernels 'mega,nc*'
 says "h200, 132 SMs: 3 kernels, 152 blocks"

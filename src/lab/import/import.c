@@ -52,6 +52,14 @@ static void put_nameless_gpu(const gs_run *run, const char *file, gs_text *notes
                     (long long)run->origin.device);
 }
 
+static void put_nearest(const gs_traced_gpu *gpu, const gs_gpu *nearest, const char *file, gs_text *notes) {
+    gs_text_add(notes, "%s: no description of GPU %lld (%s); the nearest is %s: predict with --gpu %s", file,
+                (long long)gpu->device, gpu->name, nearest->name, nearest->name);
+    if (gpu->sms > 0 && gpu->sms != nearest->sms)
+        gs_text_add(notes, " --sms %d", gpu->sms);
+    gs_text_add(notes, "\n");
+}
+
 /* The GPU of a run, if it has a name, but no description. */
 static void put_unknown_gpu(const gs_collection *collection, const gs_run *run, const char *file, gs_text *notes) {
     for (size_t i = 0; i < collection->gpus.count && run->origin.gpu_name && !run->gpu; i++) {
@@ -63,8 +71,7 @@ static void put_unknown_gpu(const gs_collection *collection, const gs_run *run, 
             gs_text_add(notes, "%s: GPU %lld (%s) is not of NVIDIA: there is no description that is near\n", file,
                         (long long)gpu->device, run->origin.gpu_name);
         else
-            gs_text_add(notes, "%s: no description of GPU %lld (%s); the nearest is %s: predict with --gpu %s\n", file,
-                        (long long)gpu->device, run->origin.gpu_name, nearest->name, nearest->name);
+            put_nearest(gpu, nearest, file, notes);
         gs_gpu_free(nearest);
         return;
     }

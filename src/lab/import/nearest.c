@@ -2,14 +2,14 @@
  * nearest.c: the built-in description that is most like a GPU without one.
  *
  * What counts first is what decides where blocks go: the compute capability, then its major number, then the limits of
- * an SM that the trace tells. Then it is the number of SMs, and among equals a description that was measured. A number
- * that the trace does not have counts as equal.
+ * an SM that the trace tells. Then it is the name, which a slice of a GPU begins with, the number of SMs, and among
+ * equals a description that was measured. A number that the trace does not have counts as equal.
  */
 #include "collect.h"
 
 #include <stdlib.h>
 
-enum { RANKS = 5 };
+enum { RANKS = 6 };
 
 /* How far a description is from a GPU: smaller is nearer, the first number first. */
 typedef struct distance {
@@ -30,6 +30,7 @@ static distance distance_of(const gs_traced_gpu *gpu, const gs_gpu *described) {
                        differs(gpu->threads_per_sm, described->limits.threads_per_sm) +
                            differs(gpu->registers_per_sm, described->limits.registers_per_sm) +
                            differs(gpu->shared_per_sm_bytes, described->largest_config_bytes),
+                       !gs_gpu_is_called(described, gpu->name, described->sms),
                        gpu->sms > 0 ? llabs((long long)gpu->sms - described->sms) : 0, described->assumed != NULL}};
 }
 
