@@ -502,19 +502,23 @@ static void say(const struct peer *peer, enum said said) {
         assert_int_equal(send(peer->fd, &hello, size, MSG_NOSIGNAL), size);
 }
 
+static struct peer *come_as(int process, enum said says) {
+    struct peer *peer = &peers[peer_count++];
+    *peer = (struct peer){
+        .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0), .daemon_fd = -1, .process = process, .says = says};
+    assert_int_equal(connect(peer->fd, (const struct sockaddr *)&address, address_size), 0);
+    say(peer, says);
+    return peer;
+}
+
 static void come(gs_random *random) {
-    struct peer *peer = &peers[peer_count];
     if (peer_count == PEERS || peer_count - next_by_rules > 100)
         return;
-    *peer = (struct peer){.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0),
-                          .daemon_fd = -1,
-                          .process = (int)gs_random_from(random, 0, GS_COUNT(processes) - 1),
-                          .says = (enum said)gs_random_from(random, 0, SAID - 1)};
+    int process = (int)gs_random_from(random, 0, GS_COUNT(processes) - 1);
+    enum said says = (enum said)gs_random_from(random, 0, SAID - 1);
     if (gs_random_from(random, 0, 2))
-        peer->says = (const enum said[]){NOTHING, STATUS, HELLO}[gs_random_from(random, 0, 2)];
-    assert_int_equal(connect(peer->fd, (const struct sockaddr *)&address, address_size), 0);
-    peer_count++;
-    say(peer, peer->says);
+        says = (const enum said[]){NOTHING, STATUS, HELLO}[gs_random_from(random, 0, 2)];
+    come_as(process, says);
 }
 
 /* Something more of one that was accepted. */
@@ -787,7 +791,93 @@ static void connections_are_told_what_the_rules_say(void **state) {
     }
 }
 
+/* ---- threads that close nothing ---- */
+
+static gs_account *hung; /* the process whose family has no thread left */
+
+/* As if all threads that may close descriptors of the family were in close(), which does not return. */
+static void hang_threads(int process) {
+    hung = gs_account_take(&server.quotas, processes[process].id, user_of(process));
+    hung->above->closing_now = GS_COUNT(server.closing.threads) / 2;
+}
+
+static void free_threads(void) {
+    if (server.closing.thread_count)
+        pthread_mutex_lock(&server.closing.mutex);
+    hung->above->closing_now = 0;
+    if (server.closing.thread_count) {
+        pthread_cond_broadcast(&server.closing.wake);
+        pthread_mutex_unlock(&server.closing.mutex);
+    }
+    gs_account_leave(&server.quotas, hung);
+}
+
+/* Accepts what has come, and runs the loop. */
+static void serve_all(void) {
+    gs_connections_accept(&connections, listening);
+    for (int i = 0; i < 3; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    gs_closing_collect(&server.closing, &server.quotas);
+}
+
+static void leave(struct peer *peer) {
+    close(peer->fd);
+    peer->has_closed = true;
+}
+
+static void expect_client(int process) {
+    struct peer *peer = come_as(process, HELLO);
+    serve_all();
+    peer->place = CLIENT;
+    answer(peer, "page");
+    expect_answer(peer);
+}
+
+/* Of all kinds that hold no descriptor: the daemon's own thread closes them. */
+static void connections_that_leave_take_no_descriptor_from_others(void **state) {
+    (void)state;
+    static const enum said kinds[] = {NOTHING, EMPTY, SHORT, BAD_KIND, STATUS};
+    open_all();
+    set_limit(20);
+    hang_threads(0);
+    for (size_t i = 0; i < 200; i++) {
+        struct peer *peer = come_as(0, kinds[i % GS_COUNT(kinds)]);
+        for (size_t k = 0; k < i % 4; k++)
+            say(peer, k % 2 ? EMPTY : SHORT);
+        leave(peer);
+        serve_all();
+    }
+    assert_int_equal(server.quotas.all.used[GS_QUOTA_DESCRIPTORS], 0);
+    expect_client(1); /* of the same family */
+    expect_client(2);
+    free_threads();
+    close_all();
+}
+
+/* A thread closes what may take long, also behind messages without descriptors, empty ones included. */
+static void descriptors_in_connections_are_left_to_threads(void **state) {
+    (void)state;
+    open_all();
+    hang_threads(0);
+    for (int before = 0; before < 30; before++) {
+        struct peer *peer = come_as(0, SHORT);
+        for (int i = 0; i < before; i++)
+            say(peer, i % 2 ? SHORT : EMPTY);
+        assert_int_equal(gs_descriptors_send(peer->fd, "", (size_t)before % 2, &listening, 1, 0), before % 2);
+        leave(peer);
+        serve_all();
+        assert_int_equal(server.closing.count, before + 1);
+    }
+    assert_int_equal(hung->used[GS_QUOTA_DESCRIPTORS], 30);
+    free_threads();
+    close_all();
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(connections_are_told_what_the_rules_say)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_are_told_what_the_rules_say),
+        cmocka_unit_test(connections_that_leave_take_no_descriptor_from_others),
+        cmocka_unit_test(descriptors_in_connections_are_left_to_threads),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

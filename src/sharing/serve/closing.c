@@ -3,7 +3,8 @@
  *
  * Closing the last descriptor of a file frees its memory, which takes a second for some gigabytes. A socket can hold
  * any number of messages with such descriptors. A file can belong to a file system that does not respond: then closing
- * it never returns. So the daemon's thread closes nothing that comes from a client.
+ * it never returns. So the daemon's thread closes nothing that comes from a client, except connections that hold no
+ * descriptor: a flood of these would otherwise use up the daemon's descriptors while the threads have no core.
  *
  * There is one thread at first. If descriptors have waited for a while, another one is started. At most four threads at
  * a time close descriptors of the same process, and at most half of all threads those of the same family.
@@ -14,14 +15,17 @@
 #define _GNU_SOURCE
 #include "server.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     MOST_OF_FAMILY = GS_COUNT(((gs_closing *)NULL)->threads) / 2,
     MOST = 4,               /* per process: threads, and waiting descriptors before no more are taken from it */
     PATIENCE_NS = 50000000, /* how long a descriptor waits before another thread is started */
-    END_SECONDS = 10        /* how long threads may take to end */
+    END_SECONDS = 10,       /* how long threads may take to end */
+    MOST_MESSAGES = 16      /* unread ones of a connection that are looked at before a thread closes it */
 };
 
 struct gs_closing_item {
@@ -109,6 +113,45 @@ void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
     closing->last = &item->next;
     pthread_cond_signal(&closing->wake);
     pthread_mutex_unlock(&closing->mutex);
+}
+
+enum waiting { NOTHING, PLAIN, UNKNOWN };
+
+/* The next message at a socket that nobody can send to. With SO_PASSCRED a message, even an empty one, has the
+   credentials of its sender; the end of the connection has none. Descriptors have no room beside them. */
+static enum waiting next_message(int socket) {
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct msghdr message = {.msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && errno == ECONNRESET) { /* said once, before the messages */
+        message = (struct msghdr){.msg_control = &control, .msg_controllen = sizeof control};
+        got = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    }
+    if (got < 0 || (message.msg_flags & MSG_CTRUNC))
+        return UNKNOWN;
+    return message.msg_controllen ? PLAIN : NOTHING;
+}
+
+/* Removes messages without descriptors. Whether nothing is left. */
+static bool is_emptied(int socket) {
+    enum waiting next = setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) == 0 ? PLAIN : UNKNOWN;
+    for (int i = 0; next == PLAIN && i <= MOST_MESSAGES; i++) {
+        next = next_message(socket);
+        if (next == PLAIN)
+            recv(socket, NULL, 0, MSG_DONTWAIT);
+    }
+    return next == NOTHING;
+}
+
+void gs_closing_give_connection(gs_closing *closing, int socket, gs_account *process) {
+    shutdown(socket, SHUT_RDWR); /* closing it may take a while, and nobody may send anything more */
+    if (is_emptied(socket))
+        close(socket);
+    else
+        gs_closing_give(closing, socket, process);
 }
 
 /* Whether all threads have been busy for long. */

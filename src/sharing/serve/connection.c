@@ -119,7 +119,7 @@ static void handle_closed(uv_handle_t *handle) {
         gs_account_subtract(connection->account, GS_QUOTA_CLIENTS, 1);
     }
     if (!connection->session) {
-        gs_closing_give(&connection->owner->server->closing, connection->socket, connection->account);
+        gs_closing_give_connection(&connection->owner->server->closing, connection->socket, connection->account);
         gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
     }
     gs_account_leave(quotas, connection->account);

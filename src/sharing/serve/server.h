@@ -184,6 +184,8 @@ typedef struct gs_closing {
 
 /* Has the descriptor, which may be -1, closed soon. It counts for the process until then. */
 void gs_closing_give(gs_closing *closing, int fd, gs_account *process);
+/* Ends a connection. It is closed at once if no descriptors wait in it. */
+void gs_closing_give_connection(gs_closing *closing, int socket, gs_account *process);
 /* Uncounts the descriptors that were closed meanwhile. */
 void gs_closing_collect(gs_closing *closing, gs_quotas *quotas);
 /* Whether a process has too many unclosed descriptors to take anything more from its clients. */

@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static gs_wire_page *map_page(int fd, gs_error *error) {
@@ -140,8 +139,7 @@ static void free_session(gs_session *session) {
     gs_handles_give(&server->sessions.slots, session->slot);
     gs_account_subtract(&session->account, GS_QUOTA_CLIENTS, 1);
     if (session->left_socket >= 0) {
-        shutdown(session->left_socket, SHUT_RDWR); /* closing it may take a while */
-        gs_closing_give(&server->closing, session->left_socket, session->account.above);
+        gs_closing_give_connection(&server->closing, session->left_socket, session->account.above);
         gs_account_subtract(session->account.above, GS_QUOTA_DESCRIPTORS, 1);
     }
     gs_account_leave(&server->quotas, session->account.above);
