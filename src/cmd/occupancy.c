@@ -215,6 +215,8 @@ static int print_occupancy(const struct options *options, const gs_gpu *gpu, gs_
         put_words(&text, gpu, options, &shape, &occupancy, clusters);
         gs_print_text(&text, GS_OK, error);
     }
+    if (status == 0 && options->cluster && !clusters)
+        status = 1;
     return status;
 }
 
@@ -424,7 +426,7 @@ const gs_command gs_command_occupancy = {
         "FILE has kernels: a CUDA source, PTX, a cubin, or a program or library. Registers and shared memory are\n"
         "those of the machine code for the GPU; PTX is assembled by ptxas, and sources are compiled first. A\n"
         "program is recorded, and each of its kernels is shown as it was launched.\n"
-        "Exit code 1: a kernel can never run on this GPU.\n\n"
+        "Exit code 1: a kernel, or its cluster, can never run on this GPU.\n\n"
         "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n"
         "  gridsmith occupancy --gpu h200 kernels/sgemm.cu\n"
         "  gridsmith occupancy --gpu h200 --kernel 'reduce*' ./app\n"

@@ -44,6 +44,7 @@ occupancy "a cubin of another GPU" 2 "has machine code for sm_80, which sm_90 do
 occupancy "a kernel that is alone" 0 "with 256 threads a block, which are assumed (give --threads)" \
     --gpu a100 --kernel count tests/fuzz/corpus/cubin/count80.cubin
 occupancy "too many threads" 1 "the kernel can never run on a100" --gpu a100 --kernel count --threads 2048 tests/fuzz/corpus/cubin/count80.cubin
+occupancy "a cluster that never fits" 1 "0 clusters of 32 blocks" --gpu h200 --threads 256 --registers 64 --cluster 32
 occupancy "a recording" 0 "14 kernels" corpus/h200-program-cupy.jsonl.gz
 grep -q '^ *128 *21 *0 *16 *100.0%  warps *cupy_sqrt__float32_float32$' "$work/out" || fail "a recording: a row"
 occupancy "one kernel of a recording" 0 "16 blocks per SM: 64 of 64 warps" --kernel 'cupy_sqrt*' corpus/h200-program-cupy.jsonl.gz
