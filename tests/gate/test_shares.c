@@ -147,9 +147,9 @@ static void launch(struct model *model, struct model_program *program, bool is_c
 
 /* Before it waits: others see when what it has launched is done. */
 static void number_last(struct model *model, struct model_program *program) {
-    struct item *last = &program->queue[(program->first + program->count - 1) % QUEUE];
     if (!program->count || !program->share.unnumbered_ns)
         return;
+    struct item *last = &program->queue[(program->first + program->count - 1) % QUEUE];
     last->number = gs_share_take_number(&program->share, 0, false);
     gs_share_send_number(&program->share, 0, last->number, model->now_ns);
 }
