@@ -33,7 +33,7 @@ typedef struct gs_ptx_form {
     bool needs_whole_rows; /* it may be launched only with blocks that are a multiple of 32 wide */
     bool needs_one_row;    /* it may be launched only with grids of one row, */
     bool needs_one_layer;  /* or of one layer: z is 1; */
-    uint32_t most_blocks;  /* and with at most so many blocks */
+    uint32_t most_blocks;  /* and only in grids of at most this many blocks */
     bool needs_queue;      /* blocks wait for lower ones: even the first block of a worker block comes from the queue */
     bool takes_single;     /* its tasks have one block: see put_taking in ptx_loop.c */
     uint32_t needs_shared; /* bytes of dynamic shared memory that a launch must add; 0 or GS_JOB_SHARED */

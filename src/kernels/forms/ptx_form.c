@@ -262,9 +262,9 @@ const char *gs_ptx_form_misfit(const gs_ptx_form *form, const uint32_t grid[3], 
         return "its form needs a grid of one layer: its z must be 1";
     if ((uint64_t)grid[0] * grid[1] * grid[2] <= form->most_blocks)
         return NULL;
-    return form->most_blocks == GS_JOB_BLOCKS
-               ? "its form may have at most 2^30 blocks"
-               : "in so many blocks an index by which it waits may wrap around: most_blocks of reshape --list --json";
+    return form->most_blocks == GS_JOB_BLOCKS ? "its form may have at most 2^30 blocks"
+                                              : "the grid is too large: an index by which it waits may wrap around "
+                                                "(most_blocks of reshape --list --json)";
 }
 
 gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_ptx_options *options, gs_text *into,

@@ -22,7 +22,7 @@ enum {
     GS_LINEAR_REGISTER
 };
 
-/* A grid has at most so many blocks, as that of a form. */
+/* The most blocks of a grid, as of that of a form. */
 enum { GS_LINEAR_MOST_BLOCKS = 1 << 30 };
 /* In the upper half of the symbol of a ticket: it has 64 bits. */
 enum { GS_LINEAR_IS_WIDE = 1 };
@@ -76,7 +76,7 @@ typedef struct gs_linear_sizes {
 } gs_linear_sizes;
 
 /* Whether a block that writes at `written` began before a block that reads at `awaited`, or is the same, whenever the
-   two overlap. `zeros` are 0 in the writing thread. `most_blocks`: in grids of at most so many blocks. */
+   two overlap. `zeros` are 0 in the writing thread. `most_blocks`: in grids of at most this many blocks. */
 gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
                                    const gs_linear *zeros, int zero_count, uint32_t *most_blocks);
 
