@@ -258,8 +258,7 @@ static int run_plan(const gs_command *command, void *given, const gs_words *word
     struct planning planning = {.options = options};
     gs_error error = {.code = GS_OK};
     gs_code code = GS_OK;
-    if (options->on && strcmp(options->on, "model") != 0 && strcmp(options->on, "cuda") != 0 &&
-        strncmp(options->on, "cuda:", 5) != 0)
+    if (options->on && strcmp(options->on, "model") != 0 && !gs_cuda_is_device(options->on))
         return gs_usage(command, "--device takes cuda, cuda:N or model, not \"%.40s\"", options->on);
     if (options->all && options->json)
         return gs_usage(command, "--all and --json exclude each other");

@@ -127,14 +127,21 @@ static gs_code add_word(struct study *study, char *word, gs_error *error) {
                        : fail_unknown(study, word, error);
 }
 
+static bool has_empty_word(const char *list) {
+    size_t length = strlen(list);
+    return !length || list[0] == ',' || list[length - 1] == ',' || strstr(list, ",,");
+}
+
 static gs_code add_tasks(struct study *study, gs_error *error) {
+    if (has_empty_word(study->options->tasks))
+        return gs_fail(error, GS_E_USAGE, "--tasks has a place without a name: \"%.60s\"", study->options->tasks);
     char *list = strdup(study->options->tasks), *rest = NULL;
     gs_code code = list ? GS_OK : gs_fail_memory(error);
     for (char *word = list ? strtok_r(list, ",", &rest) : NULL; word && code == GS_OK;
          word = strtok_r(NULL, ",", &rest))
         code = add_word(study, word, error);
     free(list);
-    return code == GS_OK && study->tasks.count == 0 ? gs_fail(error, GS_E_USAGE, "--tasks names no task") : code;
+    return code;
 }
 
 static bool has_network(const struct study *study) {

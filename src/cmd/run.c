@@ -334,8 +334,10 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
         return gs_usage(command, "--deadline takes a time with its unit from 1us to 3600s, such as 5ms");
     if (options->deadline && options->best_effort)
         return gs_usage(command, "--deadline is for latency programs: those of best effort have no requests");
-    if (options->most && options->latency)
-        return gs_usage(command, "--most is for best-effort programs");
+    if (options->latency && (options->most || options->ahead))
+        return gs_usage(command, "%s is for best-effort programs", options->most ? "--most" : "--ahead");
+    if (options->best_effort && options->hold)
+        return gs_usage(command, "--hold is for latency programs: those of best effort hold nobody");
     if (set_environment(options, words, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
         return report_no_program(words->data[0], errno);

@@ -55,8 +55,7 @@ static gs_app_stream *open_stream(const char *on, size_t number, size_t count, g
         on = "cuda";
     if (strcmp(on, "serve") == 0)
         return gs_app_stream_remote(NULL, "gridsmith zoo load", error);
-    bool is_cuda = strcmp(on, "cuda") == 0 || strncmp(on, "cuda:", 5) == 0;
-    if (!is_cuda || strlen(on) > 40) {
+    if (!gs_cuda_is_device(on) || strlen(on) > 40) {
         gs_fail(error, GS_E_USAGE, "loads run on cuda or serve, not on \"%.40s\"", on);
         return NULL;
     }

@@ -79,7 +79,7 @@ static gs_executor *open_executor(const gs_zoo_options *options, gs_error *error
     const char *on = options->on ? options->on : "host";
     if (is_served(options))
         return gs_executor_remote(NULL, error);
-    if (strcmp(on, "host") == 0 || strcmp(on, "cuda") == 0 || strncmp(on, "cuda:", 5) == 0)
+    if (strcmp(on, "host") == 0 || gs_cuda_is_device(on))
         return gs_executor_open(on, error);
     gs_fail(error, GS_E_USAGE, "unknown device \"%.40s\"; it must be host, cuda, cuda:N or serve", on);
     return NULL;

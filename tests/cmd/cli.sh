@@ -1090,6 +1090,17 @@ printf '{"op":"launch","blocks":"3"}\n' >>"$work/damaged.jsonl"
 mistake "a plan with a damaged recording" "damaged.jsonl:4" "$program" plan $kernels "$work/damaged.jsonl" --on model
 mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
 mistake "a plan of no kernel" 'is neither a kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
+for device in cuda:x cuda: cuda:-1 cuda:0,sms=0 cudax; do
+    mistake "a plan on $device" "not \"$device\"" "$program" plan sgemm --device $device
+    mistake "work on $device" "unknown device \"$device\"" "$program" verify kernels/ptx/reduce.ptx.gz \
+        --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --device $device
+    mistake "the zoo on $device" "unknown device \"$device\"" "$program" zoo run sgemm --device $device
+    mistake "a daemon on $device" "unknown device \"$device\"" "$program" serve --device $device --no-mps --socket "$work/socket"
+    mistake "a recording on $device" "there is no device \"$device\"" "$program" record --device $device scenarios/case-2.1.json
+done
+mistake "a prediction for no GPU" 'there is no device "cuda:x"' "$program" predict --gpu cuda:x a=8x256
+mistake "requests that run ahead" "--ahead is for best-effort programs" "$program" run --latency --ahead 50 -- true
+mistake "work that holds" "--hold is for latency programs" "$program" run --best-effort --hold 5 -- true
 mistake "a plan on nothing" '--device takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
 mistake "a plan of a size that is not there" 'the zoo has no kernel "sgemm" of size "huge"' "$program" plan sgemm --size huge
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
@@ -1331,7 +1342,9 @@ says "t "
 mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "a task that cannot be played" '--play takes kernels of the zoo and networks, not "im2col:2"' "$program" plan --play "$plan" --tasks im2col:2
-mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
+for list in , "" lbm, ,lbm lbm,,fft; do
+    mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"
+done
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
 mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
 mistake "nothing to record" "/dev/null has no run" "$program" record --device model:h200 /dev/null

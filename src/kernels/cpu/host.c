@@ -530,7 +530,7 @@ gs_executor *gs_executor_host(gs_error *error) {
 gs_executor *gs_executor_open(const char *name, gs_error *error) {
     if (strcmp(name, "host") == 0)
         return gs_executor_host(error);
-    if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0)
+    if (gs_cuda_is_device(name))
         return gs_executor_cuda(name[4] ? name + 5 : "", error);
     gs_fail(error, GS_E_USAGE, "unknown device \"%.40s\"; it must be host, cuda or cuda:N", name);
     return NULL;

@@ -4,6 +4,7 @@
 #include "driver.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The number of a GPU and, optionally, how many SMs to use and which part of that size. */
 struct place {
@@ -21,6 +22,13 @@ static bool parse_place(const char *rest, struct place *place) {
     end = 0;
     return sscanf(rest, "%5d,sms=%5d,part=%5d%n", &place->number, &place->sms, &place->part, &end) == 3 && end &&
            !rest[end] && place->sms > 0 && place->part >= 0;
+}
+
+bool gs_cuda_is_device(const char *name) {
+    struct place place;
+    if (strncmp(name, "cuda", 4) != 0)
+        return false;
+    return !name[4] || (name[4] == ':' && parse_place(name + 5, &place) && place.number >= 0);
 }
 
 /* As the driver reads it: 1 to 32. */

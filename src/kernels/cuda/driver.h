@@ -172,6 +172,8 @@ void gs_nvrtc_path(const cu_api *api, char *path, size_t size);
 /* Opens the driver; most machines have nothing else. GS_E_NO_GPU: there is none, or it is too old. */
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);
+/* Whether a name is "cuda" or "cuda:N", with a part of the GPU as below. There need not be such a GPU. */
+bool gs_cuda_is_device(const char *name);
 /* Starts CUDA and makes the context of a GPU, or of a part of one, the current one. `rest` is the part of the name
    after "cuda:": "N", "N,sms=M" or "N,sms=M,part=P"; "" is "0". If `*has_context` is set, the caller releases the
    context with `context_release`, even after an error. */

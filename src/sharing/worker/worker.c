@@ -184,18 +184,14 @@ gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
     return code;
 }
 
-/* The driver checks what follows "cuda:". */
-static bool is_device(const char *name) {
-    return strcmp(name, "host") == 0 || strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0;
-}
-
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     gs_worker *worker = calloc(1, sizeof *worker);
     if (!worker) {
         gs_fail_memory(error);
         return NULL;
     }
-    if (!is_device(options->device) || strlen(options->device) >= sizeof worker->device) {
+    bool is_device = strcmp(options->device, "host") == 0 || gs_cuda_is_device(options->device);
+    if (!is_device || strlen(options->device) >= sizeof worker->device) {
         free(worker);
         gs_fail(error, GS_E_USAGE, "unknown device \"%.40s\": use host, cuda or cuda:N", options->device);
         return NULL;
