@@ -1342,7 +1342,7 @@ says "t "
 mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "a task that cannot be played" '--play takes kernels of the zoo and networks, not "im2col:2"' "$program" plan --play "$plan" --tasks im2col:2
-for list in , "" lbm, ,lbm lbm,,fft; do
+for list in , lbm, ,lbm lbm,,fft; do
     mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"
 done
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
