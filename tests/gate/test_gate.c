@@ -2196,14 +2196,16 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
     assert_true(errors_say("by time slices: 85% of its time"));
-    assert_true(status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"sharing\":\"time slices\",\"sharing_why\":\"85% of its time is in kernels"));
     stop_program(&training);
     training = PROGRAM("--best-effort", "--mps");
     assert_int_equal(ask(&training, "start"), 0);
     TEST_WAIT(!status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"sharing_why\":\"--mps\""));
     struct program second = PROGRAM("--best-effort"); /* as the first */
     assert_int_equal(ask(&second, "start"), 0);
     assert_false(status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"sharing_why\":\"other best-effort programs use it\""));
     stop_program(&second);
     stop_program(&training);
     stop_program(&latency);
@@ -2261,7 +2263,8 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     begin_with_mps();
     run_both("launch 10 1", 5, "MPS");
     run_both("launch 10 1", 5, "time slices");
-    assert_true(errors_say("by time slices, as its neighbors do"));
+    assert_true(errors_say("by time slices: as its neighbors do"));
+    assert_true(errors_say("by MPS: the daemon does not know this command yet"));
     run_both("launch 5000 1 20", 2, "time slices");
     run_both("launch 5000 1 20", 2, "MPS"); /* requests of many launches have it better */
     begin_with_mps();

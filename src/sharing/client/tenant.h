@@ -79,6 +79,7 @@ typedef struct gs_tenant_kernel {
 
 typedef struct gs_tenant_page {
     uint32_t slot; /* on the board, among those of its class; written by the daemon before it sends the page */
+    char why[GS_TENANT_REASON]; /* it shares the GPU by MPS, or by time slices; "": not known */
     alignas(64) _Atomic uint64_t launches, graphs, copies;
     _Atomic uint64_t waits;        /* that a best-effort program put into its streams */
     _Atomic uint64_t work_ns;      /* duration of its launches, as far as it is known */
