@@ -2222,16 +2222,24 @@ static size_t count_programs(void) {
     return count;
 }
 
+static double eager_percent(const struct program *latency) {
+    json_t *requests = value_of(latency, "requests");
+    double percent = json_number_value(json_object_get(requests, "eager_percent"));
+    json_decref(requests);
+    return percent;
+}
+
 /* Does requests until most of them are a stream. On a busy machine some come late. */
 static void do_stream(const struct program *latency) {
-    double percent = 0;
-    for (int i = 0; i < 100 && percent < GS_TENANT_EAGER_PERCENT; i++) {
+    for (int i = 0; i < 100 && eager_percent(latency) < GS_TENANT_EAGER_PERCENT; i++)
         assert_int_equal(ask(latency, "tokens 2000 1 50"), 0);
-        json_t *requests = value_of(latency, "requests");
-        percent = json_number_value(json_object_get(requests, "eager_percent"));
-        json_decref(requests);
-    }
-    assert_true(percent >= GS_TENANT_EAGER_PERCENT);
+    assert_true(eager_percent(latency) >= GS_TENANT_EAGER_PERCENT);
+}
+
+/* With pauses, in which others get the GPU. */
+static void do_requests_apart(const struct program *latency, const char *launch, int count) {
+    for (int i = 0; i < count; i++, wait_ms(2))
+        do_requests(latency, launch, 1);
 }
 
 /* Runs a latency program with such requests, or a stream of them, beside kernels of 1 ms, and what they share the GPU
@@ -2243,7 +2251,7 @@ static void run_both(const char *request, int requests, const char *sharing) {
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     if (request)
-        do_requests(&latency, request, requests);
+        do_requests_apart(&latency, request, requests);
     else
         do_stream(&latency);
     do_requests(&training, "launch 1000 1 20", 20);
@@ -2295,6 +2303,26 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     stop_program(&other);
     TEST_WAIT(status_says("\"programs\":[]"));
     run_both("launch 10 1", 5, "MPS");
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Copies that load a model, and requests that warm it up, come one after the other. The requests that follow do not. */
+static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
+    enum { REQUESTS = 40 };
+    (void)state;
+    begin_with_mps();
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "tokens 2000 1 100"), 0);
+    do_stream(&latency);
+    do_requests_apart(&latency, "launch 10 1", REQUESTS);
+    assert_true(eager_percent(&latency) < GS_TENANT_EAGER_PERCENT);
+    do_requests(&training, "launch 1000 1 20", 20);
+    stop_program(&latency);
+    stop_program(&training);
+    TEST_WAIT(status_says("\"programs\":[]"));
+    run_both("launch 10 1", 5, "time slices");
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
@@ -2593,6 +2621,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
+        OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))

@@ -46,7 +46,8 @@ static struct work {
     uint64_t begun_ns, longest_ns, requests, launched_ns;
     uint64_t launches;          /* of this request, */
     double launches_on_average; /* and of recent requests */
-    double eager;               /* the part of recent requests that had many, or others near them */
+    double eager;               /* the part of recent requests that had many, or began soon after another */
+    bool is_near;               /* this request began soon after another */
     unsigned silent;            /* requests in a row that ended without a synchronization */
     bool is_announced;          /* the flag is for a request that has not begun */
     gs_gate_gap gap;
@@ -95,10 +96,10 @@ static void average_launches(void) {
 }
 
 /* Recent ones: a program that loads its model seems to have a stream of requests. */
-static void count_eager(bool is_held) {
+static void count_eager(void) {
     enum { REQUESTS = 32 };
     uint64_t recent = work.requests < REQUESTS ? work.requests + 1 : REQUESTS;
-    work.eager += ((is_held || work.launches >= GS_TENANT_EAGER) - work.eager) / (double)recent;
+    work.eager += ((work.is_near || work.launches >= GS_TENANT_EAGER) - work.eager) / (double)recent;
     atomic_store_explicit(&gs_gate_state.page->eager_permille, (uint64_t)(1000 * work.eager + 0.5),
                           memory_order_relaxed);
 }
@@ -141,12 +142,11 @@ static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
     uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, gs_gate_is_sliced() ? SWITCH_NS : WORK_NS) : 0;
-    bool is_held = hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed);
-    if (is_held)
+    if (hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed))
         hold_gap(now, hold);
     else
         remove_mark();
-    count_eager(is_held);
+    count_eager();
     if (!is_known)
         work.gap.ended_ns = 0;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
@@ -247,7 +247,7 @@ uint64_t gs_gate_work_begins(void *stream) {
         work.launches = 1;
         work.is_announced = false;
         work.held_until_ns = 0;
-        gs_gap_begin(&work.gap, now);
+        work.is_near = gs_gap_begin(&work.gap, now);
         set_flag(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
