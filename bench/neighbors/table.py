@@ -21,6 +21,7 @@ NAMES = {"bert": "BERT-large as a graph, training of BERT", "resnet": "ResNet-50
          "four": "vision transformer and recommender, training of GPT-2 and of an LSTM"}
 HEADS = {"sliced": "time-sliced", "mps": "MPS", "priorities": "MPS, priorities", "ours-slices": "`run --no-mps`",
          "ours-mps": "`run --mps`", "ours-mixed": "`run --mps`, `run --no-mps` beside it", "ours": "`run`",
+         "run-alone": "`run`, alone", "idle": "`run`, the other idle",
          "rule": "what the rule takes"}
 SHARES = (0.5, 0.99, 0.999)
 
