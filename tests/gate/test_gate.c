@@ -2188,6 +2188,7 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     do_requests(&training, "launch 1000 1 20", 20);
     assert_true(status_says("\"sharing\":\"MPS\"") && !status_says("\"sharing\":\"time slices\""));
     assert_true(status_says("\"why\":\"its machine code is not known\""));
+    assert_true(status_says("\"stop_us\":1000.0"));
     read_top(text, sizeof text);
     assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; WARNING: breaks the deadline of "));
     assert_non_null(strstr(text, "  deadline 0.50 ms, 0 later, up to 1.00 ms beside the longest kernels\n"));

@@ -87,7 +87,8 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t memory_bytes; /* allocated, if there is a limit */
     _Atomic uint64_t memory_limit; /* 0: none */
     _Atomic uint64_t is_ungated;   /* it does not wait, because its streams cannot */
-    _Atomic uint64_t longest_ns;   /* its longest known kernel */
+    _Atomic uint64_t longest_ns;   /* its longest known kernel, */
+    _Atomic uint64_t stop_ns;      /* and the longest time until one has ended or stopped, under MPS */
     _Atomic uint64_t share_waits;  /* launches that waited for the shares of others, or for its cap */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */
