@@ -1,7 +1,7 @@
 """chosen.py: the latency of requests and the throughput of best-effort work when `gridsmith run` chooses how they share the GPU.
 
     python3 bench/neighbors/chosen.py --gridsmith build/release/gridsmith [--pairs bert,vit,...,drawn-1] [--rounds 2]
-        [--requests 250] [--at-once 6] [--limit S] [--json FILE]
+        [--requests 250] [--seconds 4] [--at-once 6] [--limit S] [--json FILE]
 
 The pairs, and what is written, are those of neighbors.py; the mode is "ours". Each pair has a daemon of its own that keeps profiles,
 and its programs are started twice: the first time the daemon gets to know them, the second time `gridsmith run` chooses by that,
@@ -9,8 +9,8 @@ which is measured. The first time it takes MPS. If it says when asked that it wo
 first time have been measured, and are not started again. Whether that will be so is guessed from what the daemon counts.
 
 Most of the time would go into starts, so one process imports modules for all programs (nursery.py), and programs of several pairs
-are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, within limits
-of its time, and the round of a program alone is as long as all of them. With --limit S no round begins after S seconds. What was
+are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, and takes
+--seconds at most; the round of a program alone is as long as all of them. With --limit S no round begins after S seconds. What was
 counted the first time (`learned`), and what `gridsmith run` said then that it would choose (`asked`), is in the file, too.
 """
 import argparse
@@ -28,7 +28,7 @@ from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Tab
 from table import prefers_mps
 
 LEARN_S, MOST_LEARN_S, LEARN_REQUESTS = 0.6, 2.0, 60
-LEAST_S, MOST_S, WORK_S = 1.5, 4.0, 1.0
+LEAST_S, WORK_S = 1.5, 1.0
 PERIOD = 6  # a request and the pause behind it take about so many times its duration
 
 
@@ -102,7 +102,7 @@ class Pair(Programs):
         for _ in range(self.options.rounds):
             if self.is_in_time():
                 attempt(self, play_round, self, "together", self.name, self.result,
-                        self.seconds(self.options.requests, LEAST_S, MOST_S))
+                        self.seconds(self.options.requests, LEAST_S, self.options.seconds))
         if self.result["rounds"]:
             show_round(self.name, f"ours, {' and '.join(self.sharing)}", self.result)
 
@@ -153,7 +153,7 @@ class Alone(Programs):
     def measure(self, known, options):
         if time.time() < options.ends:
             program = self.programs[0]
-            seconds = options.rounds * seconds_of(program, options.requests, LEAST_S, MOST_S) if self.role == "serve" else WORK_S
+            seconds = options.rounds * seconds_of(program, options.requests, LEAST_S, options.seconds) if self.role == "serve" else WORK_S
             program.tell("play", self.kind, seconds)
             known[self.role, self.kind] = program.answer(seconds + MORE_S)
 
@@ -252,6 +252,7 @@ def main():
     parser.add_argument("--pairs", default=ALL)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--requests", type=int, default=250)
+    parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
