@@ -458,6 +458,33 @@ static void program_that_never_synchronizes_holds_nobody(void **state) {
     stop_program(&training);
 }
 
+/* An eager program on a slow host: its streams are idle several times in a request. */
+static void do_request_with_pauses(const struct program *latency) {
+    enum { PAUSES = 5 };
+    for (int i = 0; i < PAUSES; i++, wait_ms(2))
+        assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(latency, "sync 1"), 0);
+}
+
+static void pauses_in_requests_are_no_silence(void **state) {
+    enum { REQUESTS = 10 };
+    unsigned long long before[COUNTS], after[COUNTS];
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < REQUESTS; i++)
+        do_request_with_pauses(&latency);
+    ask_counts(&latency, before);
+    for (int i = 0; i < REQUESTS; i++)
+        do_request_with_pauses(&latency);
+    ask_counts(&latency, after);
+    assert_int_equal(after[WRITES], before[WRITES]);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 static void stream_that_is_destroyed_holds_nobody(void **state) {
     struct program latency = PROGRAM("--latency", "--hold", "10000");
     (void)state;
@@ -2570,6 +2597,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         OWN_DAEMON_TEST(programs_beyond_the_slots_run_without),
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
+        DAEMON_TEST(pauses_in_requests_are_no_silence),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),

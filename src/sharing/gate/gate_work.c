@@ -27,7 +27,8 @@ enum {
     LEARNED_AFTER = 20,       /* requests */
     PAUSE_NS = 200000,        /* since the last launch; then the streams are queried */
     ANNOUNCED_NS = 1000000,   /* how long an announcing event holds others if no launch follows */
-    SILENT_AFTER = 3,         /* requests that ended without a synchronization */
+    SILENT_AFTER = 3,         /* requests that ended without a synchronization, */
+    MOST_SILENT = 12,         /* or so many, if the program usually pauses before it synchronizes */
     WORDS = 64,               /* for streams */
     LOOK_NS = 1000000,        /* how often words are read while a silent program has work, */
     GAP_LOOK_NS = 200000,     /* held flags are looked at, while there is a stream of requests, */
@@ -48,7 +49,8 @@ static struct work {
     double launches_on_average; /* and of recent requests */
     double eager;               /* the part of recent requests that had many, or began soon after another */
     bool is_near;               /* this request began soon after another */
-    unsigned silent;            /* requests in a row that ended without a synchronization */
+    unsigned silent;            /* requests in a row that ended without a synchronization, */
+    double pauses;              /* and how many there were before recent synchronizations, on average */
     bool is_announced;          /* the flag is for a request that has not begun */
     gs_gate_gap gap;
     uint64_t held_until_ns;    /* the flag is for the gap behind a request; 0: it is not */
@@ -178,8 +180,21 @@ static _Atomic uint32_t *word_of(const void *stream) {
     return &words[(uintptr_t)stream / 16 * 31 % WORDS];
 }
 
+/* The host of an eager program may be so slow that its streams are idle in the midst of a request. That is no silence
+   if a synchronization usually follows. */
+static unsigned silent_after(void) {
+    double pauses = SILENT_AFTER + 4 * work.pauses;
+    return pauses < MOST_SILENT ? (unsigned)pauses : MOST_SILENT;
+}
+
 static bool is_silent(void) {
-    return work.silent >= SILENT_AFTER && work.on_device;
+    return work.silent >= silent_after() && work.on_device;
+}
+
+static void end_silence(void) {
+    enum { REQUESTS = 8 };
+    work.pauses += (work.silent - work.pauses) / REQUESTS;
+    work.silent = 0;
 }
 
 static void map_words(void) {
@@ -198,7 +213,7 @@ static void find_out(void) {
     if (!ask_streams())
         return;
     clear_flag(false);
-    if (work.silent < SILENT_AFTER && ++work.silent == SILENT_AFTER)
+    if (work.silent < silent_after() && ++work.silent == silent_after())
         map_words();
 }
 
@@ -269,7 +284,8 @@ uint64_t gs_gate_work_now(void) {
 
 /* Streams with work that the host has not waited for: another stream may have waited for them. */
 static void end_if(bool has_ended, size_t before) {
-    work.silent = work.request.count < before ? 0 : work.silent;
+    if (work.request.count < before)
+        end_silence();
     if (has_ended || (work.request.count < before && work.request.count && ask_streams()))
         clear_flag(true);
 }
