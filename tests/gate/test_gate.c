@@ -2354,6 +2354,21 @@ static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
+/* Requests of many launches stay such if the host pauses in their midst. */
+static void pauses_do_not_make_requests_short(void **state) {
+    enum { REQUESTS = 4, PARTS = 3 };
+    (void)state;
+    struct program latency = PROGRAM("--latency");
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (int i = 0; i < REQUESTS; i++) {
+        for (int part = 0; part < PARTS; part++, wait_ms(2))
+            assert_int_equal(ask(&latency, "launch 10 1 7"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal((int)eager_percent(&latency), 100);
+    stop_program(&latency);
+}
+
 /* MPS quits when the daemon ends or is killed. Programs learn its folder. */
 static void mps_begins_and_ends_with_the_daemon(void **state) {
     char path[300], before[1000], mps[120], busy[100], line[200];
@@ -2650,6 +2665,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
+        DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };

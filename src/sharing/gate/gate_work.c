@@ -45,9 +45,10 @@ static struct work {
     pthread_mutex_t lock;
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
-    uint64_t launches;          /* of this request, */
+    uint64_t launches;          /* of this request, and of the parts before it that ended in a pause, */
     double launches_on_average; /* and of recent requests */
-    double eager;               /* the part of recent requests that had many, or began soon after another */
+    uint64_t judged;            /* requests, whole ones, */
+    double eager;               /* and the part of recent requests that had many, or began soon after another */
     bool is_near;               /* this request began soon after another */
     unsigned silent;            /* requests in a row that ended without a synchronization, */
     double pauses;              /* and how many there were before recent synchronizations, on average */
@@ -93,17 +94,25 @@ static void average_launches(void) {
     enum { REQUESTS = 8, MANY = 100 };
     double launches = gs_gap_is_stream(&work.gap) ? MANY : (double)work.launches,
            more = launches - work.launches_on_average;
-    work.launches_on_average += work.requests ? more / REQUESTS : more;
+    work.launches_on_average += work.judged ? more / REQUESTS : more;
     atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
 }
 
 /* Recent ones: a program that loads its model seems to have a stream of requests. */
 static void count_eager(void) {
     enum { REQUESTS = 32 };
-    uint64_t recent = work.requests < REQUESTS ? work.requests + 1 : REQUESTS;
+    uint64_t recent = work.judged < REQUESTS ? work.judged + 1 : REQUESTS;
     work.eager += ((work.is_near || work.launches >= GS_TENANT_EAGER) - work.eager) / (double)recent;
     atomic_store_explicit(&gs_gate_state.page->eager_permille, (uint64_t)(1000 * work.eager + 0.5),
                           memory_order_relaxed);
+}
+
+/* A whole request. If the host paused in its midst, its parts are no requests of few launches. */
+static void judge_request(void) {
+    count_eager();
+    average_launches();
+    work.judged++;
+    work.launches = 0;
 }
 
 static void remove_mark(void) {
@@ -139,6 +148,17 @@ static void end_gap(void) {
     work.held_until_ns = 0;
 }
 
+/* The host of an eager program may be so slow that its streams are idle in the midst of a request. That is no silence
+   if a synchronization usually follows. */
+static unsigned silent_after(void) {
+    double pauses = SILENT_AFTER + 4 * work.pauses;
+    return pauses < MOST_SILENT ? (unsigned)pauses : MOST_SILENT;
+}
+
+static bool is_silent(void) {
+    return work.silent >= silent_after() && work.on_device;
+}
+
 /* The request has ended. `is_known`: now, and not some time ago. */
 static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
@@ -148,11 +168,11 @@ static void clear_flag(bool is_known) {
         hold_gap(now, hold);
     else
         remove_mark();
-    count_eager();
     if (!is_known)
         work.gap.ended_ns = 0;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
-    average_launches();
+    if (is_known || is_silent())
+        judge_request();
     work.requests++;
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
@@ -178,17 +198,6 @@ static bool ask_streams(void) {
 
 static _Atomic uint32_t *word_of(const void *stream) {
     return &words[(uintptr_t)stream / 16 * 31 % WORDS];
-}
-
-/* The host of an eager program may be so slow that its streams are idle in the midst of a request. That is no silence
-   if a synchronization usually follows. */
-static unsigned silent_after(void) {
-    double pauses = SILENT_AFTER + 4 * work.pauses;
-    return pauses < MOST_SILENT ? (unsigned)pauses : MOST_SILENT;
-}
-
-static bool is_silent(void) {
-    return work.silent >= silent_after() && work.on_device;
 }
 
 static void end_silence(void) {
@@ -259,10 +268,10 @@ uint64_t gs_gate_work_begins(void *stream) {
     work.launches++;
     if (gs_request_launch(&work.request, stream, now)) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
-        work.launches = 1;
         work.is_announced = false;
         work.held_until_ns = 0;
-        work.is_near = gs_gap_begin(&work.gap, now);
+        bool is_near = gs_gap_begin(&work.gap, now);
+        work.is_near = work.launches == 1 ? is_near : work.is_near;
         set_flag(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
