@@ -1,7 +1,7 @@
 """chosen.py: the latency of requests and the throughput of best-effort work when `gridsmith run` chooses how they share the GPU.
 
     python3 bench/neighbors/chosen.py --gridsmith build/release/gridsmith [--pairs bert,vit,...,drawn-1] [--rounds 2]
-        [--requests 250] [--at-once 6] [--limit S] [--json FILE]
+        [--requests 250] [--seconds 4] [--at-once 6] [--limit S] [--json FILE]
 
 The pairs, and what is written, are those of neighbors.py; the mode is "ours". Each pair has a daemon of its own that keeps profiles,
 and its programs are started twice: the first time the daemon gets to know them, the second time `gridsmith run` chooses by that,
@@ -9,8 +9,9 @@ which is measured. The first time it takes MPS. If it says when asked that it wo
 first time have been measured, and are not started again. Whether that will be so is guessed from what the daemon counts.
 
 Most of the time would go into starts, so one process imports modules for all programs (nursery.py), and programs of several pairs
-are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, within limits
-of its time. With --limit S no round begins after S seconds.
+are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, and takes
+--seconds at most; the round of a program alone is as long as all of them. With --limit S no round begins after S seconds. What was
+counted the first time (`learned`), and what `gridsmith run` said then that it would choose (`asked`), is in the file, too.
 """
 import argparse
 import os
@@ -26,8 +27,8 @@ from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Tab
                        play_round, programs_of, roles_of, show_round)
 from table import prefers_mps
 
-LEARN_S, LEAST_S, MOST_S, WORK_S = 0.6, 1.5, 3.0, 1.0
-ALONE = 1.5  # a round alone is longer by this, because it is the only one
+LEARN_S, MOST_LEARN_S, LEARN_REQUESTS = 0.6, 2.0, 60
+LEAST_S, WORK_S = 1.5, 1.0
 PERIOD = 6  # a request and the pause behind it take about so many times its duration
 
 
@@ -55,9 +56,9 @@ def command_of(file, role, kind):
     return [sys.executable, os.path.join(HERE, file), role, kind]
 
 
-def seconds_of(program, options):
+def seconds_of(program, requests, least, most):
     """How long it takes to have that many requests, within limits."""
-    return min(max(options.requests * PERIOD * program.about_ms / 1e3, LEAST_S), MOST_S)
+    return min(max(requests * PERIOD * program.about_ms / 1e3, least), most)
 
 
 class Pair(Programs):
@@ -66,6 +67,7 @@ class Pair(Programs):
     def __init__(self, name, options):
         super().__init__(roles_of(name), [Daemon(options.gridsmith, has_profiles=True)])
         self.name, self.options, self.result, self.sharing, self.starts = name, options, None, [], 0
+        self.learned, self.asked = [], []
 
     def commands(self):
         run = {"serve": "--latency", "work": "--best-effort"}
@@ -79,9 +81,9 @@ class Pair(Programs):
         """The role and the kind of each program."""
         return list(zip(self.roles, kinds_of(self.name, self.roles)))
 
-    def seconds(self):
-        """Of a round."""
-        return max(seconds_of(program, self.options) for role, program in zip(self.roles, self.programs) if role == "serve")
+    def seconds(self, *limits):
+        """Of a round with that many requests."""
+        return max(seconds_of(program, *limits) for role, program in zip(self.roles, self.programs) if role == "serve")
 
     def is_in_time(self):
         return time.time() < self.options.ends and not self.is_lost
@@ -89,16 +91,18 @@ class Pair(Programs):
     def learn(self):
         """They play together, and nothing is measured. Returns whether `gridsmith run` will probably choose the same again."""
         before = self.status()
-        self.play("together", self.name, LEARN_S)
+        self.play("together", self.name, self.seconds(LEARN_REQUESTS, LEARN_S, MOST_LEARN_S))
         after = self.status()
         self.sharing = sorted(program["sharing"] for program in after)
-        return all(sharing != "MPS" for sharing in self.sharing) or prefers_mps(decide(before, after))
+        self.learned.append({**decide(before, after), "programs": after})
+        return all(sharing != "MPS" for sharing in self.sharing) or prefers_mps(self.learned[-1])
 
     def measure(self):
         self.result = {"rounds": []}
         for _ in range(self.options.rounds):
             if self.is_in_time():
-                attempt(self, play_round, self, "together", self.name, self.result, self.seconds())
+                attempt(self, play_round, self, "together", self.name, self.result,
+                        self.seconds(self.options.requests, LEAST_S, self.options.seconds))
         if self.result["rounds"]:
             show_round(self.name, f"ours, {' and '.join(self.sharing)}", self.result)
 
@@ -121,15 +125,16 @@ class Pair(Programs):
         """How programs would share the GPU if they were started now."""
         answers = [subprocess.run(command, env={**os.environ, **self.environment, "NEIGHBORS_ASK": "1"}, capture_output=True, text=True)
                    for command in self.commands()]
-        return sorted("MPS" if "by MPS" in answer.stderr else "time slices" for answer in answers)
+        self.asked = [answer.stderr for answer in answers]
+        return sorted("MPS" if "by MPS" in answer else "time slices" for answer in self.asked)
 
     def is_known(self):
         """Whether what was measured is what would be chosen now."""
-        return bool(self.result and self.result["rounds"]) and self.ask() == self.sharing
+        return self.ask() == self.sharing and bool(self.result and self.result["rounds"])
 
     def publish(self, table):
         if self.result and self.result["rounds"]:
-            table.add(self.name, "ours", {**self.result, "starts": self.starts})
+            table.add(self.name, "ours", {**self.result, "starts": self.starts, "learned": self.learned, "asked": self.asked})
             table.save()
 
 
@@ -148,7 +153,7 @@ class Alone(Programs):
     def measure(self, known, options):
         if time.time() < options.ends:
             program = self.programs[0]
-            seconds = ALONE * seconds_of(program, options) if self.role == "serve" else WORK_S
+            seconds = options.rounds * seconds_of(program, options.requests, LEAST_S, options.seconds) if self.role == "serve" else WORK_S
             program.tell("play", self.kind, seconds)
             known[self.role, self.kind] = program.answer(seconds + MORE_S)
 
@@ -247,6 +252,7 @@ def main():
     parser.add_argument("--pairs", default=ALL)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--requests", type=int, default=250)
+    parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")

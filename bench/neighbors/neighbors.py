@@ -4,12 +4,12 @@
         [--modes alone+sliced+ours-slices+ours-mps,mps+priorities] [--rounds 5] [--seconds 1] [--warm 0.5] [--limit S]
         [--json FILE]
 
-The pairs are in PAIRS, and the modes in MODES. "drawn-1", "drawn-2" and so on are pairs of random programs (drawn.py): take numbers
-that nobody has looked at. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others have
-two best-effort programs and no requests, and "three" has three; they need a run of their own. "four" has two programs of each
-class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and
-the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
-in folders of its own.
+The pairs are in PAIRS, and the modes in MODES. In "alone", "run-alone" and "idle" the programs of a pair play one after the other: without
+`gridsmith run`, with it, and with it while the other one is there and idle. "drawn-1", "drawn-2" and so on are pairs of random programs
+(drawn.py): take numbers that nobody has looked at. Pairs that begin with "plain" need no PyTorch. "bert-training/prefill" and others
+have two best-effort programs and no requests, and "three" has three; they need a run of their own. "four" has two programs of each
+class, which play at the same time; it needs a run of its own. Prints medians of the rounds, and the least and greatest p99. Needs a
+GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS in folders of its own.
 
 Results are written after each round of each mode. The programs of a mode are killed if one of them does not answer, after they
 have printed their state on standard error; the mode is left out from then on. With --limit S no round begins after S seconds.
@@ -81,6 +81,7 @@ MODES = {
     "ours-slices": dict(start="ours-slices", play="together"),
     "ours-mixed": dict(start="ours-mixed", play="together"),
     "run-alone": dict(start="run-alone", play="apart"),
+    "idle": dict(start="ours-mps", play="apart"),
     "two-mps": dict(start="two-mps", play="together"),
     "two-ours": dict(start="two-ours", play="together"),
 }
@@ -309,9 +310,8 @@ class Start(Programs):
 
 def warm(start, mode, pair, seconds):
     """`gridsmith run` learns how long kernels take."""
-    how = kind_of(mode)["play"]
-    if how == "together" and start.daemons:
-        start.play(how, pair, seconds)
+    if start.daemons:
+        start.play(kind_of(mode)["play"], pair, seconds)
 
 
 def attempt(start, action, *arguments):

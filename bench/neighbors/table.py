@@ -3,7 +3,8 @@
 The first table has p99 of the wall time of requests as a multiple of p99 alone, and the share of the work that was kept: medians of
 the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU, and p50, p99 and p99.9 as
 multiples of those alone. Where several programs of a kind run at once, each has a number of its own. "What the rule takes" is what
-`gridsmith run` should choose when the daemon knows the programs: the numbers are those of `run --mps` or `run --no-mps`.
+`gridsmith run` should choose when the daemon knows the programs: the numbers are those of `run --mps` or `run --no-mps`. Of a file of
+chosen.py there is one more table, first: what `gridsmith run` chose, and why.
 """
 import json
 import statistics
@@ -21,6 +22,7 @@ NAMES = {"bert": "BERT-large as a graph, training of BERT", "resnet": "ResNet-50
          "four": "vision transformer and recommender, training of GPT-2 and of an LSTM"}
 HEADS = {"sliced": "time-sliced", "mps": "MPS", "priorities": "MPS, priorities", "ours-slices": "`run --no-mps`",
          "ours-mps": "`run --mps`", "ours-mixed": "`run --mps`, `run --no-mps` beside it", "ours": "`run`",
+         "run-alone": "`run`, alone", "idle": "`run`, the other idle",
          "rule": "what the rule takes"}
 SHARES = (0.5, 0.99, 0.999)
 
@@ -107,6 +109,25 @@ def print_times(results):
                 print(f"| {pair} | {mode} |", " | ".join(times + ratios), f"| {len(wall)} |")
 
 
+def work_of(result):
+    """What the status says of the best-effort program."""
+    return next((program for program in result["programs"] if program["class"] == "best-effort"), {})
+
+
+def print_chosen(results):
+    """What `gridsmith run` chose by itself. Pairs with the worst p99 are first."""
+    print("| request, work beside it | alone p50, p99 ms | chosen | p99 | p50 | p99.9 | kept | requests | why |\n" + "| --- " * 9 + "|")
+    rows = sorted(((*compare(given["ours"], given["alone"]), pair) for pair, given in results.items()), reverse=True)
+    for ratio, kept, pair in rows:
+        ours, alone = (of_all(results[pair][mode], 0, "wall_ms") for mode in ("ours", "alone"))
+        p50, p999 = (percentile(ours, share) / percentile(alone, share) for share in (0.5, 0.999))
+        work = work_of(results[pair]["ours"])
+        print(f"| {NAMES.get(pair, pair)} | {percentile(alone, 0.5):.2f}, {percentile(alone, 0.99):.2f} | {work.get('sharing')} | {ratio:.2f}x "
+              f"| {p50:.2f}x | {p999:.2f}x | {kept:.0f}% | {len(ours)} | {work.get('sharing_why')} |")
+    ratios, kept, _ = zip(*rows)
+    print(f"| average of {len(rows)} | | | {statistics.mean(ratios):.2f}x | | | {statistics.mean(kept):.0f}% | | |\n")
+
+
 def is_complete(result):
     return bool(result["rounds"]) and not any("failed" in answer for answers in result["rounds"] for answer in answers)
 
@@ -126,6 +147,9 @@ def main():
     for given in results.values():
         if choose(given):
             given["rule"] = given[choose(given)]
+    chosen = {pair: given for pair, given in results.items() if "ours" in given}
+    if chosen:
+        print_chosen(chosen)
     modes = list(dict.fromkeys(mode for given in results.values() for mode in given if mode != "alone"))
     modes.sort(key=lambda mode: list(HEADS).index(mode) if mode in HEADS else len(HEADS))
     print_ratios(results, modes)

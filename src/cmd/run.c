@@ -143,25 +143,58 @@ static bool others_use_mps(const json_t *status) {
     return mps && !slices;
 }
 
-/* Chooses MPS or time slices, and says which. */
-static gs_code choose_mps(const struct options *options, const json_t *status, uint64_t key, bool *has_mps,
-                          gs_error *error) {
-    bool is_decided = options->mps || (options->best_effort && (requests_are_eager(status) || others_use_mps(status)));
+/* Whether the program uses MPS, and why, for people. */
+struct choice {
+    bool has_mps;
+    char why[GS_TENANT_REASON];
+};
+
+static struct choice choose(bool has_mps, const char *why) {
+    struct choice choice = {.has_mps = has_mps};
+    snprintf(choice.why, sizeof choice.why, "%s", why);
+    return choice;
+}
+
+/* By what the daemon knows of the command. */
+static struct choice choose_by_command(const struct options *options, const json_t *status, uint64_t key) {
+    double late = late_percent(status, key);
+    if (late < 0)
+        return choose(true, "the daemon does not know this command yet");
+    if (options->latency)
+        return choose(late <= GS_TENANT_MOST_LATE, "as its neighbors do");
+    if (late <= GS_TENANT_MOST_LATE)
+        return choose(true, "in its last run it held up no requests for long");
+    struct choice choice = {.has_mps = false};
+    snprintf(choice.why, sizeof choice.why, "%.0f%% of its time is in kernels that would hold up requests under MPS",
+             late);
+    return choice;
+}
+
+static struct choice choose_mps(const struct options *options, const json_t *status, uint64_t key, bool is_there) {
+    if (options->mps || options->no_mps)
+        return choose(options->mps, options->mps ? "--mps" : "--no-mps");
+    if (!is_there)
+        return choose(false, "there is no MPS");
+    if (options->best_effort && requests_are_eager(status))
+        return choose(true, "requests have many launches, or come in streams");
+    if (options->best_effort && others_use_mps(status))
+        return choose(true, "other best-effort programs use it");
+    return choose_by_command(options, status, key);
+}
+
+/* Chooses, and says it on standard error and, by the library, in the status. */
+static gs_code share(const struct options *options, const json_t *status, uint64_t key, bool *has_mps,
+                     gs_error *error) {
     bool is_there = find_mps(status);
-    double late = is_decided ? -1 : late_percent(status, key);
     if (options->mps && !is_there)
         return gs_fail(error, GS_E_NO_GPU, "--mps: no MPS control daemon was found");
-    *has_mps = is_there && !options->no_mps && late <= GS_TENANT_MOST_LATE;
+    struct choice choice = choose_mps(options, status, key, is_there);
+    *has_mps = choice.has_mps;
     if (is_there && !*has_mps)
         leave_mps();
-    if (!status)
-        return GS_OK;
-    fprintf(stderr, "gridsmith run: shares the GPU by %s", *has_mps ? "MPS" : "time slices");
-    if (is_there && !options->no_mps && !*has_mps && options->latency)
-        fprintf(stderr, ", as its neighbors do");
-    else if (is_there && !options->no_mps && !*has_mps)
-        fprintf(stderr, ": %.0f%% of its time is in kernels that would hold up requests under MPS", late);
-    fprintf(stderr, "\n");
+    setenv("GRIDSMITH_WHY", choice.why, 1);
+    if (status)
+        fprintf(stderr, "gridsmith run: shares the GPU by %s: %s\n", *has_mps ? "MPS" : "time slices", choice.why);
     return GS_OK;
 }
 
@@ -196,7 +229,7 @@ static gs_code set_mps(const struct options *options, const gs_words *words, gs_
     uint64_t command = command_key(words, options->latency);
     bool has_mps = false;
     report_daemon(status, &no_daemon);
-    gs_code code = choose_mps(options, status, command, &has_mps, error);
+    gs_code code = share(options, status, command, &has_mps, error);
     snprintf(key, sizeof key, "%llu", (unsigned long long)command);
     if (options->mps || options->no_mps)
         unsetenv("GRIDSMITH_COMMAND"); /* what the user chooses is not learned */

@@ -458,6 +458,33 @@ static void program_that_never_synchronizes_holds_nobody(void **state) {
     stop_program(&training);
 }
 
+/* An eager program on a slow host: its streams are idle several times in a request. */
+static void do_request_with_pauses(const struct program *latency) {
+    enum { PAUSES = 5 };
+    for (int i = 0; i < PAUSES; i++, wait_ms(2))
+        assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(latency, "sync 1"), 0);
+}
+
+static void pauses_in_requests_are_no_silence(void **state) {
+    enum { REQUESTS = 10 };
+    unsigned long long before[COUNTS], after[COUNTS];
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < REQUESTS; i++)
+        do_request_with_pauses(&latency);
+    ask_counts(&latency, before);
+    for (int i = 0; i < REQUESTS; i++)
+        do_request_with_pauses(&latency);
+    ask_counts(&latency, after);
+    assert_int_equal(after[WRITES], before[WRITES]);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 static void stream_that_is_destroyed_holds_nobody(void **state) {
     struct program latency = PROGRAM("--latency", "--hold", "10000");
     (void)state;
@@ -2188,6 +2215,7 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     do_requests(&training, "launch 1000 1 20", 20);
     assert_true(status_says("\"sharing\":\"MPS\"") && !status_says("\"sharing\":\"time slices\""));
     assert_true(status_says("\"why\":\"its machine code is not known\""));
+    assert_true(status_says("\"stop_us\":1000.0"));
     read_top(text, sizeof text);
     assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; WARNING: breaks the deadline of "));
     assert_non_null(strstr(text, "  deadline 0.50 ms, 0 later, up to 1.00 ms beside the longest kernels\n"));
@@ -2196,14 +2224,16 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
     assert_true(errors_say("by time slices: 85% of its time"));
-    assert_true(status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"sharing\":\"time slices\",\"sharing_why\":\"85% of its time is in kernels"));
     stop_program(&training);
     training = PROGRAM("--best-effort", "--mps");
     assert_int_equal(ask(&training, "start"), 0);
     TEST_WAIT(!status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"sharing_why\":\"--mps\""));
     struct program second = PROGRAM("--best-effort"); /* as the first */
     assert_int_equal(ask(&second, "start"), 0);
     assert_false(status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"sharing_why\":\"other best-effort programs use it\""));
     stop_program(&second);
     stop_program(&training);
     stop_program(&latency);
@@ -2220,16 +2250,24 @@ static size_t count_programs(void) {
     return count;
 }
 
+static double eager_percent(const struct program *latency) {
+    json_t *requests = value_of(latency, "requests");
+    double percent = json_number_value(json_object_get(requests, "eager_percent"));
+    json_decref(requests);
+    return percent;
+}
+
 /* Does requests until most of them are a stream. On a busy machine some come late. */
 static void do_stream(const struct program *latency) {
-    double percent = 0;
-    for (int i = 0; i < 100 && percent < GS_TENANT_EAGER_PERCENT; i++) {
+    for (int i = 0; i < 100 && eager_percent(latency) < GS_TENANT_EAGER_PERCENT; i++)
         assert_int_equal(ask(latency, "tokens 2000 1 50"), 0);
-        json_t *requests = value_of(latency, "requests");
-        percent = json_number_value(json_object_get(requests, "eager_percent"));
-        json_decref(requests);
-    }
-    assert_true(percent >= GS_TENANT_EAGER_PERCENT);
+    assert_true(eager_percent(latency) >= GS_TENANT_EAGER_PERCENT);
+}
+
+/* With pauses, in which others get the GPU. */
+static void do_requests_apart(const struct program *latency, const char *launch, int count) {
+    for (int i = 0; i < count; i++, wait_ms(2))
+        do_requests(latency, launch, 1);
 }
 
 /* Runs a latency program with such requests, or a stream of them, beside kernels of 1 ms, and what they share the GPU
@@ -2241,7 +2279,7 @@ static void run_both(const char *request, int requests, const char *sharing) {
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     if (request)
-        do_requests(&latency, request, requests);
+        do_requests_apart(&latency, request, requests);
     else
         do_stream(&latency);
     do_requests(&training, "launch 1000 1 20", 20);
@@ -2261,7 +2299,8 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     begin_with_mps();
     run_both("launch 10 1", 5, "MPS");
     run_both("launch 10 1", 5, "time slices");
-    assert_true(errors_say("by time slices, as its neighbors do"));
+    assert_true(errors_say("by time slices: as its neighbors do"));
+    assert_true(errors_say("by MPS: the daemon does not know this command yet"));
     run_both("launch 5000 1 20", 2, "time slices");
     run_both("launch 5000 1 20", 2, "MPS"); /* requests of many launches have it better */
     begin_with_mps();
@@ -2293,6 +2332,41 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     TEST_WAIT(status_says("\"programs\":[]"));
     run_both("launch 10 1", 5, "MPS");
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Copies that load a model, and requests that warm it up, come one after the other. The requests that follow do not. */
+static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
+    enum { REQUESTS = 40 };
+    (void)state;
+    begin_with_mps();
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "tokens 2000 1 100"), 0);
+    do_stream(&latency);
+    do_requests_apart(&latency, "launch 10 1", REQUESTS);
+    assert_true(eager_percent(&latency) < GS_TENANT_EAGER_PERCENT);
+    do_requests(&training, "launch 1000 1 20", 20);
+    stop_program(&latency);
+    stop_program(&training);
+    TEST_WAIT(status_says("\"programs\":[]"));
+    run_both("launch 10 1", 5, "time slices");
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Requests of many launches stay such if the host pauses in their midst. */
+static void pauses_do_not_make_requests_short(void **state) {
+    enum { REQUESTS = 4, PARTS = 3 };
+    (void)state;
+    struct program latency = PROGRAM("--latency");
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (int i = 0; i < REQUESTS; i++) {
+        for (int part = 0; part < PARTS; part++, wait_ms(2))
+            assert_int_equal(ask(&latency, "launch 10 1 7"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal((int)eager_percent(&latency), 100);
+    stop_program(&latency);
 }
 
 /* MPS quits when the daemon ends or is killed. Programs learn its folder. */
@@ -2538,6 +2612,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         OWN_DAEMON_TEST(programs_beyond_the_slots_run_without),
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
+        DAEMON_TEST(pauses_in_requests_are_no_silence),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),
@@ -2590,6 +2665,8 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
+        DAEMON_TEST(pauses_do_not_make_requests_short),
+        OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))

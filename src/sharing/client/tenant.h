@@ -79,6 +79,7 @@ typedef struct gs_tenant_kernel {
 
 typedef struct gs_tenant_page {
     uint32_t slot; /* on the board, among those of its class; written by the daemon before it sends the page */
+    char why[GS_TENANT_REASON]; /* it shares the GPU by MPS, or by time slices; "": not known */
     alignas(64) _Atomic uint64_t launches, graphs, copies;
     _Atomic uint64_t waits;        /* that a best-effort program put into its streams */
     _Atomic uint64_t work_ns;      /* duration of its launches, as far as it is known */
@@ -86,7 +87,8 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t memory_bytes; /* allocated, if there is a limit */
     _Atomic uint64_t memory_limit; /* 0: none */
     _Atomic uint64_t is_ungated;   /* it does not wait, because its streams cannot */
-    _Atomic uint64_t longest_ns;   /* its longest known kernel */
+    _Atomic uint64_t longest_ns;   /* its longest known kernel, */
+    _Atomic uint64_t stop_ns;      /* and the longest time until one has ended or stopped, under MPS */
     _Atomic uint64_t share_waits;  /* launches that waited for the shares of others, or for its cap */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */

@@ -13,15 +13,16 @@ static const double WEIGHT = 1.0 / 32,         /* of the last gap in the chances
     REQUEST_WEIGHT = 1.0 / 16,                 /* and of the last request in the average */
     SHORTEST_NS = 10000, LONGER = 1.414213562; /* the lengths that are told apart */
 
-void gs_gap_begin(gs_gate_gap *gap, uint64_t now_ns) {
+bool gs_gap_begin(gs_gate_gap *gap, uint64_t now_ns) {
     if (!gap->ended_ns)
-        return;
+        return false;
     double ns = (double)(now_ns - gap->ended_ns), length_ns = SHORTEST_NS;
     int length = 0;
     for (; length < GS_GAP_LENGTHS && ns > length_ns; length_ns *= LONGER)
         length++;
     for (int i = 0; i < GS_GAP_LENGTHS; i++)
         gap->chances[i] += WEIGHT * ((i == length ? 1 : 0) - gap->chances[i]);
+    return length < GS_GAP_LENGTHS;
 }
 
 bool gs_gap_is_stream(const gs_gate_gap *gap) {

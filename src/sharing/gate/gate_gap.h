@@ -20,8 +20,8 @@ typedef struct gs_gate_gap {
     double request_ns;              /* how long requests take, on average */
 } gs_gate_gap;
 
-/* A request begins. */
-void gs_gap_begin(gs_gate_gap *gap, uint64_t now_ns);
+/* A request begins. Returns whether the gap before it was short. */
+bool gs_gap_begin(gs_gate_gap *gap, uint64_t now_ns);
 /* A request of this duration ends. `lost_ns`: what the next one loses if others begin in the gap. Returns for how long
    others are held, unless the next one begins; 0: not at all. */
 uint64_t gs_gap_end(gs_gate_gap *gap, uint64_t now_ns, uint64_t request_ns, uint64_t lost_ns);

@@ -247,6 +247,8 @@ static bool take_files(const gs_wire_welcome *welcome, const int *fds) {
     state->slot = state->page->slot;
     state->bit = (uint32_t)1 << state->slot % GS_BOARD_SLOTS;
     atomic_store(&state->page->memory_limit, state->memory_limit);
+    const char *why = getenv("GRIDSMITH_WHY"); /* `gridsmith run` has chosen */
+    snprintf(state->page->why, sizeof state->page->why, "%s", why ? why : "");
     return true;
 }
 

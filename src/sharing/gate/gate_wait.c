@@ -263,12 +263,17 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
         name_later(step);
 }
 
-/* A request that comes while the work runs waits for at most `stop_ns`. */
+/* A request that comes while the work runs under MPS waits for at most `stop_ns`. */
 static void count_late(const gs_pace_step *step, const gs_gate_around *around) {
-    double stop_ns = (double)(around->guard.twin ? around->guard.stop_ns : step->expected_ns);
-    if (!around->graph && !around->piece && stop_ns > GS_TENANT_LATE_NS)
-        gs_gate_count(&gs_gate_state.page->late_ns,
-                      (uint64_t)((1 - GS_TENANT_LATE_NS / stop_ns) * (double)step->expected_ns));
+    gs_tenant_page *page = gs_gate_state.page;
+    int64_t stop_ns = around->guard.twin ? around->guard.stop_ns : step->expected_ns;
+    if (around->graph || around->piece)
+        return;
+    if (stop_ns > GS_TENANT_LATE_NS)
+        gs_gate_count(&page->late_ns,
+                      (uint64_t)((1 - GS_TENANT_LATE_NS / (double)stop_ns) * (double)step->expected_ns));
+    if (step->is_learned && (uint64_t)stop_ns > atomic_load_explicit(&page->stop_ns, memory_order_relaxed))
+        atomic_store_explicit(&page->stop_ns, (uint64_t)stop_ns, memory_order_relaxed);
 }
 
 /* Under the lock. */

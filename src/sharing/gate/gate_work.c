@@ -27,7 +27,8 @@ enum {
     LEARNED_AFTER = 20,       /* requests */
     PAUSE_NS = 200000,        /* since the last launch; then the streams are queried */
     ANNOUNCED_NS = 1000000,   /* how long an announcing event holds others if no launch follows */
-    SILENT_AFTER = 3,         /* requests that ended without a synchronization */
+    SILENT_AFTER = 3,         /* requests that ended without a synchronization, */
+    MOST_SILENT = 12,         /* or so many, if the program usually pauses before it synchronizes */
     WORDS = 64,               /* for streams */
     LOOK_NS = 1000000,        /* how often words are read while a silent program has work, */
     GAP_LOOK_NS = 200000,     /* held flags are looked at, while there is a stream of requests, */
@@ -44,10 +45,13 @@ static struct work {
     pthread_mutex_t lock;
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
-    uint64_t launches;          /* of this request, */
+    uint64_t launches;          /* of this request, and of the parts before it that ended in a pause, */
     double launches_on_average; /* and of recent requests */
-    double eager;               /* the part of recent requests that had many, or others near them */
-    unsigned silent;            /* requests in a row that ended without a synchronization */
+    uint64_t judged;            /* requests, whole ones, */
+    double eager;               /* and the part of recent requests that had many, or began soon after another */
+    bool is_near;               /* this request began soon after another */
+    unsigned silent;            /* requests in a row that ended without a synchronization, */
+    double pauses;              /* and how many there were before recent synchronizations, on average */
     bool is_announced;          /* the flag is for a request that has not begun */
     gs_gate_gap gap;
     uint64_t held_until_ns;    /* the flag is for the gap behind a request; 0: it is not */
@@ -90,17 +94,25 @@ static void average_launches(void) {
     enum { REQUESTS = 8, MANY = 100 };
     double launches = gs_gap_is_stream(&work.gap) ? MANY : (double)work.launches,
            more = launches - work.launches_on_average;
-    work.launches_on_average += work.requests ? more / REQUESTS : more;
+    work.launches_on_average += work.judged ? more / REQUESTS : more;
     atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
 }
 
 /* Recent ones: a program that loads its model seems to have a stream of requests. */
-static void count_eager(bool is_held) {
+static void count_eager(void) {
     enum { REQUESTS = 32 };
-    uint64_t recent = work.requests < REQUESTS ? work.requests + 1 : REQUESTS;
-    work.eager += ((is_held || work.launches >= GS_TENANT_EAGER) - work.eager) / (double)recent;
+    uint64_t recent = work.judged < REQUESTS ? work.judged + 1 : REQUESTS;
+    work.eager += ((work.is_near || work.launches >= GS_TENANT_EAGER) - work.eager) / (double)recent;
     atomic_store_explicit(&gs_gate_state.page->eager_permille, (uint64_t)(1000 * work.eager + 0.5),
                           memory_order_relaxed);
+}
+
+/* A whole request. If the host paused in its midst, its parts are no requests of few launches. */
+static void judge_request(void) {
+    count_eager();
+    average_launches();
+    work.judged++;
+    work.launches = 0;
 }
 
 static void remove_mark(void) {
@@ -136,21 +148,31 @@ static void end_gap(void) {
     work.held_until_ns = 0;
 }
 
+/* The host of an eager program may be so slow that its streams are idle in the midst of a request. That is no silence
+   if a synchronization usually follows. */
+static unsigned silent_after(void) {
+    double pauses = SILENT_AFTER + 4 * work.pauses;
+    return pauses < MOST_SILENT ? (unsigned)pauses : MOST_SILENT;
+}
+
+static bool is_silent(void) {
+    return work.silent >= silent_after() && work.on_device;
+}
+
 /* The request has ended. `is_known`: now, and not some time ago. */
 static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
     uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, gs_gate_is_sliced() ? SWITCH_NS : WORK_NS) : 0;
-    bool is_held = hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed);
-    if (is_held)
+    if (hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed))
         hold_gap(now, hold);
     else
         remove_mark();
-    count_eager(is_held);
     if (!is_known)
         work.gap.ended_ns = 0;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
-    average_launches();
+    if (is_known || is_silent())
+        judge_request();
     work.requests++;
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
@@ -178,8 +200,10 @@ static _Atomic uint32_t *word_of(const void *stream) {
     return &words[(uintptr_t)stream / 16 * 31 % WORDS];
 }
 
-static bool is_silent(void) {
-    return work.silent >= SILENT_AFTER && work.on_device;
+static void end_silence(void) {
+    enum { REQUESTS = 8 };
+    work.pauses += (work.silent - work.pauses) / REQUESTS;
+    work.silent = 0;
 }
 
 static void map_words(void) {
@@ -198,7 +222,7 @@ static void find_out(void) {
     if (!ask_streams())
         return;
     clear_flag(false);
-    if (work.silent < SILENT_AFTER && ++work.silent == SILENT_AFTER)
+    if (work.silent < silent_after() && ++work.silent == silent_after())
         map_words();
 }
 
@@ -244,10 +268,10 @@ uint64_t gs_gate_work_begins(void *stream) {
     work.launches++;
     if (gs_request_launch(&work.request, stream, now)) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
-        work.launches = 1;
         work.is_announced = false;
         work.held_until_ns = 0;
-        gs_gap_begin(&work.gap, now);
+        bool is_near = gs_gap_begin(&work.gap, now);
+        work.is_near = work.launches == 1 ? is_near : work.is_near;
         set_flag(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
@@ -269,7 +293,8 @@ uint64_t gs_gate_work_now(void) {
 
 /* Streams with work that the host has not waited for: another stream may have waited for them. */
 static void end_if(bool has_ended, size_t before) {
-    work.silent = work.request.count < before ? 0 : work.silent;
+    if (work.request.count < before)
+        end_silence();
     if (has_ended || (work.request.count < before && work.request.count && ask_streams()))
         clear_flag(true);
 }

@@ -408,6 +408,17 @@ static bool has_work(const gs_tenant *tenant) {
     return tenant->options.is_latency && read_count(&tenant->group->board->slots[tenant->slot].since_ns);
 }
 
+/* How it shares the GPU, and why. The program may write concurrently, so its words are copied before they are read. */
+static void write_sharing(const gs_tenant *tenant, gs_writer *writer) {
+    char why[GS_TENANT_REASON];
+    memcpy(why, tenant->page->why, sizeof why);
+    why[sizeof why - 1] = '\0';
+    gs_make_printable(why);
+    gs_write_string(writer, "sharing", tenant->options.has_mps ? "MPS" : "time slices");
+    if (why[0])
+        gs_write_string(writer, "sharing_why", why);
+}
+
 static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     const gs_tenant_page *page = tenant->page;
     gs_write_object(writer, NULL);
@@ -419,7 +430,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
         snprintf(gpu + 2 * i, 3, "%02x", tenant->options.gpu[i]);
     gs_write_string(writer, "gpu", gpu);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
-    gs_write_string(writer, "sharing", tenant->options.has_mps ? "MPS" : "time slices");
+    write_sharing(tenant, writer);
     gs_write_uint(writer, "weight", tenant->options.weight);
     gs_write_uint(writer, "most_percent", tenant->options.most_percent);
     gs_write_bool(writer, "has_work", has_work(tenant));
@@ -431,6 +442,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "work_ns", read_count(&page->work_ns));
     gs_write_uint(writer, "late_ns", read_count(&page->late_ns));
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
+    gs_write_real(writer, "stop_us", (double)read_count(&page->stop_ns) / 1e3, 1);
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
     gs_write_uint(writer, "guarded", read_count(&page->guarded));
     gs_write_uint(writer, "guarded_kernels", read_count(&page->twins));
