@@ -277,8 +277,8 @@ static gs_code add_ranges(struct making *making, gs_error *error) {
 }
 
 /* What is taken from the recording as a whole cannot be found in a part with changes. A kernel that was recorded in a
-   stream is shorter as a node of a graph, which is taken from the gap: 0.1 us are left in the median of 19 programs
-   (docs/explain.md). */
+   stream is shorter as a node of a graph, which is taken from the gap: less than 0.1 us are left in the median of 17
+   programs (docs/explain.md). */
 static void keep_pace(gs_run *run, const gs_pace *pace, bool makes_graphs) {
     enum { MADE_GRAPH_NS = 100 };
     const gs_gaps *gaps = &pace->gaps;
