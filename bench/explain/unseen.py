@@ -1,5 +1,5 @@
 """More programs for `gridsmith explain`: python3 unseen.py as programs.py. When they were measured first, no rule of what-ifs had
-been made with them. Those that are `held` and those that are `last` have no part in any rule.
+been made with them. Those that are `last` have no part in any rule.
 
 They are written as users of PyTorch write them, with the shapes that these have: a step of a diffusion model, a speech encoder,
 a network over a graph, training with accumulated gradients, fine-tuning of adapters, two towers with copies, a beam search, two
