@@ -209,7 +209,7 @@ int32_t gs_pattern_count(const gs_patterns *patterns, uint32_t pattern, gs_tag t
 /* ---- the tables ---- */
 
 #define FIRST_WEIGHT 0x9e3779b97f4a7c15u
-#define NEXT_WEIGHT 0xd1b54a32d192ed02u
+#define NEXT_WEIGHT  0xd1b54a32d192ed02u
 
 static uint32_t add_pattern(gs_patterns *patterns, const uint64_t *words, uint16_t residents, uint32_t hash) {
     struct pattern_memory *memory = patterns->memory;
