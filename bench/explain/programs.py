@@ -52,7 +52,10 @@ def graphed(step):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step(0)
-    return lambda i: graph.replay()
+
+    def replay(_, kept=step):  # the graph reads its tensors, which must not become those of another program
+        graph.replay()
+    return replay
 
 
 def in_turn(steps, streams):
@@ -95,10 +98,11 @@ def confined(context):
             context.pop_context()
 
 
-def say(program, change, times, **more):
+def spread(name, times):
+    """Their median and both ends."""
     times = sorted(times)
-    print(json.dumps(dict(program=program, change=change, step_us=round(times[len(times) // 2], 2),
-                          least_us=round(times[0], 2), most_us=round(times[-1], 2), **more)), flush=True)
+    return {name + "_us": round(times[len(times) // 2], 2), name + "_least_us": round(times[0], 2),
+            name + "_most_us": round(times[-1], 2)}
 
 
 # ---- the programs: make(change) returns a step; `changes` are measured; `issue` is how many launches a step has at most ----
@@ -581,7 +585,7 @@ def measure_change(name, program, unchanged, change, **more):
         before.append(unchanged())
         with confined(context):
             times.append(changed())
-    say(name, change, times, unchanged_us=round(sorted(before)[ROUNDS // 2], 2), **more)
+    print(json.dumps(dict(program=name, change=change, **spread("step", times), **spread("unchanged", before), **more)), flush=True)
 
 
 def chosen(program, changes, advice):

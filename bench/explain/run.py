@@ -1,10 +1,11 @@
 """What-ifs to be compared with measurements, made on a GPU: python3 run.py GRIDSMITH FOLDER [SET [SECONDS [PROGRAM...]]]
 
 Records programs with `gridsmith trace`, one after the other, then makes changes in them and measures them. SET: `seen`, `fresh`,
-`later` of programs.py, `unseen` or `held` of unseen.py, or `all`: with all their changes, and the first advice of `gridsmith explain` that
-there is a variant of; `advice`: the programs that are seen with that advice alone. PROGRAM: only these, in this order. FOLDER gets
-the recordings, `wanted.jsonl` and `measured.jsonl`, of which compare.py makes tables, also on another machine. All programs load
-PyTorch at the same time, before the first one runs. What a program takes longer than SECONDS (120) for is left out, and said.
+`later` of programs.py, `unseen`, `held` or `last` of unseen.py, or `all`: with all their changes, and the first advice of
+`gridsmith explain` that there is a variant of; `advice`: the programs that are seen with that advice alone. PROGRAM: only these, in
+this order. FOLDER gets the recordings, `wanted.jsonl` and `measured.jsonl`, of which compare.py makes tables, also on another machine.
+All programs load PyTorch at the same time, before the first one runs. What a program takes longer than SECONDS (120) for is left
+out, and said.
 """
 import concurrent.futures
 import gzip

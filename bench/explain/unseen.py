@@ -1,5 +1,5 @@
 """More programs for `gridsmith explain`: python3 unseen.py as programs.py. When they were measured first, no rule of what-ifs had
-been made with them. Those that are `held` have no part in any rule, and docs/explain.md has no measurements of them.
+been made with them. Those that are `last` have no part in any rule.
 
 They are written as users of PyTorch write them, with the shapes that these have: a step of a diffusion model, a speech encoder,
 a network over a graph, training with accumulated gradients, fine-tuning of adapters, two towers with copies, a beam search, two
@@ -445,11 +445,172 @@ class Classify(Program):
         return step
 
 
+# ---- written before those that are held back were measured ----
+
+class Rays(Program):
+    """Rays through a scene: positions are encoded by sines, a small network gives colors, and these are added along each ray."""
+    steps = 12
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112"]
+
+    def make(self, change):
+        rays, samples = 4096, 48
+        with GPU:
+            net = nn.Sequential(nn.Linear(60, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(),
+                                nn.Linear(256, 4)).half()
+            origin, direction = torch.randn(rays, 1, 3), functional.normalize(torch.randn(rays, 1, 3), dim=-1)
+            depth, scales = torch.linspace(2, 6, samples)[None, :, None], 2.0 ** torch.arange(10)
+
+        def step(_):
+            with torch.no_grad():
+                at = (origin + depth * direction)[..., None] * scales
+                out = net(torch.cat([at.sin(), at.cos()], -1).flatten(2).half()).float()
+                light = torch.exp(-functional.relu(out[..., 3]) * (4 / samples))
+                left = torch.cumprod(light, 1)
+                return ((left * (1 - light))[..., None] * out[..., :3].sigmoid()).sum(1)
+        return step
+
+
+class Rival(Program):
+    """A training step of two networks against each other: one makes pictures, the other tells them from real ones."""
+    steps, recorded, ahead_steps, is_independent = 20, 10, 2, False
+    changes = ["graph", "host=never-late", "sms=112", "sms=64"]
+
+    def make(self, change):
+        with GPU:
+            maker = nn.Sequential(nn.ConvTranspose2d(64, 128, 4), nn.ReLU(), nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU(),
+                                  nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 3, 4, 2, 1), nn.Tanh())
+            judge = nn.Sequential(nn.Conv2d(3, 32, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(32, 64, 4, 2, 1), nn.LeakyReLU(0.2),
+                                  nn.Conv2d(64, 128, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(128, 1, 4))
+        optimizers = [torch.optim.Adam(net.parameters(), lr=1e-4, capturable=True, foreach=True) for net in (maker, judge)]
+        real, noise = torch.randn(64, 3, 32, 32, device="cuda"), torch.randn(64, 64, 1, 1, device="cuda")
+
+        def step(_):
+            made = maker(noise)
+            optimizers[1].zero_grad(set_to_none=True)
+            (functional.softplus(-judge(real)).mean() + functional.softplus(judge(made.detach())).mean()).backward()
+            optimizers[1].step()
+            optimizers[0].zero_grad(set_to_none=True)
+            functional.softplus(-judge(made)).mean().backward()
+            optimizers[0].step()
+        return step
+
+
+class Spectral(Program):
+    """A network that multiplies the low frequencies of a field by weights: Fourier transforms there and back in each layer."""
+    steps = 12
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112"]
+
+    def make(self, change):
+        batch, width, size, kept, layers = 8, 32, 128, 16, 4
+        with GPU:
+            weights = [torch.randn(width, width, kept, kept, dtype=torch.cfloat) for _ in range(layers)]
+            mixers = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(layers))
+            first, last = nn.Conv2d(3, width, 1), nn.Conv2d(width, 1, 1)
+            field = torch.randn(batch, 3, size, size)
+
+        def step(_):
+            with torch.no_grad():
+                y = first(field)
+                for weight, mixer in zip(weights, mixers):
+                    waves = torch.fft.rfft2(y)
+                    low = torch.zeros_like(waves)
+                    low[:, :, :kept, :kept] = torch.einsum("bixy,ioxy->boxy", waves[:, :, :kept, :kept], weight)
+                    y = functional.gelu(torch.fft.irfft2(low, s=(size, size)) + mixer(y))
+                return last(y)
+        return step
+
+
+class Query(Program):
+    """A query of a table: rows are chosen, joined with a second table by their key, summed by group, and the largest groups sorted."""
+    steps = 12
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112"]
+
+    def make(self, change):
+        rows, keys, groups = 1 << 20, 50000, 4096
+        with GPU:
+            key, amount = torch.randint(0, keys, (rows,)), torch.rand(rows)
+            known = torch.sort(torch.randperm(keys)[:keys // 2]).values
+            group, rate = torch.randint(0, groups, (keys // 2,)), torch.rand(keys // 2)
+
+        def step(_):
+            with torch.no_grad():
+                place = torch.searchsorted(known, key).clamp(max=keys // 2 - 1)
+                is_chosen = (known[place] == key) & (amount > 0.25)
+                value = is_chosen * amount * rate[place]
+                total = torch.zeros(groups, device="cuda").index_add_(0, group[place], value)
+                best = torch.sort(total, descending=True)
+                running = torch.cumsum(value, 0)
+                return best.values[:100], best.indices[:100], running[-1]
+        return step
+
+
+class Ensemble(Program):
+    """Three networks look at the same rows, each on a stream of its own, and their answers are averaged."""
+    changes = ["graph", "host=never-late", "streams=1", "graph,streams=1"]
+
+    def make(self, change):
+        def network(width, depth):
+            layers = [nn.Linear(256, width)]
+            for _ in range(depth):
+                layers += [nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width)]
+            return nn.Sequential(*layers, nn.Linear(width, 32)).half().cuda().eval()
+        networks = [network(512, 8), network(1024, 5), network(2048, 3)]
+        x = torch.randn(2048, 256, **HALF)
+        sides = [] if change.endswith("streams=1") else [torch.cuda.Stream() for _ in networks[1:]]
+
+        def step(_):
+            with torch.no_grad():
+                main = torch.cuda.current_stream()
+                for side in sides:
+                    side.wait_stream(main)
+                answers = [networks[0](x)]
+                for i, net in enumerate(networks[1:]):
+                    with torch.cuda.stream(sides[i] if sides else None):  # None: it stays as it is
+                        answers.append(net(x))
+                for side in sides:
+                    main.wait_stream(side)
+                return torch.stack(answers).float().softmax(-1).mean(0)
+        return step
+
+
+class Solve(Program):
+    """Ten rounds of conjugate gradients with a large matrix. After them the host looks how far the solution is off."""
+    steps, is_independent = 20, False
+    changes = ["graph", "host=never-late", "sms=112", "sms=64"]
+
+    def make(self, change):
+        size = 6144
+        with GPU:
+            matrix = torch.randn(size, size) * 0.01
+            matrix = matrix @ matrix.T + torch.eye(size)
+            wanted = torch.randn(size)
+            off = torch.zeros(())
+
+        def step(_):
+            with torch.no_grad():
+                found = torch.zeros_like(wanted)
+                rest = wanted.clone()
+                way, square = rest.clone(), rest.dot(rest)
+                for _ in range(10):
+                    moved = torch.mv(matrix, way)
+                    far = square / way.dot(moved)
+                    found.add_(far * way)
+                    rest.sub_(far * moved)
+                    new = rest.dot(rest)
+                    way = rest + new / square * way
+                    square = new
+                off.copy_(square.sqrt())
+
+        self.after = lambda: off.item()
+        return step
+
+
 HELD = {"mixer": Mixer, "heat": Heat, "cluster": Cluster, "policy": Policy, "classify": Classify}
 UNSEEN = {"diffusion": Diffusion, "speech": Speech, "graphnet": GraphNet, "retrieval": Retrieval, "beam": Beam, "heads": Heads,
           "accumulate": Accumulate, "lora": Lora, "offload": Offload}
-programs.SETS.update(unseen=UNSEEN, held=HELD)
-programs.ALL.update({**UNSEEN, **HELD})
+LAST = {"rays": Rays, "rival": Rival, "spectral": Spectral, "query": Query, "ensemble": Ensemble, "solve": Solve}
+programs.SETS.update(unseen=UNSEEN, held=HELD, last=LAST)
+programs.ALL.update({**UNSEEN, **HELD, **LAST})
 
 if __name__ == "__main__":
     programs.main()

@@ -153,14 +153,18 @@ static gs_run *program_of_steps(int steps, int64_t host_ns) {
     return run;
 }
 
-static gs_explained explain_run(const gs_run *run, const char *range, const gs_what_if *what_if) {
+static gs_explained explain_options(const gs_run *run, const gs_explain_options *options) {
     gs_explained explained;
     gs_error error = {0};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
-    gs_explain_options options = {.range = range, .what_ifs = what_if, .what_if_count = what_if ? 1 : 0};
-    assert_int_equal(gs_explain(gpu, gpu, run, &options, &explained, &error), GS_OK);
+    assert_int_equal(gs_explain(gpu, gpu, run, options, &explained, &error), GS_OK);
     gs_gpu_free(gpu);
     return explained;
+}
+
+static gs_explained explain_run(const gs_run *run, const char *range, const gs_what_if *what_if) {
+    return explain_options(
+        run, &(gs_explain_options){.range = range, .what_ifs = what_if, .what_if_count = what_if ? 1 : 0});
 }
 
 static void steps_are_found_without_start_up(void **state) {
@@ -282,14 +286,20 @@ static void ranges_of_a_kind_are_one_row(void **state) {
     gs_run_free(run);
 }
 
-static gs_outcome try_words(const gs_run *run, const char *words) {
+/* `step_ns`: how long a step takes without a recorder; 0: as recorded. */
+static gs_outcome try_without_recorder(const gs_run *run, const char *words, int64_t step_ns) {
     gs_what_if what_if;
     gs_error error = {0};
     assert_int_equal(gs_what_if_read(words, &what_if, &error), GS_OK);
-    gs_explained explained = explain_run(run, NULL, &what_if);
+    gs_explained explained =
+        explain_options(run, &(gs_explain_options){.step_ns = step_ns, .what_ifs = &what_if, .what_if_count = 1});
     gs_outcome outcome = explained.outcomes[0];
     gs_explained_clear(&explained);
     return outcome;
+}
+
+static gs_outcome try_words(const gs_run *run, const char *words) {
+    return try_without_recorder(run, words, 0);
 }
 
 /* The GPU takes 4 us for a step, and the gaps between its operations. */
@@ -657,6 +667,50 @@ static void a_host_that_goes_on_does_not_wait(void **state) {
     gs_run_free(run);
     run = program_that_seems_to_wait(8);
     assert_int_equal(try_words(run, "host=4x,streams=2").least_ns, 50000); /* another stream costs the host 30 us */
+    gs_run_free(run);
+}
+
+/* With waits for 61 us of the GPU a step cannot take 66 us, so the host does not wait. It could with 78 us. */
+static void a_step_is_too_short_for_waits(void **state) {
+    (void)state;
+    gs_run *run = program_that_seems_to_wait(SIZE_MAX / 4);
+    assert_int_equal(try_without_recorder(run, "host=4x,streams=2", 66000).least_ns / 100, 464);
+    assert_true(try_without_recorder(run, "host=4x,streams=2", 78000).least_ns > 61000);
+    gs_run_free(run);
+}
+
+/* Kernels of 10 us that were recorded in a stream, 1 us apart: in a graph 0.1 us. */
+static void nodes_of_a_made_graph_follow_closely(void **state) {
+    (void)state;
+    gs_run *run = program_of("abcabcabcabcabcabcabcabcabcabc", 10, 0);
+    assert_int_equal(try_words(run, "host=never-late").least_ns, 33000);
+    assert_int_equal(try_words(run, "graph,host=never-late").least_ns, 30300);
+    gs_run_free(run);
+}
+
+/* The host takes 20 us for a launch, and `other_us` for the one on another stream. */
+static gs_run *program_of_two_streams(int64_t other_us) {
+    gs_run *run = program_of("aaabaaabaaabaaabaaabaaabaaabaaabaaab", 10, 5);
+    int64_t at_ns = 0;
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_launch *launch = &run->launches.data[i];
+        at_ns += i % 4 == 3 ? other_us * 1000 : 20000;
+        launch->issue.at_ns = at_ns;
+        launch->issue.start_ns = at_ns + 5000;
+        launch->issue.end_ns = at_ns + 15000;
+        launch->stream = (char *)(i % 4 == 3 ? "2" : "1"); /* the run does not free it */
+    }
+    return run;
+}
+
+/* Another stream costs the host 30 us there, and as much back, but no more than it took. */
+static void one_stream_spares_the_host(void **state) {
+    (void)state;
+    gs_run *run = program_of_two_streams(60);
+    assert_int_equal(try_words(run, "streams=1").least_ns, 90000);
+    gs_run_free(run);
+    run = program_of_two_streams(25);
+    assert_int_equal(try_words(run, "streams=1").least_ns, 80000);
     gs_run_free(run);
 }
 
@@ -1054,6 +1108,9 @@ int main(void) {
                                        cmocka_unit_test(named_steps_may_be_equal_layers),
                                        cmocka_unit_test(a_host_pauses_between_steps_of_equal_layers),
                                        cmocka_unit_test(a_host_that_goes_on_does_not_wait),
+                                       cmocka_unit_test(a_step_is_too_short_for_waits),
+                                       cmocka_unit_test(nodes_of_a_made_graph_follow_closely),
+                                       cmocka_unit_test(one_stream_spares_the_host),
                                        cmocka_unit_test(who_knows_the_step_says_so),
                                        cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
                                        cmocka_unit_test(long_start_up_is_left_out),

@@ -99,9 +99,9 @@ bool gs_numberer_is_first(const gs_numberer *numberer, int32_t sm) {
 
 /* ---- rounds ---- */
 
-/* Where the round that begins at `from` ends: its SMs had the same headroom. */
+/* Where the round that begins at `from` ends: its SMs had the same headroom. There is none after the last block. */
 static int64_t round_end(const gs_burst *burst, int64_t from) {
-    int64_t end = from + 1;
+    int64_t end = from;
     while (end < burst->count && burst->placed[end].headroom == burst->placed[from].headroom)
         end++;
     return end;
@@ -181,11 +181,11 @@ void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, in
         return;
     decide_round(numberer, burst, round_end(burst, 0));
     next_group(numberer, turns);
+    int64_t end = round_end(burst, numberer->decided);
     while (numberer->handed_out < burst->count) {
-        int64_t decided = numberer->decided;
-        int64_t end = decided < burst->count ? round_end(burst, decided) : decided;
-        if (end > decided && (!numberer->groups || grants >= grants_before(numberer, burst, end))) {
+        if (end > numberer->decided && (!numberer->groups || grants >= grants_before(numberer, burst, end))) {
             decide_round(numberer, burst, end);
+            end = round_end(burst, end);
             grants = 0;
             continue;
         }

@@ -208,10 +208,8 @@ int32_t gs_pattern_count(const gs_patterns *patterns, uint32_t pattern, gs_tag t
 
 /* ---- the tables ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
+#define FIRST_WEIGHT 0x9e3779b97f4a7c15u
+#define NEXT_WEIGHT  0xd1b54a32d192ed02u
 
 static uint32_t add_pattern(gs_patterns *patterns, const uint64_t *words, uint16_t residents, uint32_t hash) {
     struct pattern_memory *memory = patterns->memory;
@@ -245,9 +243,9 @@ static bool grow_slots(gs_patterns *patterns) {
 /* The number of the pattern with this key; NO_PATTERN: out of memory. */
 static uint32_t number_of(gs_patterns *patterns, const uint64_t *words, uint16_t residents) {
     struct pattern_memory *memory = patterns->memory;
-    uint64_t hash = residents;
-    for (int i = 0; i <= residents; i++)
-        hash = mix(hash, words[i]);
+    uint64_t hash = residents, weight = FIRST_WEIGHT; /* no word waits for the hash of the one before it */
+    for (int i = 0; i <= residents; i++, weight += NEXT_WEIGHT)
+        hash += (words[i] ^ words[i] >> 29) * weight;
     hash = hash >> 32 ^ hash;
     size_t at = hash & (memory->slot_count - 1);
     for (; memory->slots[at] != NO_PATTERN; at = (at + 1) & (memory->slot_count - 1)) {

@@ -36,6 +36,7 @@ typedef struct gs_plan {
     bool is_parted;     /* others than those that are apart have a green context of the rest */
     bool has_blocks;    /* some launches have another number of blocks */
     bool keeps_times;   /* they take as long as before: something else than SMs limits them */
+    bool makes_graphs; /* of steps that were none */
     bool is_never_late;
     bool is_beside;    /* operations may run side by side that did not before */
     bool is_mixed;     /* and so may kernels of different steps */

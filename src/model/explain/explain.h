@@ -246,6 +246,7 @@ typedef struct gs_recorded_program {
     double slower;               /* how many times as long they take without a recorder; 0: as long */
     gs_measured_pairs pairs;     /* may be empty */
     bool is_host_bound;          /* the GPU waits for the host for more than a fifth of the time */
+    bool never_waits;            /* the host does not wait for the GPU, though it looks so in the recording */
     int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
 } gs_recorded_program;
 

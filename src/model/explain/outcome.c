@@ -169,10 +169,11 @@ void gs_put_stuck(gs_text *text, const gs_stuck *stuck) {
 static gs_code play_once(struct player *player, gs_error *error) {
     const gs_recorded_program *program = player->program;
     gs_timeline timeline = {0}, unscheduled = {0};
+    gs_pace pace;
     gs_run *run = gs_plan_run(program, player->plan, player->numbers, error);
-    gs_code code = run ? GS_OK : GS_E_MEMORY;
+    gs_code code = run ? gs_pace_of(run, &pace, error) : GS_E_MEMORY;
     if (code == GS_OK)
-        code = gs_timeline_play(player->gpu, program->recorded_on, run, program->pace, &timeline, error);
+        code = gs_timeline_play(player->gpu, program->recorded_on, run, &pace, &timeline, error);
     if (code == GS_OK)
         code = note_stuck(player, run, &timeline, error);
     bool has_times = code == GS_OK && !player->stuck.kernel;
