@@ -107,10 +107,10 @@ static void sort_contenders(const struct question *q, size_t *order) {
 
 /* Whether `c` must not start between two launches of `other`. */
 static bool keeps_out(const struct question *q, const gs_contender *other, const gs_contender *c) {
-    double slice = (double)q->all * (double)q->options->slice_ns / weight(c);
+    double lead = c->lets_pass ? 0 : (double)q->all * (double)q->options->lead_ns / weight(c);
     if (other->priority != rank(q, c))
         return other->priority > rank(q, c);
-    return had(other) + slice < had(c);
+    return had(other) + lead < had(c);
 }
 
 static size_t find_leader(const struct question *q, const size_t *order) {
@@ -474,7 +474,8 @@ static struct team with(const struct question *q, const struct team *team, size_
 
 /* On how many SMs it is to be probed. */
 static int32_t probe_of(const struct question *q, const gs_contender *c) {
-    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns)
+    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns ||
+        (q->of->count > 1 && takes(c) <= q->options->yield_ns))
         return 0;
     int32_t wanted = gs_profile_wanted(c->profile, q->unit);
     return wanted <= cap(q, c) ? wanted : 0;
@@ -643,8 +644,7 @@ static size_t another_leader(const struct question *q, const size_t *order, size
 static bool whole_alone(const struct question *q, const gs_contender *c) {
     if (c->state == GS_CONTENDER_RUNS && c->how != GS_DECIDE_WAIT)
         return c->how == GS_DECIDE_WHOLE;
-    bool once = known(c) && c->profile->whole_ns.count == 0 && q->of->count == 1;
-    return !c->can_confine || (known(c) && cap(q, c) == q->all && takes(c) <= (once ? 4 : 1) * q->options->yield_ns);
+    return !c->can_confine || (known(c) && cap(q, c) == q->all && takes(c) <= q->options->yield_ns);
 }
 
 static bool whole_beside(const struct question *q, const gs_contender *c) {

@@ -439,11 +439,20 @@ static struct team team_with(const gs_decide_query *query, const struct team *be
     return inside.throughput > split.throughput ? inside : split;
 }
 
-int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contender) {
-    if (!query->options->probes || !contender->can_confine || !is_known(contender) || is_short(query, contender))
+int32_t gs_decide_probe(const gs_decide_options *options, const gs_profile *profile) {
+    if (!options->probes || !profile || profile->alone <= 0)
         return 0;
-    int32_t wanted = gs_profile_wanted(contender->profile, query->granularity);
-    return wanted <= cap_of(query, contender) && duration_of(contender) > 2 * query->options->resize_ns ? wanted : 0;
+    int64_t ns = (int64_t)gs_profile_duration_ns(profile);
+    return ns >= options->short_ns && ns > 2 * options->resize_ns ? gs_profile_wanted(profile, options->granularity)
+                                                                  : 0;
+}
+
+int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contender) {
+    gs_decide_options options = *query->options;
+    options.granularity = query->granularity;
+    bool holds_others = query->count > 1 && duration_of(contender) <= options.yield_ns;
+    int32_t wanted = contender->can_confine && !holds_others ? gs_decide_probe(&options, contender->profile) : 0;
+    return wanted <= cap_of(query, contender) ? wanted : 0;
 }
 
 bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b) {
