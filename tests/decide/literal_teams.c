@@ -301,6 +301,13 @@ static double otherwise(const struct question *q, const struct team *team, const
     return pair && pair->serial_samples >= q->options->trials ? mean * pair->serial : mean;
 }
 
+static int32_t wanted_of(const struct question *q, const gs_contender *c) {
+    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns)
+        return 0;
+    int32_t wanted = gs_profile_wanted(c->profile, q->unit);
+    return wanted <= cap(q, c) ? wanted : 0;
+}
+
 static struct team with_split(const struct question *q, const struct team *team, size_t who) {
     const gs_contender *c = one(q, who), *lead = one(q, team->who[0]);
     struct team more = *team;
@@ -312,7 +319,7 @@ static struct team with_split(const struct question *q, const struct team *team,
         if (is_in(team, i) ? i != team->who[0] : runs(other, GS_DECIDE_WHOLE))
             all_go &= known(other) && go_together(q, other, c);
     }
-    if (!all_go || (team->count > 1 && !lead_goes) || in_sequence(q, lead, c))
+    if (!all_go || (team->count > 1 && !lead_goes) || in_sequence(q, lead, c) || wanted_of(q, lead) || wanted_of(q, c))
         return more;
     double least = otherwise(q, team, c);
     more.is_trial = !lead_goes;
@@ -474,11 +481,7 @@ static struct team with(const struct question *q, const struct team *team, size_
 
 /* On how many SMs it is to be probed. */
 static int32_t probe_of(const struct question *q, const gs_contender *c) {
-    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns ||
-        (q->of->count > 1 && takes(c) <= q->options->yield_ns))
-        return 0;
-    int32_t wanted = gs_profile_wanted(c->profile, q->unit);
-    return wanted <= cap(q, c) ? wanted : 0;
+    return q->of->count > 1 && takes(c) <= q->options->yield_ns ? 0 : wanted_of(q, c);
 }
 
 static bool may_be_partner(const struct question *q, size_t who) {

@@ -80,6 +80,23 @@ static void complements_run_together_split_by_their_curves(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* It would seem to lose in proportion to its SMs, and any kernel that needs few would seem to gain beside it. */
+static void a_kernel_without_a_curve_is_not_split(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    gs_profile *fresh = gs_profile_store_get(scene.store, 3, "fresh", 100000);
+    gs_profile_ran(fresh, false, 100000, 3000000);
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 0.4, 12000), 0);
+    scene.contenders[1] = plan_waiting(fresh, 1);
+    scene.options.probes = true;
+    scene.options.yield_ns = scene.options.mixed_ns; /* the fresh one could run whole, so it is not probed now */
+    assert_int_equal(plan_decide(&scene).running, 1);
+    scene.options.probes = false; /* curves are taken as they are */
+    assert_int_equal(plan_decide(&scene).running, 2);
+    gs_profile_store_close(scene.store);
+}
+
 static void two_of_a_kind_take_turns(void **state) {
     (void)state;
     plan_scene scene = plan_new_scene();
@@ -522,6 +539,7 @@ int main(void) {
         cmocka_unit_test(a_kernel_alone_has_the_gpu),
         cmocka_unit_test(alone_a_kernel_of_a_time_slice_runs_whole),
         cmocka_unit_test(complements_run_together_split_by_their_curves),
+        cmocka_unit_test(a_kernel_without_a_curve_is_not_split),
         cmocka_unit_test(two_of_a_kind_take_turns),
         cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
         cmocka_unit_test(a_confined_launch_stays_confined),
