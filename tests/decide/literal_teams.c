@@ -107,10 +107,10 @@ static void sort_contenders(const struct question *q, size_t *order) {
 
 /* Whether `c` must not start between two launches of `other`. */
 static bool keeps_out(const struct question *q, const gs_contender *other, const gs_contender *c) {
-    double slice = (double)q->all * (double)q->options->slice_ns / weight(c);
+    double lead = c->lets_pass ? 0 : (double)q->all * (double)q->options->lead_ns / weight(c);
     if (other->priority != rank(q, c))
         return other->priority > rank(q, c);
-    return had(other) + slice < had(c);
+    return had(other) + lead < had(c);
 }
 
 static size_t find_leader(const struct question *q, const size_t *order) {
@@ -301,6 +301,13 @@ static double otherwise(const struct question *q, const struct team *team, const
     return pair && pair->serial_samples >= q->options->trials ? mean * pair->serial : mean;
 }
 
+static int32_t wanted_of(const struct question *q, const gs_contender *c) {
+    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns)
+        return 0;
+    int32_t wanted = gs_profile_wanted(c->profile, q->unit);
+    return wanted <= cap(q, c) ? wanted : 0;
+}
+
 static struct team with_split(const struct question *q, const struct team *team, size_t who) {
     const gs_contender *c = one(q, who), *lead = one(q, team->who[0]);
     struct team more = *team;
@@ -312,7 +319,7 @@ static struct team with_split(const struct question *q, const struct team *team,
         if (is_in(team, i) ? i != team->who[0] : runs(other, GS_DECIDE_WHOLE))
             all_go &= known(other) && go_together(q, other, c);
     }
-    if (!all_go || (team->count > 1 && !lead_goes) || in_sequence(q, lead, c))
+    if (!all_go || (team->count > 1 && !lead_goes) || in_sequence(q, lead, c) || wanted_of(q, lead) || wanted_of(q, c))
         return more;
     double least = otherwise(q, team, c);
     more.is_trial = !lead_goes;
@@ -474,10 +481,7 @@ static struct team with(const struct question *q, const struct team *team, size_
 
 /* On how many SMs it is to be probed. */
 static int32_t probe_of(const struct question *q, const gs_contender *c) {
-    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns)
-        return 0;
-    int32_t wanted = gs_profile_wanted(c->profile, q->unit);
-    return wanted <= cap(q, c) ? wanted : 0;
+    return q->of->count > 1 && takes(c) <= q->options->yield_ns ? 0 : wanted_of(q, c);
 }
 
 static bool may_be_partner(const struct question *q, size_t who) {
@@ -643,8 +647,7 @@ static size_t another_leader(const struct question *q, const size_t *order, size
 static bool whole_alone(const struct question *q, const gs_contender *c) {
     if (c->state == GS_CONTENDER_RUNS && c->how != GS_DECIDE_WAIT)
         return c->how == GS_DECIDE_WHOLE;
-    bool once = known(c) && c->profile->whole_ns.count == 0 && q->of->count == 1;
-    return !c->can_confine || (known(c) && cap(q, c) == q->all && takes(c) <= (once ? 4 : 1) * q->options->yield_ns);
+    return !c->can_confine || (known(c) && cap(q, c) == q->all && takes(c) <= q->options->yield_ns);
 }
 
 static bool whole_beside(const struct question *q, const gs_contender *c) {

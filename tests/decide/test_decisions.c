@@ -46,18 +46,18 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* One that never ran whole takes 5 ms confined: whole it may be faster, and then it takes less than 2 ms. */
-static void a_kernel_runs_whole_once_to_see_how_fast_it_is(void **state) {
+/* A launch that would wait for it comes when it is half done, so it must not take long. */
+static void alone_a_kernel_of_a_time_slice_runs_whole(void **state) {
     (void)state;
     plan_scene scene = plan_new_scene();
     scene.count = 1;
-    gs_profile *confined = gs_profile_store_get(scene.store, 1, "confined", 100000);
-    for (int i = 0; i < 4; i++)
-        gs_profile_rate(confined, SMS, 100000, 5000000);
-    scene.contenders[0] = plan_waiting(confined, 0);
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 9000), 0);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS); /* others may come soon */
+    gs_decide_adapt(&scene.options, scene.contenders, scene.count);
     plan_decide(&scene);
     plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
-    gs_profile_ran(confined, false, 100000, 6000000);
+    scene.contenders[0].profile = plan_profile(scene.store, 2, 1, 11000);
     plan_decide(&scene);
     plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
     gs_profile_store_close(scene.store);
@@ -77,6 +77,23 @@ static void complements_run_together_split_by_their_curves(void **state) {
     assert_in_range(scene.placements[1].sms, 48, 56);
     assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS);
     assert_false(scene.placements[0].is_trial); /* the table says so */
+    gs_profile_store_close(scene.store);
+}
+
+/* It would seem to lose in proportion to its SMs, and any kernel that needs few would seem to gain beside it. */
+static void a_kernel_without_a_curve_is_not_split(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    gs_profile *fresh = gs_profile_store_get(scene.store, 3, "fresh", 100000);
+    gs_profile_ran(fresh, false, 100000, 3000000);
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 0.4, 12000), 0);
+    scene.contenders[1] = plan_waiting(fresh, 1);
+    scene.options.probes = true;
+    scene.options.yield_ns = scene.options.mixed_ns; /* the fresh one could run whole, so it is not probed now */
+    assert_int_equal(plan_decide(&scene).running, 1);
+    scene.options.probes = false; /* curves are taken as they are */
+    assert_int_equal(plan_decide(&scene).running, 2);
     gs_profile_store_close(scene.store);
 }
 
@@ -167,6 +184,14 @@ static void wholes_queue_without_a_gap(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* Whether kernels of these run whole for longer; two of them may then be further apart, too. */
+static bool is_patient(const gs_contender *contenders, size_t count) {
+    gs_decide_options options = gs_decide_defaults(SMS), usual = options;
+    gs_decide_adapt(&options, contenders, count);
+    assert_true((options.lead_ns > usual.lead_ns) == (options.yield_ns > usual.yield_ns && count == 2));
+    return options.yield_ns > usual.yield_ns;
+}
+
 /* Two that always have more to launch: kernels run whole for longer than if one of them waits for each launch. */
 static void two_busy_clients_run_whole_for_longer(void **state) {
     (void)state;
@@ -176,28 +201,25 @@ static void two_busy_clients_run_whole_for_longer(void **state) {
         two[i] = plan_waiting(plan_profile(scene.store, i + 1, 1, 3000), i);
         two[i].coming[0] = two[i].profile;
     }
-    gs_decide_options *options = &scene.options;
-    assert_true(gs_decide_yield_ns(options, two, 2) == options->mixed_ns && options->mixed_ns > options->yield_ns);
-    assert_true(gs_decide_yield_ns(options, two, 1) == options->yield_ns);
-    assert_true(gs_decide_yield_ns(options, two, 3) == options->yield_ns);
     scene.count = 2;
-    options->yield_ns = gs_decide_yield_ns(options, two, 2);
+    gs_decide_adapt(&scene.options, two, 2);
     plan_decide(&scene);
     plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
     plan_expect(&scene, 1, GS_DECIDE_WHOLE, SMS);
+    assert_true(is_patient(two, 2) && is_patient(two, 1));
+    assert_false(is_patient(two, 3));
     const gs_contender before = two[1];
-    options->yield_ns = gs_decide_defaults(SMS).yield_ns;
     two[1].coming[0] = NULL;
-    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    assert_false(is_patient(two, 2));
     two[1] = before;
     two[1].priority++;
-    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    assert_false(is_patient(two, 2));
     two[1] = before;
     two[1].weight++;
-    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    assert_false(is_patient(two, 2));
     two[1] = before;
     two[1].cap = 10;
-    assert_true(gs_decide_yield_ns(options, two, 2) == options->yield_ns);
+    assert_false(is_patient(two, 2));
     gs_profile_store_close(scene.store);
 }
 
@@ -515,8 +537,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_to_do_is_fine),
         cmocka_unit_test(a_kernel_alone_has_the_gpu),
-        cmocka_unit_test(a_kernel_runs_whole_once_to_see_how_fast_it_is),
+        cmocka_unit_test(alone_a_kernel_of_a_time_slice_runs_whole),
         cmocka_unit_test(complements_run_together_split_by_their_curves),
+        cmocka_unit_test(a_kernel_without_a_curve_is_not_split),
         cmocka_unit_test(two_of_a_kind_take_turns),
         cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
         cmocka_unit_test(a_confined_launch_stays_confined),

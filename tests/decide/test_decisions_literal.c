@@ -152,6 +152,7 @@ static void draw_contender(const struct crowd *crowd, size_t i, gs_contender *co
     contender->waited_ns = gs_random_chance(random, 60) ? 0 : gs_random_from(random, -1000, 300000000);
     contender->running_ns = gs_random_chance(random, 50) ? 0 : gs_random_from(random, 0, 30000000);
     contender->served = (uint64_t)gs_random_from(random, 0, 6) * (slice / 4);
+    contender->lets_pass = gs_random_chance(random, 30);
 }
 
 static void make_crowd(struct crowd *crowd, gs_random *random) {

@@ -229,6 +229,18 @@ static void a_changing_clock_does_not_change_the_form(void **state) {
     assert_false(profile.prefers_block_loop || gs_profile_takes_other(&profile));
 }
 
+/* Layers of a network have the same grid and different depths: every other launch takes four times as long, and those are
+   the ones that run as they were written while the forms are compared. */
+static void different_launches_do_not_make_a_form_faster(void **state) {
+    (void)state;
+    for (int deep = 0; deep < 2; deep++) {
+        gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+        for (int i = deep; !profile.is_compared; i++)
+            gs_profile_ran(&profile, gs_profile_takes_other(&profile), 1000, i % 2 ? 40000 : 10000);
+        assert_false(profile.prefers_block_loop);
+    }
+}
+
 static void grids_that_are_alike_share_a_profile(void **state) {
     (void)state;
     static const uint64_t classes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
@@ -255,6 +267,7 @@ int main(void) {
         cmocka_unit_test(measuring_what_is_wanted_finds_the_curve),
         cmocka_unit_test(classes_follow_the_curve),
         cmocka_unit_test(keys_tell_launches_apart),
+        cmocka_unit_test(different_launches_do_not_make_a_form_faster),
         cmocka_unit_test(grids_that_are_alike_share_a_profile),
         cmocka_unit_test(a_block_loop_is_preferred_where_it_is_faster),
         cmocka_unit_test(a_changing_clock_does_not_change_the_form),

@@ -275,6 +275,98 @@ static void ends_are_reported_every_millisecond(void **state) {
     close_scene(scene);
 }
 
+/* Launches of two kernels in turn: how many of them are reported at once. */
+static int reported_in_turn(struct scene *scene, int launches) {
+    int count = 0;
+    for (int i = 0; i < launches; i++)
+        count += !gs_launch_defers_report(scene->contenders[0], i % 2 ? &scene->next : &scene->action);
+    return count;
+}
+
+/* Alone, a launch is reported by itself until it was measured 16 times, and then one of 31 and the one before it.
+   Beside others nothing is measured. */
+static void different_kernels_are_reported_together_once_they_are_known(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(20000, 1);
+    gs_profile *first = scene->action.launch.profile,
+               *second = gs_profile_store_get(scene->server.profiles, 2, "second", BLOCKS);
+    scene->module.image = test_calloc(1, sizeof *scene->module.image + sizeof scene->module.image->kernels[0]);
+    scene->module.image->kernels[0].form.most_blocks = GS_JOB_BLOCKS;
+    gs_profile_ran(second, false, BLOCKS, 20000);
+    scene->next.launch.profile = second;
+    scene->next.next = &scene->action;
+    assert_int_equal(reported_in_turn(scene, 620), 620);
+    for (int i = 1; i < 16; i++)
+        gs_profile_ran(first, false, BLOCKS, 20000);
+    assert_int_equal(reported_in_turn(scene, 620), 620); /* the second is not known */
+    scene->server.contenders.count = 2;
+    assert_int_equal(reported_in_turn(scene, 620), 12); /* every millisecond */
+    scene->server.contenders.count = 1;
+    for (int i = 1; i < 16; i++)
+        gs_profile_ran(second, false, BLOCKS, 20000);
+    assert_int_equal(reported_in_turn(scene, 620), 40);
+    scene->module.image->kernels[0].can_be_confined = true; /* its two forms are compared now */
+    assert_int_equal(reported_in_turn(scene, 620), 620);
+    scene->action.next = &scene->action; /* nor are launches of one kernel in two forms alike */
+    assert_int_equal(reported(scene, 620), 620);
+    scene->action.next = &scene->next;
+    test_free(scene->module.image);
+    gs_profile_store_put(scene->server.profiles, second);
+    close_scene(scene);
+}
+
+/* What a probe could say is not waited for if there will be none: the kernel is short for a decision, which looks at
+   the median, although some of its launches are long; or it cannot be confined. */
+static void launches_that_are_never_probed_follow(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(90000, 1);
+    gs_profile *uneven = gs_profile_store_get(scene->server.profiles, 3, "uneven", BLOCKS);
+    scene->action.launch.profile = uneven;
+    for (int i = 0; i < 12; i++)
+        gs_profile_ran(uneven, false, BLOCKS, i % 4 ? 90000 : 500000);
+    assert_true(gs_launch_expected_ns(&scene->action) > scene->server.plan.short_ns);
+    assert_true(gs_profile_wanted(uneven, scene->server.plan.granularity) > 0);
+    assert_true(filled(scene) > 20);
+    for (int i = 0; i < 12; i++)
+        gs_profile_ran(uneven, false, BLOCKS, 500000);
+    scene->module.image = test_calloc(1, sizeof *scene->module.image + sizeof scene->module.image->kernels[0]);
+    scene->module.image->kernels[0].form.most_blocks = GS_JOB_BLOCKS;
+    assert_true(filled(scene) > 10);
+    scene->module.image->kernels[0].can_be_confined = true;
+    assert_true(filled(scene) > 10); /* its client has just come */
+    gs_fair_client *fair = &scene->sessions[0].fair;
+    fair->has_slice = true;
+    scene->server.contenders.fairness.clients = 1;
+    scene->server.now_ns = fair->turn_since_ns + (uint64_t)scene->server.plan.slice_ns + 1;
+    assert_int_equal(filled(scene), 1);
+    scene->server.contenders.fairness.left_ns = scene->server.now_ns; /* another may come back soon */
+    assert_true(filled(scene) > 10);
+    test_free(scene->module.image);
+    gs_profile_store_put(scene->server.profiles, uneven);
+    scene->action.launch.profile = scene->next.launch.profile;
+    close_scene(scene);
+}
+
+/* A client that is a time slice ahead waits until the other has caught up, and not only for its next launch. */
+static void who_is_ahead_waits_until_others_have_caught_up(void **state) {
+    (void)state;
+    gs_fairness fairness = {.sms = SMS, .slice_ns = 1000, .clients = 2, .present = 2, .least_had = 5000};
+    gs_fair_client client = {.weight = 2};
+    static const struct {
+        double above; /* time slices of the client */
+        bool lets_pass;
+    } steps[] = {{0.9, false}, {1.1, true}, {0.9, true}, {0.1, true}, {0, false}, {0.9, false}, {1.1, true}};
+    for (size_t i = 0; i < GS_COUNT(steps); i++) {
+        client.had = (uint64_t)(2 * fairness.least_had + steps[i].above * 1000 * SMS);
+        gs_fair_note_lead(&fairness, &client);
+        assert_int_equal(client.lets_pass, steps[i].lets_pass);
+        assert_int_equal(gs_fair_is_ahead(&fairness, &client, 1), steps[i].lets_pass);
+    }
+    fairness.clients = 1; /* the other has left */
+    gs_fair_note_lead(&fairness, &client);
+    assert_false(client.lets_pass);
+}
+
 /* ---- the contenders that the plan gets ---- */
 
 /* A scene in which the first stream had 40 SMs for a launch that has just ended, and its next launch of the same kernel
@@ -416,6 +508,9 @@ int main(void) {
         cmocka_unit_test(a_new_shape_takes_as_long_per_block_as_the_last),
         cmocka_unit_test(the_next_launch_joins_the_workers_of_the_same_kernel),
         cmocka_unit_test(ends_are_reported_every_millisecond),
+        cmocka_unit_test(different_kernels_are_reported_together_once_they_are_known),
+        cmocka_unit_test(launches_that_are_never_probed_follow),
+        cmocka_unit_test(who_is_ahead_waits_until_others_have_caught_up),
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
         cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),

@@ -15,20 +15,16 @@
 #include <math.h>
 #include <string.h>
 
-/* A kernel that never ran whole does so once if it takes up to this many times yield_ns confined: whole it may be
-   faster.
- */
-enum { FIRST_WHOLE = 4 };
-
 gs_decide_options gs_decide_defaults(int32_t sms) {
     return (gs_decide_options){.sms = sms,
                                .granularity = (int32_t)gs_max(sms / 32, 1),
                                .most_together = 4,
                                .short_ns = 100000,
                                .yield_ns = 2000000,
-                               .mixed_ns = 4000000,
+                               .mixed_ns = 10000000,
                                .resize_ns = 30000,
                                .slice_ns = 10000000,
+                               .lead_ns = 10000000,
                                .patience_ns = 100000000,
                                .least_gain = 0.03,
                                .fair_slack = 0.1,
@@ -39,10 +35,20 @@ gs_decide_options gs_decide_defaults(int32_t sms) {
                                .trial_part = 0.005};
 }
 
-int64_t gs_decide_yield_ns(const gs_decide_options *options, const gs_contender *contenders, size_t count) {
+/* Whether two have the same right to the GPU, and both have more launches behind this one. Then nobody waits for a
+   launch, and the GPU mixes their kernels best as they are. */
+static bool are_mixed(const gs_contender *contenders, size_t count) {
     const gs_contender *a = contenders, *b = contenders + 1;
-    bool are_equal = count == 2 && a->priority == b->priority && a->weight == b->weight && a->cap == 0 && b->cap == 0;
-    return are_equal && a->coming[0] && b->coming[0] ? options->mixed_ns : options->yield_ns;
+    return count == 2 && a->priority == b->priority && a->weight == b->weight && a->cap == 0 && b->cap == 0 &&
+           a->coming[0] && b->coming[0];
+}
+
+void gs_decide_adapt(gs_decide_options *options, const gs_contender *contenders, size_t count) {
+    enum { MIXED_LEAD = 4 };
+    bool are_two = are_mixed(contenders, count);
+    options->lead_ns = options->slice_ns * (are_two ? MIXED_LEAD : 1);
+    if (count == 1 || are_two)
+        options->yield_ns = options->mixed_ns;
 }
 
 /* ---- forms ---- */
@@ -63,8 +69,7 @@ static bool is_whole_alone(const gs_decide_query *query, const gs_contender *con
         return true;
     if (!is_known(contender) || cap_of(query, contender) < query->all)
         return false;
-    bool is_first = contender->profile->whole_ns.count == 0 && query->count == 1;
-    return duration_of(contender) <= (is_first ? FIRST_WHOLE : 1) * query->options->yield_ns;
+    return duration_of(contender) <= query->options->yield_ns;
 }
 
 /* ---- which contender goes first ---- */
@@ -79,8 +84,7 @@ static bool keeps_turn(const gs_decide_query *query, const gs_contender *contend
     return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns;
 }
 
-/* Whether a was served less than b per weight, by more than a time slice of b. Then b does not even run between two
-   launches of a. */
+/* Whether a was served less than b per weight, by more than a time slice of b. */
 static bool is_far_behind(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
     double slice = (double)query->all * (double)query->options->slice_ns / weight_of(b);
     return served_for_weight(a) + slice < served_for_weight(b);
@@ -129,10 +133,13 @@ static size_t first_of(const gs_decide_query *query, bool (*matches)(const gs_co
 }
 
 /* Whether a contender must not start between two launches of `other`, because `other` has a higher priority or was
-   served much less. */
+   served much less, or less, and the contender lets others pass. */
 static bool keeps_out(const gs_decide_query *query, const gs_contender *other, const gs_contender *contender) {
     int64_t rank = rank_of(query, contender);
-    return other->priority > rank || (other->priority == rank && is_far_behind(query, other, contender));
+    double lead =
+        contender->lets_pass ? 0 : (double)query->all * (double)query->options->lead_ns / weight_of(contender);
+    bool is_behind = served_for_weight(other) + lead < served_for_weight(contender);
+    return other->priority > rank || (other->priority == rank && is_behind);
 }
 
 /* The same if `other` has no launch, but one is expected. The GPU is not left idle for a short kernel, except for a

@@ -75,10 +75,11 @@ typedef struct gs_decide_options {
     int32_t granularity;   /* SMs are given out in units of this many */
     int32_t most_together; /* kernels side by side, at most GS_DECIDE_TOGETHER */
     int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
-    int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
-    int64_t mixed_ns;      /* the same for two that keep the GPU busy: gs_decide_yield_ns */
+    int64_t yield_ns;      /* kernels longer than this run confined, so that they can be stopped */
+    int64_t mixed_ns;      /* the same for one that is alone, and two that keep the GPU busy: gs_decide_adapt */
     int64_t resize_ns;     /* the measured cost of changing the SMs of a running kernel */
     int64_t slice_ns;      /* the time slice of a kernel while others of its rank wait */
+    int64_t lead_ns;       /* a client may be ahead of others by this much */
     int64_t patience_ns;   /* waiting this long raises a kernel's rank by one */
     double least_gain;     /* the relative gain in throughput required to run kernels side by side, or to resize them */
     double fair_slack;     /* side by side, a kernel may have this part less than its weighted share in sequence */
@@ -133,6 +134,7 @@ typedef struct gs_contender {
     int32_t cap;                 /* SMs that its client may have at once; 0: all */
     uint64_t arrival;            /* order of arrival, unique */
     struct gs_fair_client *fair; /* of its client; only gs_fair_note_turns uses it */
+    bool lets_pass;              /* as in gs_fair_client */
     uint64_t stream;             /* unique: the launches of a stream follow each other */
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */
@@ -173,9 +175,13 @@ typedef struct gs_decision {
 gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store, const gs_contender *contenders,
                       size_t count, gs_decided_place *placements);
 
-/* The yield_ns of a decision about these: mixed_ns if they are two with the same right to the GPU, and both have more
-   launches behind this one. Neither waits for the other then, and the GPU mixes their kernels best as they are. */
-int64_t gs_decide_yield_ns(const gs_decide_options *options, const gs_contender *contenders, size_t count);
+/* Sets yield_ns and lead_ns for a decision about these. Kernels of one that is alone, and of two with the same right to
+   the GPU that both have more launches behind these, run whole for longer, and one of the two may be further ahead: the
+   GPU mixes their kernels best as they are, and what one has more is often made up for by other kernels of the two. */
+void gs_decide_adapt(gs_decide_options *options, const gs_contender *contenders, size_t count);
+
+/* On how many SMs a kernel that can be confined is to be probed when it is alone. 0: on none. */
+int32_t gs_decide_probe(const gs_decide_options *options, const gs_profile *profile);
 
 /* ---- fairness ---- */
 
@@ -187,12 +193,14 @@ typedef struct gs_fair_client {
     bool has_slice;         /* it has a time slice, */
     uint64_t turn_since_ns; /* and since when */
     uint64_t spare;         /* what its launches beside others took less than expected, at most a time slice */
+    bool lets_pass;         /* it was ahead of another by more than it may, and waits until that has caught up */
 } gs_fair_client;
 
 /* Of all clients that have contenders. */
 typedef struct gs_fairness {
     int32_t sms;      /* of the GPU */
     int64_t slice_ns; /* of few clients */
+    int64_t lead_ns;  /* a client may be ahead by this much, as of the last decision; 0: a time slice */
     double share;     /* per weight, the service of a client that was always there */
     uint64_t weight;  /* sum over the clients, */
     size_t clients;   /* how many there are, */
@@ -216,8 +224,14 @@ void gs_fair_charge(gs_fairness *fairness, gs_fair_client *client, uint64_t serv
    `expected`, and what earlier ones took less. So all of them together are charged with what they take, even if they
    differ. */
 void gs_fair_charge_beside(gs_fairness *fairness, gs_fair_client *client, uint64_t served, uint64_t expected);
-/* Whether a client has had more than others, or than the one that left last, by more than a time slice. It then has one
-   stream at a time on the device, however many it uses. */
+/* Called before each decision, with `least_had` as of now. A client that was too far ahead stays so until the others
+   have caught up: if it went on after each of their launches, its own would come one at a time, and the GPU
+   could not start one while the last blocks of another run. */
+void gs_fair_note_lead(const gs_fairness *fairness, gs_fair_client *client);
+/* Whether a client has had the GPU to itself for a time slice, and no other is likely to come back soon. */
+bool gs_fair_is_alone(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
+/* Whether a client has had more than others by more than it may, or than the one that left last by more than a time
+   slice. It then has one stream at a time on the device, however many it uses. */
 bool gs_fair_is_ahead(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
 /* The total duration of a client's launches with the device up to which one more follows without a decision. A client
    that is ahead of one that has left has little on the device at first, and more the longer that one is away.

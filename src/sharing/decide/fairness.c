@@ -78,10 +78,25 @@ static bool is_missed(const gs_fairness *fairness, uint64_t now_ns) {
     return fairness->left_ns && now_ns - fairness->left_ns < ABSENT_NS;
 }
 
+/* Whether it is ahead of another client that is there. */
+static bool leads(const gs_fairness *fairness, const gs_fair_client *client) {
+    double lead_ns = (double)(fairness->lead_ns ? fairness->lead_ns : fairness->slice_ns);
+    double lead = client->lets_pass ? 0 : lead_ns * fairness->sms / client->weight;
+    return fairness->clients > 1 && gs_fair_had(client) > fairness->least_had + lead;
+}
+
+void gs_fair_note_lead(const gs_fairness *fairness, gs_fair_client *client) {
+    client->lets_pass = leads(fairness, client);
+}
+
 bool gs_fair_is_ahead(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns) {
-    double had = gs_fair_had(client) - turn_of(fairness, client);
-    return (fairness->clients > 1 && had > fairness->least_had) ||
-           (is_missed(fairness, now_ns) && had > fairness->left_had);
+    return leads(fairness, client) ||
+           (is_missed(fairness, now_ns) && gs_fair_had(client) - turn_of(fairness, client) > fairness->left_had);
+}
+
+bool gs_fair_is_alone(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns) {
+    return fairness->clients == 1 && !is_missed(fairness, now_ns) && client->has_slice &&
+           now_ns - client->turn_since_ns > (uint64_t)fairness->slice_ns;
 }
 
 int64_t gs_fair_patience_ns(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns) {

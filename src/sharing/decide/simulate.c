@@ -476,6 +476,10 @@ static size_t describe(struct player *player) {
     for (size_t i = 0; i < player->tasks->count; i++)
         player->fairness.present += player->states[i].active > 0;
     player->fairness.least_had = least_had(player, NULL);
+    for (size_t i = 0; i < count; i++) {
+        gs_fair_note_lead(&player->fairness, player->contenders[i].fair);
+        player->contenders[i].lets_pass = player->contenders[i].fair->lets_pass;
+    }
     return count;
 }
 
@@ -510,7 +514,8 @@ static void decide_all(struct player *player) {
         size_t count = describe(player);
         gs_decide_options options = player->plan;
         options.slice_ns = gs_fair_slice_ns(&player->fairness);
-        options.yield_ns = gs_decide_yield_ns(&options, player->contenders, count);
+        gs_decide_adapt(&options, player->contenders, count);
+        player->fairness.lead_ns = options.lead_ns;
         gs_window_end_probe(&player->window, player->store, now_ns);
         gs_decision decision = gs_decide(&options, player->store, player->contenders, count, player->places);
         gs_window_follow(&player->window, player->store, &options, player->contenders, player->places, count, now_ns);

@@ -271,14 +271,31 @@ static bool has_begun(const gs_contender *contender) {
     return contender->state != GS_CONTENDER_WAITS && is_placed_now(contender);
 }
 
-/* The team with one more member, each on its own SMs, or impossible. A short kernel beside one that has its SMs already
-   needs no gain: it would have to wait otherwise. */
+int32_t gs_decide_probe(const gs_decide_options *options, const gs_profile *profile) {
+    if (!options->probes || !profile || profile->alone <= 0)
+        return 0;
+    int64_t ns = (int64_t)gs_profile_duration_ns(profile);
+    return ns >= options->short_ns && ns > 2 * options->resize_ns ? gs_profile_wanted(profile, options->granularity)
+                                                                  : 0;
+}
+
+/* On how many SMs a contender should be measured next; 0: its curve is known. */
+static int32_t wanted_of(const gs_decide_query *query, const gs_contender *contender) {
+    gs_decide_options options = *query->options;
+    options.granularity = query->granularity;
+    int32_t wanted = contender->can_confine ? gs_decide_probe(&options, contender->profile) : 0;
+    return wanted <= cap_of(query, contender) ? wanted : 0;
+}
+
+/* The team with one more member, each on its own SMs, or impossible: also if a curve is not known. A short kernel
+   beside one that has its SMs already needs no gain: it would have to wait otherwise. */
 static struct team with_split(const gs_decide_query *query, const struct team *before, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
     after.restarts = false;
     after.throughput = GS_TEAM_IMPOSSIBLE;
-    if (are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
+    bool are_known = wanted_of(query, contender) == 0 && wanted_of(query, member(query, before, 0)) == 0;
+    if (!are_known || are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
         return after;
     bool has_short = (is_short(query, contender) && has_begun(member(query, before, 0))) ||
                      (is_short(query, member(query, before, 0)) && has_begun(contender));
@@ -440,10 +457,8 @@ static struct team team_with(const gs_decide_query *query, const struct team *be
 }
 
 int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contender) {
-    if (!query->options->probes || !contender->can_confine || !is_known(contender) || is_short(query, contender))
-        return 0;
-    int32_t wanted = gs_profile_wanted(contender->profile, query->granularity);
-    return wanted <= cap_of(query, contender) && duration_of(contender) > 2 * query->options->resize_ns ? wanted : 0;
+    bool holds_others = query->count > 1 && duration_of(contender) <= query->options->yield_ns;
+    return holds_others ? 0 : wanted_of(query, contender);
 }
 
 bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b) {

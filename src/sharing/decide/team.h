@@ -50,7 +50,8 @@ bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b);
 double gs_team_inside(const gs_decide_query *query, size_t leader);
 /* The highest throughput of two kernels that share SMs in a known way; 0: none. */
 double gs_team_promise(const gs_decide_query *query, const gs_profile *one, const gs_profile *other);
-/* On how many SMs a contender should be probed. 0: not at all. */
+/* On how many SMs a contender should be probed. 0: not at all. Others wait for a probe, so a kernel that could run
+   whole is probed when it is alone. */
 int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contender);
 /* The expected share of the i-th member on `sms` SMs, beside the others. */
 double gs_team_share(const gs_decide_query *query, const struct team *team, size_t i, int32_t sms);

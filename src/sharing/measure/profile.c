@@ -179,19 +179,33 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 /* ---- measurements ---- */
 
+static double least_sample(const gs_samples *samples) {
+    double least = samples->last[0];
+    for (int i = 1; i < gs_samples_kept(samples); i++)
+        least = fmin(least, samples->last[i]);
+    return least;
+}
+
+/* Launches with the same profile may differ, such as layers of different depth, and the two forms may get different
+   ones. So the block loop must also be faster than the fastest of the original: of those, two are older. */
 static void compare_forms(gs_profile *profile) {
     double whole = gs_samples_median(&profile->whole_ns), block_loop = gs_samples_median(&profile->block_loop_ns);
-    profile->prefers_block_loop = block_loop * (1 + least_gain) < whole;
+    profile->prefers_block_loop =
+        block_loop * (1 + least_gain) < whole && block_loop < least_sample(&profile->whole_ns);
     profile->is_compared = true;
     profile->since_compared = profile->tried = 0;
 }
 
-static bool is_comparing(const gs_profile *profile) {
+bool gs_profile_is_comparing(const gs_profile *profile) {
     return profile->since_compared >= (profile->is_compared ? COMPARED_AGAIN : COMPARED_AFTER);
 }
 
+bool gs_profile_is_settled(const gs_profile *profile) {
+    return profile->whole_ns.count + profile->block_loop_ns.count >= COMPARED_AFTER;
+}
+
 bool gs_profile_takes_other(gs_profile *profile) {
-    profile->takes_other = is_comparing(profile) && !profile->takes_other;
+    profile->takes_other = gs_profile_is_comparing(profile) && !profile->takes_other;
     return profile->takes_other;
 }
 
@@ -212,7 +226,7 @@ void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, ui
     add_to_mean(profile, samples, all_ns);
     if (is_block_loop == profile->prefers_block_loop)
         profile->since_compared++;
-    else if (is_comparing(profile) && ++profile->tried >= COMPARED_BY)
+    else if (gs_profile_is_comparing(profile) && ++profile->tried >= COMPARED_BY)
         compare_forms(profile);
     gs_profile_curve(profile);
     profile->is_dirty = true;

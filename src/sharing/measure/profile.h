@@ -87,6 +87,10 @@ double gs_profile_mean_ns(const gs_profile *profile, uint64_t blocks);
 /* Whether the next launch, with no other kernel on the GPU, should be in the other form, to compare the two. During a
    comparison this is every second launch, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);
+/* Whether a comparison is due or under way. */
+bool gs_profile_is_comparing(const gs_profile *profile);
+/* Whether so many launches were measured that few more are needed. */
+bool gs_profile_is_settled(const gs_profile *profile);
 /* The share on `sms` SMs with no other kernel on the GPU. Without measurements: proportional. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
 /* The same for step, 2 * step, ... count * step SMs, each limited to `most`. */

@@ -11,6 +11,8 @@
  *
  * The worker reports the end of each launch, which costs the GPU some microseconds. Launches handed over together may
  * be reported in one batch: a stream with enough launches ahead is filled up again only when a quarter of them is done.
+ * A batch of launches of different kinds says nothing about the duration of each. So a kernel without other clients
+ * beside it is reported by itself until its duration is known, and now and then after that.
  */
 #include "server.h"
 
@@ -20,6 +22,8 @@ enum {
     BELOW_NS = 2000000,      /* beside a connected client of higher priority, */
     BESIDE_NS = 500000,      /* and, if they are short, with others that do not */
     UNREPORTED_NS = 1000000, /* total duration of launches reported in one batch */
+    SAMPLED = 31             /* one of so many launches is measured; a prime, so that it is not always the same one of a
+                                program that repeats itself */
 };
 
 /* A kernel in a new shape is assumed to take as long per block as in its last shape. */
@@ -53,18 +57,50 @@ static int64_t most_ahead_ns(const gs_stream *stream) {
     return server->contenders.count <= 1 ? ALONE_NS : PEERS_NS;
 }
 
+/* A longer launch can be stopped, so it needs a decision. */
+static int64_t most_whole_ns(const gs_stream *stream) {
+    const gs_server *server = stream->session->server;
+    bool is_below = gs_sessions_have_above(server, stream->session->options.priority);
+    return is_below ? server->plan.yield_ns : gs_max(server->plan.yield_ns, server->scheduler.yield_ns);
+}
+
+/* With a second launch there is no gap between the two; between long ones a gap does not matter. */
 static bool may_add(gs_stream *stream, int64_t ns, int64_t most_ns) {
     int64_t ahead_ns = stream->ahead_ns;
     stream->is_full = ahead_ns + ns >= most_ns || (stream->is_full && ahead_ns > most_ns / 4 * 3);
-    return stream->launches < 2 || !stream->is_full; /* with one more there is no gap */
+    return !stream->is_full || (stream->launches < 2 && ahead_ns + ns <= ALONE_NS);
+}
+
+static bool is_alike(const gs_action *a, const gs_action *b) {
+    return a->launch.profile && a->launch.profile == b->launch.profile && a->launch.blocks == b->launch.blocks;
+}
+
+/* Whether both forms of a kernel are launched, to compare them. */
+static bool are_forms_compared(const gs_action *action) {
+    return gs_profile_is_comparing(action->launch.profile) && gs_contender_can_confine(action);
+}
+
+static bool is_known_well(const gs_action *action) {
+    return action->launch.profile && gs_profile_is_settled(action->launch.profile) && !are_forms_compared(action);
+}
+
+/* Beside others nothing is learned from the time of a launch. Launches of one kernel divide their time equally. To
+   measure another one, the launch before it is reported, too. */
+static bool may_share_report(const gs_stream *stream, const gs_action *action, const gs_action *next) {
+    if (stream->session->server->contenders.count > 1)
+        return true;
+    if (is_alike(action, next))
+        return !are_forms_compared(action);
+    return stream->started % SAMPLED > 1 && is_known_well(action) && is_known_well(next);
 }
 
 bool gs_launch_defers_report(gs_stream *stream, const gs_action *action) {
     const gs_action *next = action->next;
     int64_t ns = gs_launch_expected_ns(action);
     bool defers = action->launch.how == GS_DECIDE_WHOLE && next && next->command == GS_WIRE_LAUNCH && ns &&
-                  stream->unreported_ns + ns < UNREPORTED_NS;
+                  stream->unreported_ns + ns < UNREPORTED_NS && may_share_report(stream, action, next);
     stream->unreported_ns = defers ? stream->unreported_ns + ns : 0;
+    stream->started++;
     return defers;
 }
 
@@ -74,6 +110,12 @@ static bool is_too_far_ahead(const gs_session *session, int64_t ns) {
     for (int i = 0; i < GS_CLIENT_STREAMS && most_ns < INT64_MAX; i++)
         ns += session->streams[i].ahead_ns;
     return ns > most_ns;
+}
+
+static bool is_to_be_probed(const gs_stream *stream, const gs_action *action) {
+    const gs_server *server = stream->session->server;
+    return gs_fair_is_alone(&server->contenders.fairness, &stream->session->fair, server->now_ns) &&
+           gs_decide_probe(&server->plan, action->launch.profile) && gs_contender_can_confine(action);
 }
 
 bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
@@ -89,9 +131,8 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     bool is_alone = server->contenders.count <= 1, is_short = ns < plan->short_ns;
     if (!is_alone && !are_peers_whole(stream))
         return is_short && stream->ahead_ns + ns < BESIDE_NS;
-    int64_t most_ns = is_alone ? plan->yield_ns : gs_max(plan->yield_ns, server->scheduler.yield_ns);
-    return ns < most_ns && may_add(stream, ns, most_ahead_ns(stream)) &&
-           (!is_alone || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
+    return ns < most_whole_ns(stream) && may_add(stream, ns, most_ahead_ns(stream)) &&
+           !(is_alone && is_to_be_probed(stream, action));
 }
 
 bool gs_launch_may_share_next(const gs_stream *stream, const gs_action *action) {

@@ -80,7 +80,8 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
         return;
     gs_schedule_count(action, done);
     note_worker(launch->profile, &launch->request, &report->cost);
-    measure_blocks(action, done, ns);
+    if (!report->is_estimated)
+        measure_blocks(action, done, ns);
     gs_stream_forget_kept(action->stream);
     if (server->contenders.count > 1 && done >= launch->blocks)
         keep_place(action->stream, action);

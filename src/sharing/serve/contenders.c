@@ -146,6 +146,7 @@ static bool describe_contender(const gs_server *server, const gs_stream *stream,
     const gs_action *action = gs_stream_contender(stream);
     *query = (gs_contender){.client = session->slot,
                             .fair = &session->fair,
+                            .lets_pass = session->fair.lets_pass,
                             .stream = gs_stream_id(stream),
                             .priority = session->options.priority,
                             .weight = session->options.weight,
@@ -197,6 +198,7 @@ static void look_at_sessions(gs_contenders *contenders) {
         session->is_present |= action != NULL;
         if (action && !action->is_issued)
             note_earliest(session, stream);
+        gs_fair_note_lead(fairness, &session->fair);
     }
 }
 

@@ -37,6 +37,8 @@ static void set_form(gs_stream *stream, gs_action *action) {
         launch->request.task_blocks = BLOCK_LOOP_TASK;
     if (launch->request.form != GS_LAUNCH_CONFINED)
         launch->request.workers = 0;
+    launch->expected_ns = gs_launch_expected_ns(action);
+    launch->request.expected_ns = (uint64_t)launch->expected_ns;
     launch->request.defer_report = gs_launch_defers_report(stream, action);
 }
 
@@ -64,7 +66,6 @@ void gs_launch_start(gs_action *action) {
     launch->had_neighbors |= server->running > 1;
     if (launch->request.form == GS_LAUNCH_CONFINED && !stream->confined)
         stream->confined = action;
-    launch->expected_ns = gs_launch_expected_ns(action);
     stream->ahead_ns += launch->expected_ns;
     server->launches++;
 }

@@ -274,12 +274,28 @@ static void stop_all(gs_server *server, size_t count) {
     apply_placements(server, count);
 }
 
-static void ask_plan(gs_server *server, size_t count) {
-    gs_contenders *contenders = &server->contenders;
+/* What depends on who is there. A client that may come back soon, and has had less, does not wait long. A kernel that
+   could run whole is probed only if its client has had the GPU to itself for a while. */
+static gs_decide_options adapted_options(gs_server *server, size_t count) {
+    const gs_contenders *contenders = &server->contenders;
+    const gs_contender *first = &contenders->queries[0];
     gs_decide_options options = server->plan;
     options.slice_ns = gs_fair_slice_ns(&contenders->fairness);
-    if (!gs_sessions_have_above(server, contenders->queries[0].priority))
-        options.yield_ns = gs_decide_yield_ns(&options, contenders->queries, count);
+    gs_decide_adapt(&options, contenders->queries, count);
+    if (count == 1) {
+        int64_t patience_ns = gs_fair_patience_ns(&contenders->fairness, first->fair, server->now_ns);
+        options.yield_ns = gs_max(server->plan.yield_ns, gs_min(options.yield_ns, patience_ns));
+        options.probes = gs_fair_is_alone(&contenders->fairness, first->fair, server->now_ns);
+    }
+    if (gs_sessions_have_above(server, first->priority))
+        options.yield_ns = server->plan.yield_ns;
+    return options;
+}
+
+static void ask_plan(gs_server *server, size_t count) {
+    gs_contenders *contenders = &server->contenders;
+    gs_decide_options options = adapted_options(server, count);
+    contenders->fairness.lead_ns = options.lead_ns;
     server->scheduler.yield_ns = options.yield_ns;
     count_running(server);
     gs_window_end_probe(&server->window, server->profiles, server->now_ns);

@@ -335,6 +335,7 @@ struct gs_stream {
     gs_action *confined;     /* the first one handed over; only a follower is handed over behind it, see ahead.c */
     int64_t ahead_ns;        /* approximate duration of the launches handed over */
     int64_t unreported_ns;   /* the same for those at the end with deferred reports */
+    uint64_t started;        /* launches so far */
     bool is_full;            /* enough was handed over; more follows when a good part of it is done */
     uint64_t running_since;  /* approximate begin of the first of them */
     uint64_t ended_ns;       /* when the last action ended */

@@ -5,8 +5,8 @@
  * nothing to do. Three other threads do what may take long: allocating, mapping, loading (resources.c).
  *
  * A queue has waiting operations and operations in flight, which were given to its lane in order. Consecutive launches
- * may be reported in one batch, which costs the device less; the batch's time is divided among them. A confined launch
- * is different: it has its own lanes (confined.c).
+ * may be reported in one batch, which costs the device less; the batch's time is divided among them, in proportion to
+ * what they are expected to take. A confined launch is different: it has its own lanes (confined.c).
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -72,18 +72,45 @@ static int64_t count_done(const struct queue *queue) {
     return count;
 }
 
+static bool is_alike(const struct operation *a, const struct operation *b) {
+    return a->launch && b->launch && a->request->handle == b->request->handle &&
+           a->launch->kernel == b->launch->kernel && a->launch->form == b->launch->form &&
+           memcmp(a->launch->grid, b->launch->grid, sizeof a->launch->grid) == 0;
+}
+
+static uint64_t weight_of(const struct operation *operation) {
+    return operation->launch ? operation->launch->expected_ns + 1 : 1;
+}
+
+/* The sum of the weights of the first `count` operations in flight, and whether they are alike. */
+static uint64_t weigh_done(const struct queue *queue, int64_t count, bool *are_alike) {
+    const struct operation *first = queue->in_flight.first, *operation = first;
+    uint64_t sum = 0;
+    *are_alike = true;
+    for (; count > 0; count--, operation = operation->next) {
+        sum += weight_of(operation);
+        *are_alike = *are_alike && is_alike(first, operation);
+    }
+    return sum;
+}
+
 /* Reports finished operations. If several are found done at once, the time is divided among them; otherwise the first
    would seem to have taken all of it, and the others none. */
 static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     int64_t count = count_done(queue);
+    bool are_alike;
+    uint64_t left_weight = weigh_done(queue, count, &are_alike);
     for (int64_t left = count; left > 0; left--) {
         struct operation *operation = shift_operation(&queue->in_flight);
         int64_t began = gs_max(operation->given_ns, queue->ended_ns);
-        int64_t ended = began + (loop->now_ns - began) / left;
+        double part = (double)weight_of(operation) / (double)left_weight;
+        int64_t ended = left == 1 ? loop->now_ns : began + (int64_t)((double)(loop->now_ns - began) * part);
         gs_worker_report report = {.began_ns = (uint64_t)began,
                                    .ended_ns = (uint64_t)ended,
                                    .blocks_done = operation->launch ? gs_launch_blocks(operation->launch) : 0,
-                                   .launches = operation->launch != NULL};
+                                   .launches = operation->launch != NULL,
+                                   .is_estimated = count > 1 && !are_alike};
+        left_weight -= weight_of(operation);
         if (gs_lane_has_failed(queue->lane, operation->number)) {
             report.code = GS_E_IO;
             snprintf(report.message, sizeof report.message, "the shared host memory cannot be accessed");
@@ -95,15 +122,8 @@ static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     return count > 0;
 }
 
-/* Launches reported in one batch divide the time equally, so they must be alike. */
-static bool is_alike(const struct operation *a, const struct operation *b) {
-    return a->launch && b->launch && a->request->handle == b->request->handle &&
-           a->launch->kernel == b->launch->kernel && a->launch->form == b->launch->form &&
-           memcmp(a->launch->grid, b->launch->grid, sizeof a->launch->grid) == 0;
-}
-
-/* A launch whose report was deferred is reported with the next launch. If that is of another kind, cannot be given now,
-   or does not come, an empty operation takes its place. */
+/* A launch whose report was deferred is reported with the next launch. If the next operation is a copy or a fill,
+   cannot be given now, or does not come, an empty operation takes its place. */
 static void end_batch(gs_worker_loop *loop, const struct queue *queue) {
     gs_error error;
     const struct operation *next = queue->waiting.first, *last = queue->last_given;
@@ -121,7 +141,7 @@ static bool give_next(gs_worker_loop *loop, struct queue *queue) {
     if (!gs_operation_is_ready(operation, &error) || queue->in_flight_count >= MOST_IN_FLIGHT ||
         (is_confined && queue->in_flight.first))
         return false;
-    if (queue->lane->is_unreported && !is_alike(queue->last_given, operation))
+    if (!operation->launch)
         end_batch(loop, queue);
     shift_operation(&queue->waiting);
     gs_code code = error.code;

@@ -90,6 +90,8 @@ typedef struct gs_worker_report {
        `blocks_done`. */
     uint64_t blocks_done, began_ns, ended_ns;
     uint32_t launches;   /* RAN: number of driver launches */
+    bool is_estimated;   /* RAN: it was reported together with launches of other kinds, so its part of their time is
+                            estimated by `expected_ns` */
     gs_worker_cost cost; /* RAN: of a block of its confined form; 0 registers: not known */
     char message[200];
 } gs_worker_report;
@@ -190,6 +192,7 @@ typedef struct gs_worker_launch {
     uint32_t slot;              /* confined: its progress slot; set by gs_worker_start */
     uint32_t argument_count, argument_bytes;
     uint64_t shared_bytes;
+    uint64_t expected_ns;                /* launches reported together divide their time in this proportion */
     uint64_t first_block;                /* confined: the blocks before it are done */
     uint32_t mask[GS_WORKER_MASK_WORDS]; /* confined: bit i % 32 of word i / 32 allows SM i. Empty: it ends at once */
     alignas(8) unsigned char arguments[GS_LAUNCH_BYTES];
