@@ -6,11 +6,13 @@
 #include "runtime.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,8 +121,11 @@ static void load_code(const char *path) {
     check(cuda.cuModuleLoadData(&module, image));
 }
 
+/* Sleeps on after a signal. */
 static void sleep_s(int seconds) {
-    nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
+    struct timespec left = {.tv_sec = seconds};
+    while (nanosleep(&left, &left) != 0)
+        ;
 }
 
 /* ---- hangs ---- */
@@ -299,10 +304,10 @@ static void failed_call(void) {
     sleep_s(60);
 }
 
-/* A child that goes on without CUDA, and its parent waits for it. */
+/* A child that goes on without CUDA, and its parent waits for it. It ends with its parent. */
 static void forks(void) {
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
         sleep_s(60);
     waitpid(child, NULL, 0);
 }
