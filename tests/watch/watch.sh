@@ -82,6 +82,8 @@ events-ahead h200,stuck $cubin wait ranks
 default-event h200,stuck $cubin wait default-stream
 late h200,stuck $cubin alarm loading
 read-once h200,stuck $cubin wait endless
+reset h200,stuck $cubin alarm whole-gpu
+copy-2d h200,stuck $cubin wait endless
 graph-branches h200,stuck $cubin wait two-kernels
 green-context h200,stuck $cubin alarm two-kernels
 schedulers h200,stuck $cubin $(has_other_threads && echo either || echo alarm) two-kernels
@@ -117,6 +119,8 @@ expect events-ahead 'ncclAllReduce_kernel_60000000 (8 blocks of 512 threads, str
 expect default-event 'Behind it stands an event that another stream waits for in stream 0'
 expect late 'The first launch of at_barrier loads its code'
 expect read-once 'Its code has a loop that nothing leads out of.'
+expect reset 'A thread has been in cuDevicePrimaryCtxReset_v2 for'
+expect copy-2d 'is in cuMemcpy2D_v2 for'
 expect graph-branches 'Both are in one graph: this holds if it runs them at the same time.'
 # Hangs that were reported: blocks have no room, and machine code or PTX tells that kernels wait.
 expect schedulers 'waits_to_acquire (112 blocks of 256 threads, stream 2) cannot start 60 of its blocks'

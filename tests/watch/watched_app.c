@@ -34,6 +34,8 @@ struct batch_operation {
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
     X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                                               \
+    X(cuDevicePrimaryCtxReset_v2, (int))                                                                               \
+    X(cuMemcpy2D_v2, (const void *))                                                                                   \
     X(cuMemsetD8_v2, (uint64_t, unsigned char, size_t))                                                                \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuStreamSynchronize, (void *))                                                                                   \
@@ -217,12 +219,6 @@ static void host_calls(void) {
 }
 
 /* The kernel of a recorded dump. */
-static void barrier(void) {
-    void *stream = new_stream();
-    launch("_Z11barrier_allj", 272, 1024, stream);
-    check(cuda.cuStreamSynchronize(stream));
-}
-
 static void lost_flag(void) {
     void *stream = new_stream();
     launch("_Z9spin_flagv", 2, 32, stream);
@@ -386,6 +382,18 @@ static void in_turn(void) {
 static void grid_barrier(void) {
     launch("waits_at_barrier", 1000, 1024, NULL);
     check(cuda.cuCtxSynchronize());
+}
+
+/* A call that waits for the whole GPU, and a copy that waits for the default stream, behind kernels that wait. */
+static void reset(void) {
+    launch("waits_to_acquire", 1, 32, NULL);
+    check(cuda.cuDevicePrimaryCtxReset_v2(0));
+}
+
+static void copy_2d(void) {
+    char what[256] = "";
+    launch("waits_for_value", 1, 32, NULL);
+    check(cuda.cuMemcpy2D_v2(what));
 }
 
 /* Streams that wait for each other in turn, as NCCL does around a collective: there is no circle. */
@@ -592,7 +600,6 @@ static const struct {
     {"circle", circle},
     {"host-lock", host_lock},
     {"host-calls", host_calls},
-    {"barrier", barrier},
     {"lost-flag", lost_flag},
     {"ranks", ranks},
     {"works", works},
@@ -629,6 +636,8 @@ static const struct {
     {"default-event", default_event},
     {"late", late},
     {"read-once", read_once},
+    {"reset", reset},
+    {"copy-2d", copy_2d},
     {"graph-branches", graph_branches},
     {"green-context", green_context},
     {"graph-wait", graph_wait},

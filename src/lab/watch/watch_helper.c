@@ -4,7 +4,7 @@
  *
  * A thread tells its stack in the handler of a signal, which is only sent when something hangs, and only to threads
  * that are in a call, unless somebody asks: a signal ends a sleep. The names of its functions are found here, not in
- * the handler. A query of a stream may itself hang in the driver: then the page says since when.
+ * the handler. A query of a stream may itself hang in the driver.
  */
 #define _GNU_SOURCE
 #include "watch_notes.h"
@@ -117,12 +117,10 @@ static void query_streams(void) {
         int captures = 0;
         if (!atomic_load(&stream->handle) || issued <= atomic_load(&stream->done) || atomic_load(&stream->captures))
             continue;
-        atomic_store(&page->query_since_ns, gs_watch_now_ns());
         void *of = handle_of(stream);
         if (of && driver->cuStreamIsCapturing(of, &captures) == GS_CUDA_OK && !captures &&
             driver->cuStreamQuery(of) == GS_CUDA_OK)
             atomic_store(&stream->done, issued);
-        atomic_store(&page->query_since_ns, 0);
     }
 }
 

@@ -76,7 +76,6 @@ static void describe_process(gs_watch_page *page) {
     static const char *const ranks[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
     static const char *const connections[] = {"CUDA_DEVICE_MAX_CONNECTIONS"};
     page->process = getpid();
-    page->start_ns = gs_watch_now_ns();
     page->rank = number_in_environment(rank, sizeof rank / sizeof *rank, -1);
     page->ranks = number_in_environment(ranks, sizeof ranks / sizeof *ranks, 0);
     page->connections = number_in_environment(connections, 1, 8);
@@ -121,7 +120,6 @@ bool gs_watch_start(const char *const *names, const uint32_t *classes, uint32_t 
             snprintf(page->calls[i].name, sizeof page->calls[i].name, "%s", names[i]);
             page->calls[i].class = classes[i];
         }
-        page->call_count = count;
         page->size = sizeof *page;
         describe_process(page);
         page->magic = GS_WATCH_MAGIC;
@@ -243,13 +241,11 @@ void gs_watch_enter(gs_watch_call *call, const void *stream, uint64_t object) {
         return;
     call->before = atomic_load_explicit(&thread->call, memory_order_relaxed);
     atomic_store_explicit(&thread->since_ns, call->at_ns, memory_order_relaxed);
-    atomic_store_explicit(&thread->stream, call->stream ? atomic_load(&call->stream->handle) : 0, memory_order_relaxed);
     atomic_store_explicit(&thread->object, object, memory_order_relaxed);
     atomic_store_explicit(&thread->call, call->call + 1, memory_order_release);
 }
 
 void gs_watch_leave(gs_watch_call *call) {
-    atomic_fetch_add_explicit(&gs_watch_shared->activity, 1, memory_order_relaxed);
     if (call->thread)
         atomic_store_explicit(&call->thread->call, call->before, memory_order_release);
 }
@@ -276,7 +272,6 @@ gs_watch_operation *gs_watch_issue(gs_watch_call *call, gs_watch_kind kind) {
     call->operation = &stream->operations[call->number % GS_WATCH_OPERATIONS];
     keep_older(stream, call->operation);
     *call->operation = (gs_watch_operation){.kind = (uint8_t)kind, .at_ns = call->at_ns, .number = call->number};
-    atomic_store_explicit(&gs_watch_shared->active_ns, call->at_ns, memory_order_relaxed);
     return call->operation;
 }
 

@@ -93,8 +93,8 @@ typedef struct gs_watch_thread {
     _Atomic int32_t thread; /* 0: this place is free */
     _Atomic uint32_t call;  /* its place in `calls`, plus 1; 0: in none */
     _Atomic int64_t since_ns;
-    _Atomic uint64_t stream, object; /* of the call */
-    _Atomic uint32_t function;       /* that it launches */
+    _Atomic uint64_t object;   /* of the call */
+    _Atomic uint32_t function; /* that it launches */
     _Atomic uint32_t in_host_function;
     _Atomic uint64_t polled;    /* the event or stream whose last query said "not yet", or failed, */
     _Atomic int32_t answer;     /* with this error, */
@@ -139,16 +139,11 @@ typedef struct gs_watch_page {
     uint32_t magic, size;
     int32_t process, rank, ranks; /* ranks: 0: not known */
     int32_t connections;          /* CUDA_DEVICE_MAX_CONNECTIONS */
-    int64_t start_ns;
     char gpu[64], program[256];
     int32_t sms;
-    uint32_t call_count;
     _Atomic uint32_t stream_count;
-    _Atomic uint64_t activity;        /* calls that were made */
-    _Atomic int64_t active_ns;        /* the last call that issued work */
     _Atomic uint32_t asked, answered; /* stacks of threads and queries of streams, */
     _Atomic uint32_t asks_all;        /* also of threads that are in no call, whose sleep that ends */
-    _Atomic int64_t query_since_ns;   /* the library itself is in a query of a stream; 0: it is not */
     struct {
         char name[GS_WATCH_CALL_NAME];
         uint32_t class;
