@@ -75,6 +75,7 @@ behind-long h200,stuck $cubin wait too-many-blocks
 held-for-host h200,stuck $cubin wait two-kernels
 held-for-good h200,stuck $cubin alarm two-kernels
 held-for-itself h200,stuck $cubin wait two-kernels
+held-whole h200,stuck $cubin alarm two-kernels
 held-by-sum h200,stuck $cubin wait two-kernels
 in-turn h200,stuck $cubin wait too-many-blocks
 grid-barrier h200,stuck $cubin alarm too-many-blocks
@@ -109,6 +110,7 @@ grep -q 'stream 2:' "$folder/graph" && complain "graph: what a capture took is u
 expect at-barrier 'Its code waits at barriers.'
 expect default-stream 'Behind it stands kernel runs_sum in stream 0'
 expect held-for-good 'at_barrier (8 blocks of 64 threads, stream 2) cannot start 8 of its blocks'
+expect held-whole 'at_barrier (64 blocks of 64 threads, stream 2) cannot start 64 of its blocks'
 expect green-context 'at_barrier (1 block of 64 threads, stream 2) cannot start 1 of its blocks'
 expect green-context 'They are in a green context of 8 SMs.'
 expect green-context 'waits_to_acquire with at most 7 blocks'

@@ -25,6 +25,14 @@ struct batch_operation {
     uint64_t unused[2];
 };
 
+/* CUlaunchConfig, with one CUlaunchAttribute. */
+struct launch_config {
+    unsigned shape[6], shared_bytes;
+    void *stream;
+    const struct launch_attribute { int kind, unused, value[16]; } * attributes;
+    unsigned attribute_count;
+};
+
 #define CALLS(X)                                                                                                       \
     X(cuInit, (unsigned))                                                                                              \
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
@@ -60,6 +68,7 @@ struct batch_operation {
     X(cuEventQuery, (void *))                                                                                          \
     X(cuEventRecord, (void *, void *))                                                                                 \
     X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
+    X(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **))                                      \
     X(cuLaunchKernel,                                                                                                  \
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))
 
@@ -366,6 +375,17 @@ static void held_for_itself(void) {
     hold_all("waits_and_tells", false);
 }
 
+/* Of a cooperative launch all blocks start, or none. */
+static void held_whole(void) {
+    void *one = new_stream(), *two = new_stream(), *function;
+    launch_with("waits_to_acquire", 100, 64, WHOLE_SM, one);
+    check(cuda.cuModuleGetFunction(&function, NULL, "at_barrier"));
+    const struct launch_attribute cooperative = {.kind = 2, .value = {1}};
+    const struct launch_config config = {{64, 1, 1, 64, 1, 1}, WHOLE_SM, two, &cooperative, 1};
+    check(cuda.cuLaunchKernelEx(&config, function, NULL, NULL));
+    check(cuda.cuStreamSynchronize(two));
+}
+
 static void held_by_sum(void) {
     void *one = new_stream(), *two = new_stream();
     launch_with("runs_sum", 132, 64, WHOLE_SM, one);
@@ -629,6 +649,7 @@ static const struct {
     {"held-for-host", held_for_host},
     {"held-for-good", held_for_good},
     {"held-for-itself", held_for_itself},
+    {"held-whole", held_whole},
     {"held-by-sum", held_by_sum},
     {"in-turn", in_turn},
     {"grid-barrier", grid_barrier},
