@@ -111,7 +111,7 @@ void gs_hang_free(gs_hang *hang);
 
 /* The operation of a stream, or NULL: it is not kept any more. */
 const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number);
-const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
+gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
 /* The kernel of an operation, or the one that its graph is at; NULL: none. */
 const gs_hang_kernel *gs_hang_kernel_of(const gs_hang *hang, const gs_watch_operation *operation);
 /* What is known of the graph that an operation launched; NULL: nothing, or it is none. */

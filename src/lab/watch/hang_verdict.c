@@ -12,12 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* By gs_hang_cause: its name, and whether it depends on which kernels streams are at. */
+static const struct {
+    const char *name;
+    bool is_of_kernels;
+} causes[GS_HANG_CAUSES] = {
+    {"unknown", true},        {"too-many-blocks", true},
+    {"two-kernels", true},    {"ranks", true},
+    {"loading", true},        {"whole-gpu", true},
+    {"connections", true},    {"configuration", true},
+    {"programmatic", true},   {"host-function", false},
+    {"default-stream", true}, {"never-issued", false},
+    {"error", false},         {"heap", true},
+    {"endless", true},
+};
+
 const char *gs_hang_cause_name(gs_hang_cause cause) {
-    static const char *const names[GS_HANG_CAUSES] = {
-        "unknown",        "too-many-blocks", "two-kernels",   "ranks",        "loading",
-        "whole-gpu",      "connections",     "configuration", "programmatic", "host-function",
-        "default-stream", "never-issued",    "error",         "heap",         "endless"};
-    return names[cause];
+    return causes[cause].name;
 }
 
 /* ---- the rules ---- */
@@ -69,7 +80,7 @@ static void add_model_fixes(gs_hang *hang, const gs_hang_fit *fit) {
     }
 }
 
-static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *kernel) {
+static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_kernel *kernel) {
     int64_t room = hang->has_dump && kernel->grid != GS_DUMP_NONE ? hang->dump.grids.data[kernel->grid].resident
                                                                   : kernel->blocks - kernel->never_started;
     gs_hang_put_kernel(&hang->said, kernel);
@@ -85,7 +96,6 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs
     gs_text_add(&hang->said, ".");
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
-    (void)fit;
     /* Blocks that wait for those before them, as in a scan, come to an end. */
     hang->is_alarm = is_barrier;
     return GS_HANG_TOO_MANY_BLOCKS;
@@ -128,16 +138,25 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
     return is_of_configuration(fit) ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
 }
 
+/* The last kernel at the head of a stream, besides the one that waits, that has not started as far as is known. */
+static const gs_hang_kernel *not_started(const gs_hang *hang, const gs_hang_kernel *waiting) {
+    for (size_t i = hang->kernels.count; i-- > 0;) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
+            return kernel;
+    }
+    return NULL;
+}
+
 /* Blocks of a programmatic launch that wait for the kernel before it, which waits for one that has no room beside them.
  */
 static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *dependent = NULL, *missing = NULL, *waiting = gs_hang_first_waiting(hang);
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = not_started(hang, waiting);
+    const gs_hang_kernel *dependent = NULL;
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         if (kernel->operation->is_programmatic && (!hang->has_dump || kernel->grid != GS_DUMP_NONE))
             dependent = kernel;
-        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
-            missing = kernel;
     }
     bool lacks_room = hang->has_dump || (fit->is_known && !fit->fits);
     if (!dependent || !missing || !waiting || waiting->stream != dependent->stream ||
@@ -168,7 +187,7 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
         if (fit->is_known && fit->fits)
             kernel->never_started = 0; /* alone they have room: they have ended */
         else if (gs_hang_kernel_waits(hang, kernel))
-            return judge_alone(hang, fit, kernel);
+            return judge_alone(hang, kernel);
     }
     if (!fit->is_known || fit->fits || !gs_hang_first_waiting(hang) || !fit->answer.check.here.order.count)
         return GS_HANG_UNKNOWN;
@@ -180,7 +199,7 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
         return GS_HANG_UNKNOWN;
     if (here->order.count > 1)
         return judge_conflict(hang, fit, last);
-    return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
+    return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, last) : GS_HANG_UNKNOWN;
 }
 
 /* A kernel of a graph that waits, and another one of it that has no room beside it. The order of its nodes is not
@@ -211,15 +230,10 @@ static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
 
 /* A kernel at the head of a stream that has room, and still does not start. */
 static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = NULL;
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = not_started(hang, waiting);
     size_t streams = 0;
     for (size_t i = 0; i < hang->streams.count; i++)
         streams += hang->streams.data[i].head != NULL;
-    for (size_t i = 0; i < hang->kernels.count; i++) {
-        const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
-            missing = kernel;
-    }
     bool has_room = fit->is_known && fit->fits;
     if (!waiting || !missing || !has_room || streams <= (size_t)gs_max(1, hang->page->connections))
         return GS_HANG_UNKNOWN;
@@ -256,11 +270,6 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
         return GS_HANG_RANKS;
     }
     return GS_HANG_UNKNOWN;
-}
-
-/* Whether a cause depends on which kernels streams are at. */
-static bool is_of_kernels(gs_hang_cause cause) {
-    return cause != GS_HANG_HOST_FUNCTION && cause != GS_HANG_NEVER_ISSUED && cause != GS_HANG_ERROR;
 }
 
 /* Whether a stream may be at another kernel than the one that is taken: one before it that takes long, or none of so
@@ -305,7 +314,7 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
         hang->cause = rules[i](hang, &fit);
     }
     hang->is_alarm =
-        hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(is_of_kernels(hang->cause) && is_guess(hang));
+        hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(causes[hang->cause].is_of_kernels && is_guess(hang));
     gs_hang_fit_free(&fit);
     return code == GS_OK && hang->said.failed ? gs_fail_memory(error) : code;
 }
