@@ -61,6 +61,7 @@ circle h200 - alarm never-issued
 batch h200 - alarm never-issued
 host-lock h200 - wait host-function
 host-many h200 - wait host-function
+host-later h200 - wait host-function
 host-calls h200 - alarm host-function
 callback h200 - wait host-function
 poll-error h200 - wait error
@@ -93,9 +94,10 @@ END
 for how in circle batch; do
     expect $how 'Streams wait in a circle: stream 1 waits for stream 2, which waits for stream 1.'
 done
-for how in host-lock host-many callback; do
+for how in host-lock host-many host-later callback; do
     expect $how 'It is not in a call of CUDA: it waits for a lock or for another thread.'
 done
+expect host-later 'It computes.' # at the first look
 expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
 expect poll-error 'and the answer is error 900, because of a stream that captures. It does not become ready before the capture ends.'
 expect poll-failed 'and the answer is error 700. It does not become ready.'

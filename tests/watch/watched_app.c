@@ -192,13 +192,30 @@ static void callback(void) {
     check(cuda.cuStreamSynchronize(stream));
 }
 
-static void compute(void *unused) {
+static void compute_s(int seconds) {
     struct timespec now, from;
-    (void)unused;
     clock_gettime(CLOCK_MONOTONIC, &from);
     do
         clock_gettime(CLOCK_MONOTONIC, &now);
-    while (now.tv_sec < from.tv_sec + 4);
+    while (now.tv_sec < from.tv_sec + seconds);
+}
+
+static void compute(void *unused) {
+    (void)unused;
+    compute_s(4);
+}
+
+static void compute_and_wait(void *unused) {
+    compute_s(3);
+    take_lock(unused);
+}
+
+/* What computes at the first look waits at a later one. */
+static void host_later(void) {
+    void *stream = new_stream();
+    pthread_mutex_lock(&lock);
+    check(cuda.cuLaunchHostFunc(stream, compute_and_wait, NULL));
+    check(cuda.cuStreamSynchronize(stream));
 }
 
 static void host_computes(void) {
@@ -636,6 +653,7 @@ static const struct {
     {"batch", batch},
     {"callback", callback},
     {"computes", host_computes},
+    {"host-later", host_later},
     {"gate", gate},
     {"memset-first", memset_first},
     {"runs", runs},
