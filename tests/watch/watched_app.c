@@ -41,6 +41,7 @@ struct launch_config {
     X(cuModuleLoadData, (void **, const void *))                                                                       \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
+    X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
     X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                                               \
     X(cuDevicePrimaryCtxReset_v2, (int))                                                                               \
     X(cuMemcpy2D_v2, (const void *))                                                                                   \
@@ -139,6 +140,17 @@ static void sleep_s(int seconds) {
         ;
 }
 
+static void *sleep_long(void *unused) {
+    sleep_s(60);
+    return unused;
+}
+
+static void start_sleeping_thread(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, sleep_long, NULL) != 0)
+        exit(1);
+}
+
 /* ---- hangs ---- */
 
 static void wait_value(void) {
@@ -154,6 +166,32 @@ static void circle(void) {
     check(cuda.cuStreamWaitValue32_v2(two, words + 4, 1, EQUAL));
     check(cuda.cuStreamWriteValue32_v2(two, words, 1, 0));
     check(cuda.cuStreamSynchronize(one));
+}
+
+/* The same, if a thread may write one of the words; and if the streams may have gone on, because a kernel
+   among their operations takes time. */
+static void circle_with_thread(void) {
+    start_sleeping_thread();
+    circle();
+}
+
+static void circle_with_work(void) {
+    void *one = new_stream(), *two = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(one, words, 1, EQUAL));
+    check(cuda.cuStreamWriteValue32_v2(one, words + 4, 1, 0));
+    launch("runs_sum", 1, 32, one);
+    check(cuda.cuStreamWaitValue32_v2(two, words + 4, 1, EQUAL));
+    check(cuda.cuStreamWriteValue32_v2(two, words, 1, 0));
+    check(cuda.cuStreamSynchronize(one));
+}
+
+/* A wait before more operations than are kept of a stream. */
+static void value_long_ago(void) {
+    void *stream = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(stream, words, 1, EQUAL));
+    for (unsigned i = 0; i < 200; i++)
+        check(cuda.cuStreamWriteValue32_v2(stream, words + 4, i, 0));
+    check(cuda.cuStreamSynchronize(stream));
 }
 
 /* The same, with one call for each stream. */
@@ -362,34 +400,51 @@ static void behind_long(void) {
 
 /* ---- waits that may end, and some that do not ---- */
 
-static void *sleep_long(void *unused) {
-    sleep_s(60);
-    return unused;
-}
-
 /* A kernel that fills the GPU, and one that has no room beside it. */
-static void hold_all(const char *holder, bool has_thread) {
+static void hold_all(const char *holder) {
     void *one = new_stream(), *two = new_stream();
-    pthread_t thread;
-    if (has_thread && pthread_create(&thread, NULL, sleep_long, NULL) != 0)
-        exit(1);
     launch_with(holder, 132, 64, WHOLE_SM, one);
     launch_with("at_barrier", 8, 64, WHOLE_SM, two);
     check(cuda.cuStreamSynchronize(two));
 }
 
-/* The host may write what the first one waits for, unless that is only in order with the GPU; its own blocks may; it
-   may compute. */
-static void held_for_host(void) {
-    hold_all("waits_for_value", true);
+/* Nobody is left who could write what the first one waits for. */
+static void held_for_good(void) {
+    hold_all("waits_to_acquire");
 }
 
-static void held_for_good(void) {
-    hold_all("waits_to_acquire", true);
+static void held_for_host(void) {
+    hold_all("waits_for_value");
+}
+
+/* A thread may issue a copy, a handler of a signal may run, another process may write, its own blocks may. It may
+   compute, or do both. */
+static void held_for_thread(void) {
+    start_sleeping_thread();
+    hold_all("waits_to_acquire");
+}
+
+static void ignore_signal(int number) {
+    (void)number;
+}
+
+static void held_for_signal(void) {
+    signal(SIGUSR1, ignore_signal);
+    hold_all("waits_for_value");
+}
+
+static void held_for_process(void) {
+    static char shared[4096];
+    check(cuda.cuMemHostRegister_v2(shared, sizeof shared, 0));
+    hold_all("waits_for_value");
+}
+
+static void held_by_worker(void) {
+    hold_all("runs_until");
 }
 
 static void held_for_itself(void) {
-    hold_all("waits_and_tells", false);
+    hold_all("waits_and_tells");
 }
 
 /* Of a cooperative launch all blocks start, or none. */
@@ -488,6 +543,17 @@ static void green_context(void) {
     launch_with("waits_to_acquire", PART, 64, WHOLE_SM, one);
     launch_with("at_barrier", 1, 64, WHOLE_SM, two);
     check(cuda.cuStreamSynchronize(two));
+}
+
+/* More blocks than have room, in a graph. */
+static void graph_barrier(void) {
+    void *one = new_stream(), *made, *executable;
+    check(cuda.cuStreamBeginCapture_v2(one, RELAXED));
+    launch("waits_at_barrier", 1000, 1024, one);
+    check(cuda.cuStreamEndCapture(one, &made));
+    check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
+    check(cuda.cuGraphLaunch(executable, one));
+    check(cuda.cuStreamSynchronize(one));
 }
 
 /* A graph whose branches have no room beside each other. */
@@ -665,6 +731,14 @@ static const struct {
     {"forks", forks},
     {"behind-long", behind_long},
     {"held-for-host", held_for_host},
+    {"held-for-thread", held_for_thread},
+    {"held-for-signal", held_for_signal},
+    {"held-for-process", held_for_process},
+    {"held-by-worker", held_by_worker},
+    {"circle-with-thread", circle_with_thread},
+    {"circle-with-work", circle_with_work},
+    {"value-long-ago", value_long_ago},
+    {"graph-barrier", graph_barrier},
     {"held-for-good", held_for_good},
     {"held-for-itself", held_for_itself},
     {"held-whole", held_whole},

@@ -146,6 +146,12 @@ static void propose_heads(gs_hang *hang, signed char *known) {
             if (operation)
                 propose_head(stream, operation, weight_at(hang, known, stream->place, number));
         }
+        for (size_t k = 0; k < GS_WATCH_OLDER; k++) {
+            const gs_watch_operation *older = &stream->stream->older[k];
+            if (older->kind == GS_WATCH_WAIT_VALUE && older->number > atomic_load(&stream->stream->done) &&
+                older->number < stream->first)
+                propose_head(stream, older, WAITED_BEFORE);
+        }
     }
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];

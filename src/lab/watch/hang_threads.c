@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,21 @@ static bool find_host_may_act(const gs_hang *hang) {
     return may_act;
 }
 
+/* Whether the program has handlers of signals, besides those for mistakes: they run also while its threads wait. The
+   C library uses the first two signals after the standard ones. */
+static bool catches_signals(const gs_watch_page *page) {
+    static const int others[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPIPE, SIGCHLD, 32, 33};
+    char text[4096];
+    read_of_thread(page->process, page->process, "status", text, sizeof text);
+    const char *found = strstr(text, "SigCgt:");
+    uint64_t caught = found ? strtoull(found + 7, NULL, 16) : 0;
+    for (size_t i = 0; i < GS_COUNT(others); i++)
+        caught &= ~((uint64_t)1 << (others[i] - 1));
+    if (page->stack_signal > 0 && page->stack_signal <= 64)
+        caught &= ~((uint64_t)1 << (page->stack_signal - 1));
+    return caught != 0;
+}
+
 /* The thread that runs a host function, and is in no call. */
 static void find_host_function(gs_hang *hang, int thread) {
     hang->host_state = gs_hang_state_of(hang->page->process, thread);
@@ -126,5 +142,6 @@ gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error) {
     if (hang->threads.count)
         qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
     hang->host_may_act = find_host_may_act(hang);
+    hang->others_may_act = atomic_load(&page->shares) || catches_signals(page);
     return GS_OK;
 }

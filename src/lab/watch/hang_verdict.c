@@ -96,8 +96,8 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_kernel *kernel) {
     gs_text_add(&hang->said, ".");
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
-    /* Blocks that wait for those before them, as in a scan, come to an end. */
-    hang->is_alarm = is_barrier;
+    /* Blocks that wait for those before them, as in a scan, or for some others, as a team, come to an end. */
+    hang->is_alarm = hang->has_dump;
     return GS_HANG_TOO_MANY_BLOCKS;
 }
 
@@ -178,6 +178,14 @@ static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
     return GS_HANG_PROGRAMMATIC;
 }
 
+/* Whether a kernel waits, or may wait while it works. */
+static bool holder_may_wait(gs_hang *hang) {
+    for (size_t i = 0; i < hang->kernels.count && !hang->has_dump; i++)
+        if (hang->kernels.data[i].is_head && hang->kernels.data[i].code & GS_SASS_CODE_READS)
+            return true;
+    return gs_hang_first_waiting(hang) != NULL;
+}
+
 static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
     /* Seen: a grid that waits, alone on the GPU, with blocks that never started. */
     for (size_t i = 0; i < hang->kernels.count && hang->has_dump && hang->dump.grids.count == 1; i++) {
@@ -189,7 +197,7 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
         else if (gs_hang_kernel_waits(hang, kernel))
             return judge_alone(hang, kernel);
     }
-    if (!fit->is_known || fit->fits || !gs_hang_first_waiting(hang) || !fit->answer.check.here.order.count)
+    if (!fit->is_known || fit->fits || !holder_may_wait(hang) || !fit->answer.check.here.order.count)
         return GS_HANG_UNKNOWN;
     const gs_conflict *here = &fit->answer.check.here;
     gs_hang_kernel *last = &hang->kernels.data[fit->kernels[here->order.data[here->order.count - 1]]];
@@ -299,6 +307,7 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
                                           judge_connections,
                                           gs_hang_judge_late,
                                           gs_hang_judge_condition,
+                                          gs_hang_judge_host_node,
                                           gs_hang_judge_endless,
                                           gs_hang_judge_nccl,
                                           gs_hang_judge_event};

@@ -41,7 +41,7 @@ static void choose_signal(void) {
     for (int number = SIGRTMAX - 3; number > SIGRTMIN && !stack_signal; number--) {
         struct sigaction now, told = {.sa_handler = tell_stack, .sa_flags = SA_RESTART};
         if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL && sigaction(number, &told, NULL) == 0)
-            stack_signal = number;
+            stack_signal = gs_watch_shared->stack_signal = number;
     }
 }
 

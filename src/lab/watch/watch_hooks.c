@@ -283,7 +283,6 @@ HOST(cuLaunchHostFunc_ptsz)
     X(cuMemAllocManaged, ALLOCATE, (uint64_t * made, size_t bytes, unsigned flags), (made, bytes, flags))              \
     X(cuMemAllocHost_v2, ALLOCATE, (void **made, size_t bytes), (made, bytes))                                         \
     X(cuMemHostAlloc, ALLOCATE, (void **made, size_t bytes, unsigned flags), (made, bytes, flags))                     \
-    X(cuMemHostRegister_v2, ALLOCATE, (void *memory, size_t bytes, unsigned flags), (memory, bytes, flags))            \
     X(cuMemHostUnregister, ALLOCATE, (void *memory), (memory))                                                         \
     X(cuMemFree_v2, ALLOCATE, (uint64_t memory), (memory))                                                             \
     X(cuMemFreeHost, ALLOCATE, (void *memory), (memory))                                                               \
@@ -293,8 +292,6 @@ HOST(cuLaunchHostFunc_ptsz)
     X(cuArrayCreate_v2, ALLOCATE, (void **made, const void *how), (made, how))                                         \
     X(cuArray3DCreate_v2, ALLOCATE, (void **made, const void *how), (made, how))                                       \
     X(cuArrayDestroy, ALLOCATE, (void *array), (array))                                                                \
-    X(cuIpcOpenMemHandle_v2, ALLOCATE, (uint64_t * made, struct ipc_handle handle, unsigned flags),                    \
-      (made, handle, flags))                                                                                           \
     X(cuIpcCloseMemHandle, ALLOCATE, (uint64_t memory), (memory))                                                      \
     X(cuCtxSetLimit, ALLOCATE, (int limit, size_t value), (limit, value))                                              \
     X(cuCtxDestroy_v2, ALLOCATE, (void *context), (context))                                                           \
@@ -313,6 +310,16 @@ struct ipc_handle {
 
 #define PLAIN(name, class, parameters, arguments) CALL(name, parameters, arguments, NO_STREAM, 0, (void)0, (void)0)
 PLAIN_CALLS(PLAIN)
+
+/* Memory that another process may write. */
+#define SHARES(name, parameters, arguments)                                                                            \
+    CALL(name, parameters, arguments, NO_STREAM, 0, (void)0, DONE(gs_watch_shares()))
+SHARES(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags), (memory, bytes, flags))
+SHARES(cuIpcGetMemHandle, (void *handle, uint64_t memory), (handle, memory))
+SHARES(cuIpcOpenMemHandle_v2, (uint64_t * made, struct ipc_handle handle, unsigned flags), (made, handle, flags))
+SHARES(cuMemExportToShareableHandle, (void *made, uint64_t memory, int kind, unsigned long long flags),
+       (made, memory, kind, flags))
+SHARES(cuMemImportFromShareableHandle, (uint64_t * made, void *handle, int kind), (made, handle, kind))
 
 #define LOADS(name, parameters, arguments)                                                                             \
     CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)image, gs_watch_image(image), (void)0)
@@ -354,73 +361,79 @@ static int hook_cuInit(unsigned flags) {
 
 static uint32_t number_cuInit; /* not used */
 
-static const gs_front_hook hooks[] = {STREAMED(cuLaunchKernel, LAUNCH),
-                                      STREAMED(cuLaunchKernelEx, LAUNCH),
-                                      STREAMED(cuLaunchCooperativeKernel, LAUNCH),
-                                      STREAMED(cuGraphLaunch, LAUNCH),
-                                      HOOK(cuGraphInstantiate_v2, OTHER),
-                                      HOOK(cuGraphInstantiateWithFlags, OTHER),
-                                      HOOK(cuGraphInstantiateWithParams, OTHER),
-                                      HOOK(cuGraphInstantiateWithParams_ptsz, OTHER),
-                                      HOOK(cuGraphExecUpdate_v2, OTHER),
-                                      DEFAULT(cuMemcpy, COPY),
-                                      STREAMED(cuMemcpyAsync, COPY),
-                                      DEFAULT(cuMemcpyHtoD_v2, COPY),
-                                      STREAMED(cuMemcpyHtoDAsync_v2, COPY),
-                                      DEFAULT(cuMemcpyDtoH_v2, COPY),
-                                      STREAMED(cuMemcpyDtoHAsync_v2, COPY),
-                                      DEFAULT(cuMemcpyDtoD_v2, COPY),
-                                      STREAMED(cuMemcpyDtoDAsync_v2, COPY),
-                                      DEFAULT(cuMemsetD8_v2, COPY),
-                                      STREAMED(cuMemsetD8Async, COPY),
-                                      DEFAULT(cuMemsetD16_v2, COPY),
-                                      STREAMED(cuMemsetD16Async, COPY),
-                                      DEFAULT(cuMemsetD32_v2, COPY),
-                                      STREAMED(cuMemsetD32Async, COPY),
-                                      DEFAULT(cuMemcpy2D_v2, COPY),
-                                      DEFAULT(cuMemcpy2DUnaligned_v2, COPY),
-                                      DEFAULT(cuMemcpy3D_v2, COPY),
-                                      STREAMED(cuMemcpy2DAsync_v2, COPY),
-                                      STREAMED(cuMemcpy3DAsync_v2, COPY),
-                                      STREAMED(cuEventRecord, OTHER),
-                                      STREAMED(cuEventRecordWithFlags, OTHER),
-                                      STREAMED(cuStreamWaitEvent, OTHER),
-                                      HOOK(cuEventSynchronize, SYNC),
-                                      STREAMED(cuStreamSynchronize, SYNC),
-                                      HOOK(cuCtxSynchronize, SYNC),
-                                      HOOK(cuCtxSynchronize_v2, SYNC),
-                                      HOOK(cuEventQuery, QUERY),
-                                      STREAMED(cuStreamQuery, QUERY),
-                                      HOOK(cuEventDestroy_v2, OTHER),
-                                      HOOK(cuStreamDestroy_v2, OTHER),
-                                      HOOK(cuStreamCreate, OTHER),
-                                      HOOK(cuStreamCreateWithPriority, OTHER),
-                                      HOOK(cuGreenCtxStreamCreate, OTHER),
-                                      STREAMED(cuStreamBeginCapture_v2, OTHER),
-                                      STREAMED(cuStreamBeginCaptureToGraph, OTHER),
-                                      STREAMED(cuStreamEndCapture, OTHER),
-                                      STREAMED(cuStreamWaitValue32, OTHER),
-                                      STREAMED(cuStreamWaitValue64, OTHER),
-                                      STREAMED(cuStreamWaitValue32_v2, OTHER),
-                                      STREAMED(cuStreamWaitValue64_v2, OTHER),
-                                      STREAMED(cuStreamWriteValue32, OTHER),
-                                      STREAMED(cuStreamWriteValue64, OTHER),
-                                      STREAMED(cuStreamWriteValue32_v2, OTHER),
-                                      STREAMED(cuStreamWriteValue64_v2, OTHER),
-                                      STREAMED(cuStreamBatchMemOp, OTHER),
-                                      STREAMED(cuStreamBatchMemOp_v2, OTHER),
-                                      STREAMED(cuStreamAddCallback, OTHER),
-                                      HOOK(cuLaunchHostFunc, OTHER),
-                                      HOOK(cuLaunchHostFunc_ptsz, OTHER),
-                                      HOOK(cuModuleLoadData, LOAD),
-                                      HOOK(cuModuleLoadDataEx, LOAD),
-                                      HOOK(cuModuleLoadFatBinary, LOAD),
-                                      HOOK(cuLibraryLoadData, LOAD),
-                                      HOOK(cuKernelGetFunction, LOAD),
-                                      HOOK(cuFuncLoad, LOAD),
-                                      HOOK(cuFuncGetAttribute, LOAD),
-                                      HOOK(cuInit, OTHER),
-                                      PLAIN_CALLS(PLAIN_HOOK)};
+static const gs_front_hook hooks[] = {
+    STREAMED(cuLaunchKernel, LAUNCH),
+    STREAMED(cuLaunchKernelEx, LAUNCH),
+    STREAMED(cuLaunchCooperativeKernel, LAUNCH),
+    STREAMED(cuGraphLaunch, LAUNCH),
+    HOOK(cuGraphInstantiate_v2, OTHER),
+    HOOK(cuGraphInstantiateWithFlags, OTHER),
+    HOOK(cuGraphInstantiateWithParams, OTHER),
+    HOOK(cuGraphInstantiateWithParams_ptsz, OTHER),
+    HOOK(cuGraphExecUpdate_v2, OTHER),
+    DEFAULT(cuMemcpy, COPY),
+    STREAMED(cuMemcpyAsync, COPY),
+    DEFAULT(cuMemcpyHtoD_v2, COPY),
+    STREAMED(cuMemcpyHtoDAsync_v2, COPY),
+    DEFAULT(cuMemcpyDtoH_v2, COPY),
+    STREAMED(cuMemcpyDtoHAsync_v2, COPY),
+    DEFAULT(cuMemcpyDtoD_v2, COPY),
+    STREAMED(cuMemcpyDtoDAsync_v2, COPY),
+    DEFAULT(cuMemsetD8_v2, COPY),
+    STREAMED(cuMemsetD8Async, COPY),
+    DEFAULT(cuMemsetD16_v2, COPY),
+    STREAMED(cuMemsetD16Async, COPY),
+    DEFAULT(cuMemsetD32_v2, COPY),
+    STREAMED(cuMemsetD32Async, COPY),
+    DEFAULT(cuMemcpy2D_v2, COPY),
+    DEFAULT(cuMemcpy2DUnaligned_v2, COPY),
+    DEFAULT(cuMemcpy3D_v2, COPY),
+    STREAMED(cuMemcpy2DAsync_v2, COPY),
+    STREAMED(cuMemcpy3DAsync_v2, COPY),
+    STREAMED(cuEventRecord, OTHER),
+    STREAMED(cuEventRecordWithFlags, OTHER),
+    STREAMED(cuStreamWaitEvent, OTHER),
+    HOOK(cuEventSynchronize, SYNC),
+    STREAMED(cuStreamSynchronize, SYNC),
+    HOOK(cuCtxSynchronize, SYNC),
+    HOOK(cuCtxSynchronize_v2, SYNC),
+    HOOK(cuEventQuery, QUERY),
+    STREAMED(cuStreamQuery, QUERY),
+    HOOK(cuEventDestroy_v2, OTHER),
+    HOOK(cuStreamDestroy_v2, OTHER),
+    HOOK(cuStreamCreate, OTHER),
+    HOOK(cuStreamCreateWithPriority, OTHER),
+    HOOK(cuGreenCtxStreamCreate, OTHER),
+    STREAMED(cuStreamBeginCapture_v2, OTHER),
+    STREAMED(cuStreamBeginCaptureToGraph, OTHER),
+    STREAMED(cuStreamEndCapture, OTHER),
+    STREAMED(cuStreamWaitValue32, OTHER),
+    STREAMED(cuStreamWaitValue64, OTHER),
+    STREAMED(cuStreamWaitValue32_v2, OTHER),
+    STREAMED(cuStreamWaitValue64_v2, OTHER),
+    STREAMED(cuStreamWriteValue32, OTHER),
+    STREAMED(cuStreamWriteValue64, OTHER),
+    STREAMED(cuStreamWriteValue32_v2, OTHER),
+    STREAMED(cuStreamWriteValue64_v2, OTHER),
+    STREAMED(cuStreamBatchMemOp, OTHER),
+    STREAMED(cuStreamBatchMemOp_v2, OTHER),
+    STREAMED(cuStreamAddCallback, OTHER),
+    HOOK(cuLaunchHostFunc, OTHER),
+    HOOK(cuLaunchHostFunc_ptsz, OTHER),
+    HOOK(cuModuleLoadData, LOAD),
+    HOOK(cuModuleLoadDataEx, LOAD),
+    HOOK(cuModuleLoadFatBinary, LOAD),
+    HOOK(cuLibraryLoadData, LOAD),
+    HOOK(cuKernelGetFunction, LOAD),
+    HOOK(cuFuncLoad, LOAD),
+    HOOK(cuFuncGetAttribute, LOAD),
+    HOOK(cuMemHostRegister_v2, ALLOCATE),
+    HOOK(cuIpcGetMemHandle, OTHER),
+    HOOK(cuIpcOpenMemHandle_v2, ALLOCATE),
+    HOOK(cuMemExportToShareableHandle, OTHER),
+    HOOK(cuMemImportFromShareableHandle, OTHER),
+    PLAIN_CALLS(PLAIN_HOOK) HOOK(cuInit, OTHER),
+};
 
 enum { HOOKS = sizeof hooks / sizeof *hooks };
 

@@ -250,17 +250,21 @@ void gs_watch_leave(gs_watch_call *call) {
         atomic_store_explicit(&call->thread->call, call->before, memory_order_release);
 }
 
-/* Keeps a kernel whose place is needed, if it may be unfinished. */
+/* Keeps a kernel or a wait for a value whose place is needed, if it may be unfinished. A stream stands at the first
+   wait, so that one is kept. */
 static void keep_older(gs_watch_stream *stream, const gs_watch_operation *operation) {
     uint64_t done = atomic_load_explicit(&stream->done, memory_order_relaxed);
-    if (operation->kind != GS_WATCH_KERNEL || operation->number <= done)
+    bool waits = operation->kind == GS_WATCH_WAIT_VALUE;
+    if ((operation->kind != GS_WATCH_KERNEL && !waits) || operation->number <= done)
         return;
     for (size_t i = 0; i < GS_WATCH_OLDER; i++) {
         gs_watch_operation *older = &stream->older[(operation->function + i) % GS_WATCH_OLDER];
-        if (older->number <= done || older->function == operation->function) {
+        bool is_free = older->number <= done;
+        bool is_same = older->kind == operation->kind && older->function == operation->function;
+        if (is_free || (is_same && !waits))
             *older = *operation;
+        if (is_free || is_same)
             return;
-        }
     }
 }
 
@@ -381,9 +385,15 @@ uint32_t gs_watch_function_place(const void *handle) {
     gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
     if (function && !atomic_load(&function->is_known)) {
         describe_function(function, handle, true);
+        if (!atomic_load(&function->is_known)) /* a CUfunction, which the graph has loaded */
+            describe_launched(function, handle);
         function->carveout_percent = -1; /* of a node of a graph, the driver says 0 if there is none */
     }
     return function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0;
+}
+
+void gs_watch_shares(void) {
+    atomic_store(&gs_watch_shared->shares, 1);
 }
 
 void gs_watch_image(const void *image) {

@@ -86,7 +86,7 @@ typedef struct gs_watch_stream {
     _Atomic uint32_t collectives;
     _Atomic uint32_t captures;                          /* the stream whose capture this one is in, plus 1; 0: none */
     gs_watch_operation operations[GS_WATCH_OPERATIONS]; /* operation n is at n % GS_WATCH_OPERATIONS */
-    gs_watch_operation older[GS_WATCH_OLDER];           /* the last launch of each kernel before these */
+    gs_watch_operation older[GS_WATCH_OLDER]; /* before these: the last launch of each kernel, the first value wait */
 } gs_watch_stream;
 
 typedef struct gs_watch_thread {
@@ -128,6 +128,7 @@ typedef struct gs_watch_graph {
     uint32_t kernel_count;
     uint32_t has_condition; /* a node that may be repeated */
     uint32_t has_branches;  /* nodes may run at the same time */
+    uint32_t has_host;      /* a node is a host function */
     uint32_t value;         /* that a node waits for, */
     uint64_t word;          /* in this word; 0: none does */
     struct {
@@ -159,7 +160,9 @@ typedef struct gs_watch_page {
         uint32_t function; /* as of an operation */
         int64_t at_ns;
     } failed;
-    _Atomic int32_t forked; /* the last process that was forked from this one after CUDA had started; 0: none */
+    _Atomic uint32_t shares; /* memory that another process may write was given to the GPU */
+    int32_t stack_signal;    /* that the library catches */
+    _Atomic int32_t forked;  /* the last process that was forked from this one after CUDA had started; 0: none */
     _Atomic uint32_t image_count;
     uint64_t images[GS_WATCH_IMAGES]; /* addresses in the process of what was loaded, the last ones */
 } gs_watch_page;
