@@ -203,25 +203,30 @@ expect compiles 'and computes: it compiles or loads code'
 
 # ---- several ranks ----
 
-# Two ranks in different collectives, and one that is missing. The first report ends both: on a busy machine one may not
-# have begun by then.
-for after in 700ms 4s 20s; do
-    rm -rf "$folder/reports"
-    timeout -s KILL 60 "$gridsmith" watch --after $after --abort -o "$folder/reports" -- "$app" ranks 2>"$folder/ranks"
-    [ -s "$folder/reports/hang.rank0.json" ] && [ -s "$folder/reports/hang.rank1.json" ] && break
-done
+# NAME: the reports of two ranks, and of one that is missing, put together. The first report ends both: on a busy machine one
+# may not have begun by then.
+put_together() {
+    for after in 700ms 4s 20s; do
+        rm -rf "$folder/reports.$1"
+        timeout -s KILL 60 "$gridsmith" watch --after $after --abort -o "$folder/reports.$1" -- "$app" $1 2>"$folder/$1"
+        [ -s "$folder/reports.$1/hang.rank0.json" ] && [ -s "$folder/reports.$1/hang.rank1.json" ] && break
+    done
+    "$gridsmith" watch --join "$folder/reports.$1" >"$folder/join.$1"
+    [ $? = 1 ] || complain "join: the exit status is not 1"
+}
+printf 'ranks\ncommunicators\n' | side_by_side put_together
 expect ranks 'is collective 2 of its stream on rank 0, and waits for other ranks'
-"$gridsmith" watch --join "$folder/reports" >"$folder/join"
-[ $? = 1 ] || complain "join: the exit status is not 1"
+expect communicators 'is collective 3 of its stream, of communicator 1, on rank 0, and waits for other ranks'
 cat >"$folder/expected" <<'END'
 rank 0: ranks, in collective 2, ncclAllReduce_kernel_60000000
 rank 1: ranks, in collective 2, ncclAllGather_kernel_60000000
 rank 2 has no report: it has ended, does not wait, or is not watched
 collective 2 is ncclAllReduce_kernel_60000000 on rank 0, and ncclAllGather_kernel_60000000 on rank 1: the ranks issue collectives in different orders
 END
-cmp "$folder/join" "$folder/expected" || { complain "join: another answer"; cat "$folder/join"; }
+cmp "$folder/join.ranks" "$folder/expected" || { complain "join: another answer"; cat "$folder/join.ranks"; }
+expect join.communicators 'rank 0 waits in communicator 1, and rank 1 in communicator 2: the ranks issue collectives of these in different orders'
 for ending in txt json html; do
-    [ -s "$folder/reports/hang.rank1.$ending" ] || complain "no report hang.rank1.$ending"
+    [ -s "$folder/reports.ranks/hang.rank1.$ending" ] || complain "no report hang.rank1.$ending"
 done
 
 # ---- asked for a report ----
@@ -246,6 +251,7 @@ side_by_side ask <<'END'
 lost-flag h200,stuck,slow-dump cuStreamSynchronize
 lazy h200,stuck,slow-dump cuStreamSynchronize
 copy-first h200,stuck,slow-dump cuCtxSynchronize
+graph-seen h200,stuck,slow-dump cuStreamSynchronize
 failed-call h200 failed
 forks h200 forked
 END
@@ -260,12 +266,17 @@ expect lazy.abort 'The first launch of late loads its code, which waits until th
 expect copy-first.now 'at: kernel spin_flag, 4 x 32'
 expect copy-first.abort ': endless'
 expect copy-first.abort 'at: kernel spin_flag, 4 x 32, 2 blocks resident'
+# What has not started is in the graph of what waits.
+expect graph-seen.abort ': two-kernels'
+expect graph-seen.abort 'late (132 blocks of 32 threads, stream 1) cannot start 2 of its blocks. The SMs are held by spin_flag (2 blocks of 32 threads, stream 1): 2 warps wait'
 # A call that failed, and threads that wait for something else than the GPU.
 for how in failed-call forks; do
     has_other_threads || expect $how.now 'is in no call of CUDA'
 done
 expect failed-call.now 'cuStreamWaitValue32_v2 failed with error 1 '
-expect forks.now 'was forked from this one after CUDA had started, and cannot use CUDA'
+for report in now abort; do
+    expect forks.$report 'was forked from this one after CUDA had started, and cannot use CUDA'
+done
 
 "$gridsmith" watch --now 2147483647 2>"$folder/gone"
 [ $? = 2 ] && grep -q 'there is no process 2147483647' "$folder/gone" || complain "now: of no process"

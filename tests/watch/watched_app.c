@@ -557,21 +557,30 @@ static void graph_barrier(void) {
 }
 
 /* A graph whose branches have no room beside each other. */
-static void graph_branches(void) {
+static void launch_branches(const char *waits, unsigned waits_blocks, const char *other, unsigned other_blocks) {
     void *one = new_stream(), *two = new_stream(), *fork, *join, *made, *executable;
     check(cuda.cuEventCreate(&fork, 0));
     check(cuda.cuEventCreate(&join, 0));
     check(cuda.cuStreamBeginCapture_v2(one, RELAXED));
     check(cuda.cuEventRecord(fork, one));
     check(cuda.cuStreamWaitEvent(two, fork, 0));
-    launch_with("waits_for_value", 132, 32, WHOLE_SM, one);
-    launch_with("at_barrier", 8, 32, WHOLE_SM, two);
+    launch_with(waits, waits_blocks, 32, WHOLE_SM, one);
+    launch_with(other, other_blocks, 32, WHOLE_SM, two);
     check(cuda.cuEventRecord(join, two));
     check(cuda.cuStreamWaitEvent(one, join, 0));
     check(cuda.cuStreamEndCapture(one, &made));
     check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
     check(cuda.cuGraphLaunch(executable, one));
     check(cuda.cuStreamSynchronize(one));
+}
+
+static void graph_branches(void) {
+    launch_branches("waits_for_value", 132, "at_barrier", 8);
+}
+
+/* One is the kernel of a recorded dump. */
+static void graph_seen(void) {
+    launch_branches("_Z9spin_flagv", 2, "_Z4latev", 132);
 }
 
 /* A graph that waits for a word. */
@@ -621,22 +630,55 @@ static void dispatch(void) {
     check(cuda.cuStreamSynchronize(one));
 }
 
-/* Each rank is in another collective. */
-static void ranks(void) {
+/* A collective as NCCL launches it: its arguments are a buffer that begins with the address of the communicator. */
+static void launch_collective(const char *name, const void *communicator, void *stream) {
+    enum { BUFFER = 1, SIZE = 2 };
+    const void *arguments[2] = {communicator, NULL};
+    size_t size = sizeof arguments;
+    void *extra[] = {(void *)(uintptr_t)BUFFER, arguments, (void *)(uintptr_t)SIZE, &size, NULL}, *function;
+    const struct launch_config config = {{8, 1, 1, 512, 1, 1}, 0, stream, NULL, 0};
+    check(cuda.cuModuleGetFunction(&function, NULL, name));
+    check(cuda.cuLaunchKernelEx(&config, function, NULL, extra));
+}
+
+/* Two ranks, and a third that is missing. */
+static void play_ranks(void (*play)(int rank, void *stream)) {
     for (int rank = 0; rank < 2; rank++)
         if (fork() == 0) {
             setenv("RANK", rank ? "1" : "0", 1);
             setenv("WORLD_SIZE", "3", 1);
             start_cuda();
             void *stream = new_stream();
-            launch("ncclInit", 1, 32, stream);
-            check(cuda.cuStreamSynchronize(stream));
-            launch(rank ? "ncclAllGather_kernel_60000000" : "ncclAllReduce_kernel_60000000", 8, 512, stream);
+            play(rank, stream);
             check(cuda.cuStreamSynchronize(stream));
             exit(0);
         }
     while (wait(NULL) > 0)
         ;
+}
+
+/* Each rank is in another collective. */
+static void play_collectives(int rank, void *stream) {
+    launch("ncclInit", 1, 32, stream);
+    check(cuda.cuStreamSynchronize(stream));
+    launch(rank ? "ncclAllGather_kernel_60000000" : "ncclAllReduce_kernel_60000000", 8, 512, stream);
+}
+
+static void ranks(void) {
+    play_ranks(play_collectives);
+}
+
+/* Each rank is in the same collective of another communicator. */
+static void play_communicators(int rank, void *stream) {
+    static const char one, other;
+    launch_collective("ncclAllReduce_kernel_1", &one, stream);
+    launch_collective("ncclAllReduce_kernel_1", &other, stream);
+    check(cuda.cuStreamSynchronize(stream));
+    launch_collective("ncclAllReduce_kernel_60000000", rank ? &other : &one, stream);
+}
+
+static void communicators(void) {
+    play_ranks(play_communicators);
 }
 
 /* ---- programs that do not hang ---- */
@@ -705,6 +747,7 @@ static const struct {
     {"host-calls", host_calls},
     {"lost-flag", lost_flag},
     {"ranks", ranks},
+    {"communicators", communicators},
     {"works", works},
     {"idle", is_idle},
     {"persistent", persistent},
@@ -752,6 +795,7 @@ static const struct {
     {"reset", reset},
     {"copy-2d", copy_2d},
     {"graph-branches", graph_branches},
+    {"graph-seen", graph_seen},
     {"green-context", green_context},
     {"graph-wait", graph_wait},
     {"host-sleeps", host_sleeps},
@@ -761,7 +805,7 @@ static const struct {
 int main(int count, char **arguments) {
     for (size_t i = 0; count >= 2 && i < sizeof programs / sizeof *programs; i++)
         if (strcmp(arguments[1], programs[i].name) == 0) {
-            if (strcmp(arguments[1], "ranks") != 0)
+            if (programs[i].play != ranks && programs[i].play != communicators)
                 start_cuda();
             if (count > 2)
                 load_code(arguments[2]);

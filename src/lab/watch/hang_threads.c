@@ -106,6 +106,17 @@ static bool catches_signals(const gs_watch_page *page) {
     return caught != 0;
 }
 
+/* The child that was forked, if it runs the same program; 0: none. */
+static int find_forked(const gs_watch_page *page) {
+    int child = atomic_load(&page->forked);
+    char path[64], own[512], other[512];
+    snprintf(path, sizeof path, "/proc/%d/exe", page->process);
+    ssize_t count = child > 0 ? readlink(path, own, sizeof own) : 0;
+    snprintf(path, sizeof path, "/proc/%d/exe", child);
+    bool is_same = count > 0 && readlink(path, other, sizeof other) == count && memcmp(own, other, (size_t)count) == 0;
+    return is_same ? child : 0;
+}
+
 /* The thread that runs a host function, and is in no call. */
 static void find_host_function(gs_hang *hang, int thread) {
     hang->host_state = gs_hang_state_of(hang->page->process, thread);
@@ -141,6 +152,7 @@ gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error) {
     }
     if (hang->threads.count)
         qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
+    hang->forked = find_forked(page);
     hang->host_may_act = find_host_may_act(hang);
     hang->others_may_act = atomic_load(&page->shares) || catches_signals(page);
     return GS_OK;

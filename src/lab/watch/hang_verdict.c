@@ -218,15 +218,16 @@ static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
     const gs_watch_graph *graph = waiting ? gs_hang_graph_of(hang, waiting->graph) : NULL;
     gs_hang_cause cause = GS_HANG_UNKNOWN;
     (void)fit;
-    for (size_t i = 0; i < hang->kernels.count && graph && graph->has_branches && !hang->has_dump && !cause; i++) {
-        const gs_hang_kernel *other = &hang->kernels.data[i];
+    for (size_t i = 0; i < hang->kernels.count && graph && graph->has_branches && !cause; i++) {
+        gs_hang_kernel *other = &hang->kernels.data[i];
         gs_error none = {.code = GS_OK};
         gs_hang_fit pair;
         if (other == waiting || other->graph != waiting->graph || waiting->operation->collective || !other->function ||
-            !waiting->function)
+            !waiting->function || other->grid != GS_DUMP_NONE)
             continue;
         gs_code code = gs_hang_check_pair(hang, &pair, (size_t)(waiting - hang->kernels.data), i, &none);
         if (code == GS_OK && pair.is_known && !pair.fits && pair.answer.check.here.order.count == 2) {
+            other->never_started = pair.answer.check.here.waiting;
             cause = judge_conflict(hang, &pair, other);
             gs_text_add(&hang->said, " Both are in one graph: this holds if it runs them at the same time.");
             hang->is_alarm = false;
@@ -266,6 +267,8 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
             continue;
         gs_hang_put_kernel(&hang->said, kernel);
         gs_text_add(&hang->said, " is collective %u of its stream", kernel->operation->collective);
+        if (kernel->operation->communicator)
+            gs_text_add(&hang->said, ", of communicator %u,", kernel->operation->communicator);
         if (hang->page->rank >= 0)
             gs_text_add(&hang->said, " on rank %d", hang->page->rank);
         gs_text_add(&hang->said, ", and waits for other ranks");

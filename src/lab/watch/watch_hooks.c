@@ -91,7 +91,8 @@ CALLS(cuLaunchKernel,
       gs_watch_kernel(&call, function, SHAPE, shared), LAUNCHED)
 CALLS(cuLaunchKernelEx, (const launch_config *config, void *function, void **values, void **extra),
       (config, function, values, extra), config->stream, (uintptr_t)function,
-      (gs_watch_kernel(&call, function, config->shape, config->shared_bytes), note_attributes(call.operation, config)),
+      (gs_watch_kernel(&call, function, config->shape, config->shared_bytes), note_attributes(call.operation, config),
+       gs_watch_communicator(call.operation, extra)),
       LAUNCHED)
 CALLS(cuLaunchCooperativeKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,

@@ -451,6 +451,27 @@ void gs_watch_kernel(gs_watch_call *call, const void *handle, const unsigned *sh
         operation->collective = atomic_fetch_add(&call->stream->collectives, 1) + 1;
 }
 
+/* The arguments of NCCL's kernels are passed as one buffer, which begins with the address of the communicator. */
+void gs_watch_communicator(gs_watch_operation *operation, void *const *extra) {
+    enum { END, BUFFER, SIZE };
+    const void *buffer = NULL;
+    uint64_t address = 0;
+    size_t size = 0;
+    for (size_t i = 0; operation && operation->collective && extra && i < 4 && (uintptr_t)extra[i] != END; i += 2) {
+        if ((uintptr_t)extra[i] == BUFFER)
+            buffer = extra[i + 1];
+        else if ((uintptr_t)extra[i] == SIZE)
+            size = *(const size_t *)extra[i + 1];
+    }
+    if (buffer && size >= sizeof address)
+        memcpy(&address, buffer, sizeof address);
+    for (uint32_t i = 0; address && i < GS_WATCH_COMMUNICATORS && !operation->communicator; i++) {
+        uint64_t known = 0;
+        if (atomic_compare_exchange_strong(&gs_watch_shared->communicators[i], &known, address) || known == address)
+            operation->communicator = i + 1;
+    }
+}
+
 void gs_watch_kernel_done(gs_watch_call *call, const void *handle) {
     gs_watch_function *function = call->operation && call->operation->function
                                       ? &gs_watch_shared->functions[call->operation->function - 1]

@@ -90,6 +90,8 @@ uint32_t gs_watch_function_place(const void *handle);
 void gs_watch_loads(gs_watch_call *call, const void *handle);
 void gs_watch_loaded(const void *handle);
 void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
+/* The communicator of a collective of NCCL, from what its kernel is launched with. */
+void gs_watch_communicator(gs_watch_operation *operation, void *const *extra);
 void gs_watch_kernel_done(gs_watch_call *call, const void *function);
 void gs_watch_event_recorded(gs_watch_call *call, uint64_t event);
 void gs_watch_event_awaited(gs_watch_call *call, uint64_t event);

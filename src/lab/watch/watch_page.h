@@ -21,6 +21,7 @@ enum {
     GS_WATCH_FUNCTIONS = 1024,
     GS_WATCH_EVENTS = 4096,
     GS_WATCH_GRAPHS = 256,
+    GS_WATCH_COMMUNICATORS = 64,
     GS_WATCH_GRAPH_KERNELS = 16, /* that are kept of a graph */
     GS_WATCH_CALLS = 256,
     GS_WATCH_IMAGES = 1024,
@@ -64,11 +65,12 @@ typedef struct gs_watch_operation {
     _Atomic uint8_t phase;                          /* of a host function: 1 it runs, 2 it has ended */
     uint32_t function;                              /* of a kernel: its place, plus 1 */
     uint32_t shape[6], shared_bytes, cluster;
-    uint32_t collective; /* the number of this collective in its stream, from 1 on; 0: it is none */
-    uint32_t value;      /* of a wait for or a write of a value */
-    uint32_t other;      /* of a wait for an event: the stream that recorded it, plus 1, */
-    uint64_t until;      /* and the operation after which it did */
-    uint64_t object;     /* event, address, graph or host function */
+    uint32_t collective;   /* the number of this collective in its stream, from 1 on; 0: it is none */
+    uint32_t communicator; /* of it: its place, plus 1; 0: not known */
+    uint32_t value;        /* of a wait for or a write of a value */
+    uint32_t other;        /* of a wait for an event: the stream that recorded it, plus 1, */
+    uint64_t until;        /* and the operation after which it did */
+    uint64_t object;       /* event, address, graph or host function */
     int64_t at_ns;
 } gs_watch_operation;
 
@@ -160,6 +162,8 @@ typedef struct gs_watch_page {
         uint32_t function; /* as of an operation */
         int64_t at_ns;
     } failed;
+    /* Addresses, in the order in which they were first used, which is the same on all ranks of most programs. */
+    _Atomic uint64_t communicators[GS_WATCH_COMMUNICATORS];
     _Atomic uint32_t shares; /* memory that another process may write was given to the GPU */
     int32_t stack_signal;    /* that the library catches */
     _Atomic int32_t forked;  /* the last process that was forked from this one after CUDA had started; 0: none */
