@@ -88,6 +88,7 @@ held-for-itself h200,stuck $cubin wait two-kernels
 held-whole h200,stuck $cubin $sure two-kernels
 held-by-sum h200,stuck $cubin wait two-kernels
 in-turn h200,stuck $cubin wait too-many-blocks
+in-turn-again h200,stuck $cubin wait too-many-blocks
 grid-barrier h200,stuck $cubin wait too-many-blocks
 graph-barrier h200,stuck $cubin wait too-many-blocks
 events-ahead h200,stuck $cubin wait ranks
@@ -128,6 +129,7 @@ expect held-whole 'at_barrier (64 blocks of 64 threads, stream 2) cannot start 6
 expect green-context 'at_barrier (1 block of 64 threads, stream 2) cannot start 1 of its blocks'
 expect green-context 'They are in a green context of 8 SMs.'
 expect green-context 'waits_to_acquire with at most 7 blocks'
+expect in-turn-again 'It was launched 2 times: if it has ended with as many blocks before, it only takes long.'
 expect in-turn 'its code waits for memory: if the other 868 would write it, it does not end.'
 for how in grid-barrier graph-barrier; do
     expect $how 'its code waits for others: 868 never started.'

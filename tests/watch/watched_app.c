@@ -471,6 +471,11 @@ static void in_turn(void) {
     check(cuda.cuCtxSynchronize());
 }
 
+static void in_turn_again(void) {
+    launch("waits_in_turn", 1000, 1024, NULL);
+    in_turn();
+}
+
 static void grid_barrier(void) {
     launch("waits_at_barrier", 1000, 1024, NULL);
     check(cuda.cuCtxSynchronize());
@@ -787,6 +792,7 @@ static const struct {
     {"held-whole", held_whole},
     {"held-by-sum", held_by_sum},
     {"in-turn", in_turn},
+    {"in-turn-again", in_turn_again},
     {"grid-barrier", grid_barrier},
     {"events-ahead", events_ahead},
     {"default-event", default_event},

@@ -94,6 +94,12 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_kernel *kernel) {
     gs_text_add(&hang->said, is_barrier ? " never started" : " would write it, it does not end");
     gs_hang_put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
+    uint64_t launches = kernel->function ? atomic_load(&kernel->function->launches) : 0;
+    if (launches > 1 && !hang->has_dump)
+        gs_text_add(&hang->said,
+                    " It was launched %" PRIu64
+                    " times: if it has ended with as many blocks before, it only takes long.",
+                    launches);
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
     /* Blocks that wait for those before them, as in a scan, or for some others, as a team, come to an end. */
