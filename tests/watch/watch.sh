@@ -79,12 +79,7 @@ at-barrier h200,stuck $cubin wait endless
 default-stream h200,stuck $cubin wait default-stream
 behind-long h200,stuck $cubin wait too-many-blocks
 held-for-good h200,stuck $cubin $sure two-kernels
-held-for-host h200,stuck $cubin $sure two-kernels
-held-for-thread h200,stuck $cubin wait two-kernels
-held-for-signal h200,stuck $cubin wait two-kernels
-held-for-process h200,stuck $cubin wait two-kernels
 held-by-worker h200,stuck $cubin wait two-kernels
-held-for-itself h200,stuck $cubin wait two-kernels
 held-whole h200,stuck $cubin $sure two-kernels
 held-by-sum h200,stuck $cubin wait two-kernels
 in-turn h200,stuck $cubin wait too-many-blocks
@@ -95,7 +90,12 @@ events-ahead h200,stuck $cubin wait ranks
 default-event h200,stuck $cubin wait default-stream
 late h200,stuck $cubin $sure loading
 read-once h200,stuck $cubin wait endless
-reset h200,stuck $cubin $sure whole-gpu
+reset-for-good h200,stuck $cubin $sure whole-gpu
+reset-for-host h200,stuck $cubin $sure whole-gpu
+reset-for-thread h200,stuck $cubin wait whole-gpu
+reset-for-signal h200,stuck $cubin wait whole-gpu
+reset-for-process h200,stuck $cubin wait whole-gpu
+reset-for-itself h200,stuck $cubin wait whole-gpu
 copy-2d h200,stuck $cubin wait endless
 graph-branches h200,stuck $cubin wait two-kernels
 green-context h200,stuck $cubin $sure two-kernels
@@ -139,7 +139,7 @@ expect events-ahead 'ncclAllReduce_kernel_60000000 (8 blocks of 512 threads, str
 expect default-event 'Behind it stands an event that another stream waits for in stream 0'
 expect late 'The first launch of at_barrier loads its code'
 expect read-once 'Its code has a loop that nothing leads out of.'
-expect reset 'A thread has been in cuDevicePrimaryCtxReset_v2 for'
+expect reset-for-good 'A thread has been in cuDevicePrimaryCtxReset_v2 for'
 expect copy-2d 'is in cuMemcpy2D_v2 for'
 expect graph-branches 'Both are in one graph: this holds if it runs them at the same time.'
 # Hangs that were reported: blocks have no room, and machine code or PTX tells that kernels wait.

@@ -408,43 +408,13 @@ static void hold_all(const char *holder) {
     check(cuda.cuStreamSynchronize(two));
 }
 
-/* Nobody is left who could write what the first one waits for. */
 static void held_for_good(void) {
     hold_all("waits_to_acquire");
 }
 
-static void held_for_host(void) {
-    hold_all("waits_for_value");
-}
-
-/* A thread may issue a copy, a handler of a signal may run, another process may write, its own blocks may. It may
-   compute, or do both. */
-static void held_for_thread(void) {
-    start_sleeping_thread();
-    hold_all("waits_to_acquire");
-}
-
-static void ignore_signal(int number) {
-    (void)number;
-}
-
-static void held_for_signal(void) {
-    signal(SIGUSR1, ignore_signal);
-    hold_all("waits_for_value");
-}
-
-static void held_for_process(void) {
-    static char shared[4096];
-    check(cuda.cuMemHostRegister_v2(shared, sizeof shared, 0));
-    hold_all("waits_for_value");
-}
-
+/* It may compute, or work while it waits. */
 static void held_by_worker(void) {
     hold_all("runs_until");
-}
-
-static void held_for_itself(void) {
-    hold_all("waits_and_tells");
 }
 
 /* Of a cooperative launch all blocks start, or none. */
@@ -481,12 +451,47 @@ static void grid_barrier(void) {
     check(cuda.cuCtxSynchronize());
 }
 
-/* A call that waits for the whole GPU, and a copy that waits for the default stream, behind kernels that wait. */
-static void reset(void) {
-    launch("waits_to_acquire", 1, 32, NULL);
+/* A call that waits for the whole GPU, behind a kernel that waits. */
+static void reset_behind(const char *kernel) {
+    launch(kernel, 2, 32, NULL);
     check(cuda.cuDevicePrimaryCtxReset_v2(0));
 }
 
+/* Nobody is left who could write what it waits for; it would be the host, or not. */
+static void reset_for_good(void) {
+    reset_behind("waits_to_acquire");
+}
+
+static void reset_for_host(void) {
+    reset_behind("waits_for_value");
+}
+
+/* A thread may issue a copy, a handler of a signal may run, another process may write, its own blocks may. */
+static void reset_for_thread(void) {
+    start_sleeping_thread();
+    reset_behind("waits_to_acquire");
+}
+
+static void ignore_signal(int number) {
+    (void)number;
+}
+
+static void reset_for_signal(void) {
+    signal(SIGUSR1, ignore_signal);
+    reset_behind("waits_for_value");
+}
+
+static void reset_for_process(void) {
+    static char shared[4096];
+    check(cuda.cuMemHostRegister_v2(shared, sizeof shared, 0));
+    reset_behind("waits_for_value");
+}
+
+static void reset_for_itself(void) {
+    reset_behind("waits_and_tells");
+}
+
+/* A copy that waits for the default stream. */
 static void copy_2d(void) {
     char what[256] = "";
     launch("waits_for_value", 1, 32, NULL);
@@ -778,17 +783,17 @@ static const struct {
     {"failed-call", failed_call},
     {"forks", forks},
     {"behind-long", behind_long},
-    {"held-for-host", held_for_host},
-    {"held-for-thread", held_for_thread},
-    {"held-for-signal", held_for_signal},
-    {"held-for-process", held_for_process},
+    {"reset-for-host", reset_for_host},
+    {"reset-for-thread", reset_for_thread},
+    {"reset-for-signal", reset_for_signal},
+    {"reset-for-process", reset_for_process},
     {"held-by-worker", held_by_worker},
     {"circle-with-thread", circle_with_thread},
     {"circle-with-work", circle_with_work},
     {"value-long-ago", value_long_ago},
     {"graph-barrier", graph_barrier},
     {"held-for-good", held_for_good},
-    {"held-for-itself", held_for_itself},
+    {"reset-for-itself", reset_for_itself},
     {"held-whole", held_whole},
     {"held-by-sum", held_by_sum},
     {"in-turn", in_turn},
@@ -798,7 +803,7 @@ static const struct {
     {"default-event", default_event},
     {"late", late},
     {"read-once", read_once},
-    {"reset", reset},
+    {"reset-for-good", reset_for_good},
     {"copy-2d", copy_2d},
     {"graph-branches", graph_branches},
     {"graph-seen", graph_seen},

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Reads a small file of a thread in /proc. Returns how many bytes it has; 0: it cannot be read. */
@@ -59,10 +60,21 @@ static const char *host_waits_for(int process, int thread) {
     return "for a lock, a file or another thread";
 }
 
+/* The state of a thread, or R if it runs at times: what computes also takes locks of its allocator and reads files. */
+static char usual_state_of(int process, int thread) {
+    enum { SAMPLES = 5, APART_MS = 20 };
+    char state = gs_hang_state_of(process, thread);
+    for (int i = 1; i < SAMPLES && state && state != 'R'; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = APART_MS * 1000000L}, NULL);
+        state = gs_hang_state_of(process, thread);
+    }
+    return state;
+}
+
 bool gs_hang_compiles(const gs_hang *hang) {
     const gs_hang_thread *longest = hang->threads.count ? &hang->threads.data[0] : NULL;
     return longest && longest->call && longest->class == GS_WATCH_LOAD &&
-           gs_hang_state_of(hang->page->process, atomic_load(&longest->thread->thread)) == 'R';
+           usual_state_of(hang->page->process, atomic_load(&longest->thread->thread)) == 'R';
 }
 
 /* Whether a thread is one of the driver or of this library, by its name. */
@@ -119,7 +131,7 @@ static int find_forked(const gs_watch_page *page) {
 
 /* The thread that runs a host function, and is in no call. */
 static void find_host_function(gs_hang *hang, int thread) {
-    hang->host_state = gs_hang_state_of(hang->page->process, thread);
+    hang->host_state = usual_state_of(hang->page->process, thread);
     hang->host_waits = host_waits_for(hang->page->process, thread);
 }
 

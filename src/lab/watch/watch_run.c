@@ -152,11 +152,12 @@ static void print_report(const gs_hang *hang, FILE *answer) {
     gs_text_free(&text);
 }
 
-/* Whether the wait that is to be reported has ended meanwhile: then what was seen is of another one. */
+/* Whether the wait that is to be reported, or the process, has ended meanwhile: then what was seen is of another one.
+ */
 static bool is_over(gs_watched *watched) {
     int64_t since = 0;
     gs_watched_waits(watched, gs_now_ns(), &since);
-    return since != watched->looked_ns;
+    return since != watched->looked_ns || watched->has_ended;
 }
 
 /* What is said of a wait; the later is the more certain. */
