@@ -167,6 +167,10 @@ let_compute() {
     [ $? = 1 ] && complain "$1: it was ended"
     [ "$(wc -l <"$folder/$1")" -le 1 ] || complain "$1: more than a line"
 }
+let_compile() {
+    GRIDSMITH_FAKE=h200,slow-load timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms --abort -- "$app" idle "$cubin" 2>"$folder/compiles" || complain "compiles: it was ended"
+}
 # Programs that do not hang.
 leave_alone() {
     for _ in 1 2 3; do # a machine may be so busy that there is no progress for two seconds
@@ -182,6 +186,7 @@ go_on long h200,stuck 124 "$app" lost-flag
 go_on host-sleeps h200 0 "$app" host-sleeps
 let_compute runs h200,stuck
 let_compute computes h200,stuck
+let_compile
 leave_alone works
 leave_alone idle
 leave_alone persistent
@@ -199,8 +204,6 @@ expect long 'kernel spin_flag, 2 x 32' # its code is not known: it may be long
 expect host-sleeps 'it waits for some time (sleep).' # and a look did not wake it
 expect runs 'its code waits for nothing, so it is long or has no end'
 expect computes 'It computes.'
-GRIDSMITH_FAKE=h200,slow-load timeout -s KILL 60 \
-    "$gridsmith" watch --after 700ms --abort -- "$app" idle "$cubin" 2>"$folder/compiles" || complain "compiles: it was ended"
 expect compiles 'and computes: it compiles or loads code'
 
 # ---- several ranks ----

@@ -30,7 +30,7 @@ static void sleep_ms(int ms) {
 static void tell_stack(int number) {
     (void)number;
     gs_watch_thread *thread = gs_watch_shared ? gs_watch_own_thread() : NULL;
-    if (thread)
+    if (thread && !atomic_load(&thread->frame_count)) /* what was told before has been read */
         atomic_store(&thread->frame_count, (uint32_t)backtrace(thread->frames, GS_WATCH_FRAMES));
 }
 
