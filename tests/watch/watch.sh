@@ -67,7 +67,8 @@ value-long-ago h200 - wait never-issued
 host-lock h200 - wait host-function
 host-many h200 - wait host-function
 host-later h200 - wait host-function
-host-calls h200 - alarm host-function
+host-calls h200 - wait host-function
+host-waits-for-itself h200 - alarm host-function
 callback h200 - wait host-function
 poll-error h200 - wait error
 poll-failed h200,failed - alarm error
@@ -110,7 +111,9 @@ for how in host-lock host-many host-later callback; do
 done
 expect host-later 'It computes.' # at the first look
 expect value-long-ago 'is 1, and no stream has an operation that writes it.'
-expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
+for how in host-calls host-waits-for-itself; do
+    expect $how 'It is in cuStreamSynchronize, which waits for the GPU.'
+done
 expect poll-error 'and the answer is error 900, because of a stream that captures. It does not become ready before the capture ends.'
 expect poll-failed 'and the answer is error 700. It does not become ready.'
 expect graph-wait 'A graph of stream 1 waits until the word at 0x'

@@ -282,6 +282,13 @@ static void host_calls(void) {
     check(cuda.cuStreamSynchronize(stream));
 }
 
+/* The same for its own stream. */
+static void host_waits_for_itself(void) {
+    void *stream = new_stream();
+    check(cuda.cuLaunchHostFunc(stream, call_cuda, stream));
+    check(cuda.cuStreamSynchronize(stream));
+}
+
 /* The kernel of a recorded dump. */
 static void lost_flag(void) {
     void *stream = new_stream();
@@ -755,6 +762,7 @@ static const struct {
     {"circle", circle},
     {"host-lock", host_lock},
     {"host-calls", host_calls},
+    {"host-waits-for-itself", host_waits_for_itself},
     {"lost-flag", lost_flag},
     {"ranks", ranks},
     {"communicators", communicators},

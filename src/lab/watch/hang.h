@@ -92,9 +92,8 @@ typedef struct gs_hang {
     gs_gpu *gpu;            /* NULL: not described */
     char host_state;        /* of the thread that runs a host function and is in no call, as in /proc; 0: none does, */
     const char *host_waits; /* and what it waits for */
-    bool host_may_act;      /* a thread of the program is in no call of CUDA, and may issue or write anything; */
-    int forked;             /* a child that was forked, and runs no other program; 0: none */
-    bool others_may_act;    /* a handler of a signal or another process may write memory of the host */
+    bool host_may_act; /* a thread that is in no call of CUDA, a signal's handler or another process may write memory */
+    int forked;        /* a child that was forked, and runs no other program; 0: none */
     /* the verdict */
     gs_hang_cause cause;
     bool is_alarm; /* more than something that may take long */

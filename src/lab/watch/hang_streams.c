@@ -77,7 +77,7 @@ gs_hang_cause gs_hang_judge_waits(gs_hang *hang, gs_hang_fit *fit) {
                 gs_text_add(&hang->said, " waits for stream %u, which", at->number);
             gs_text_add(&hang->said, " waits for stream %u.", first->number);
             gs_hang_add_fix(hang, "issue the write before the wait in one of these streams");
-            hang->is_alarm = !hang->host_may_act && !hang->others_may_act && circle_stands(hang, first);
+            hang->is_alarm = !hang->host_may_act && circle_stands(hang, first);
             return GS_HANG_NEVER_ISSUED;
         }
     }

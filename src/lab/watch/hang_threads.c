@@ -165,7 +165,6 @@ gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error) {
     if (hang->threads.count)
         qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
     hang->forked = find_forked(page);
-    hang->host_may_act = find_host_may_act(hang);
-    hang->others_may_act = atomic_load(&page->shares) || catches_signals(page);
+    hang->host_may_act = find_host_may_act(hang) || atomic_load(&page->shares) || catches_signals(page);
     return GS_OK;
 }
