@@ -177,8 +177,8 @@ let_compute() {
     [ "$(wc -l <"$folder/$1")" -le 1 ] || complain "$1: more than a line"
 }
 let_compile() {
-    GRIDSMITH_FAKE=h200,slow-load timeout -s KILL 60 \
-        "$gridsmith" watch --after 700ms --abort -- "$app" idle "$cubin" 2>"$folder/compiles" || complain "compiles: it was ended"
+    GRIDSMITH_FAKE=$2 timeout -s KILL 60 \
+        "$gridsmith" watch --after 700ms --abort -- "$app" $1 "$cubin" 2>"$folder/compiles.$1" || complain "$1: it was ended"
 }
 # Programs that do not hang.
 leave_alone() {
@@ -195,7 +195,8 @@ go_on long h200,stuck 124 "$app" lost-flag
 go_on host-sleeps h200 0 "$app" host-sleeps
 let_compute runs h200,stuck
 let_compute computes h200,stuck
-let_compile
+let_compile idle h200,slow-load
+let_compile load-behind h200,stuck,slow-load
 leave_alone works
 leave_alone idle
 leave_alone persistent
@@ -213,7 +214,8 @@ expect long 'kernel spin_flag, 2 x 32' # its code is not known: it may be long
 expect host-sleeps 'it waits for some time (sleep).' # and a look did not wake it
 expect runs 'its code waits for nothing, so it is long or has no end'
 expect computes 'It computes.'
-expect compiles 'and computes: it compiles or loads code'
+expect compiles.idle 'and computes: it compiles or loads code'
+expect compiles.load-behind 'and computes: it compiles or loads code, or waits for runs_sum'
 
 # ---- several ranks ----
 

@@ -318,6 +318,13 @@ static void memset_first(void) {
     check(cuda.cuCtxSynchronize());
 }
 
+/* Code is loaded behind a kernel that computes. */
+static const char *code_path;
+static void load_behind(void) {
+    launch("runs_sum", 1, 32, NULL);
+    load_code(code_path);
+}
+
 /* Kernels that compute, and that come to barriers. */
 static void runs(void) {
     launch("runs_sum", 1, 32, NULL);
@@ -784,6 +791,7 @@ static const struct {
     {"gate", gate},
     {"memset-first", memset_first},
     {"runs", runs},
+    {"load-behind", load_behind},
     {"at-barrier", at_barrier},
     {"graph", graph},
     {"default-stream", default_stream},
@@ -827,7 +835,7 @@ int main(int count, char **arguments) {
             if (programs[i].play != ranks && programs[i].play != communicators)
                 start_cuda();
             if (count > 2)
-                load_code(arguments[2]);
+                load_code(code_path = arguments[2]);
             programs[i].play();
             return 0;
         }

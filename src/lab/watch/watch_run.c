@@ -129,16 +129,17 @@ static void print_long(const gs_hang *hang) {
     const gs_hang_kernel *kernel = gs_hang_first_head(hang);
     if (hang->cause == GS_HANG_HOST_FUNCTION)
         fprintf(stderr, "gridsmith: %s (process %d)\n", hang->said.data ? hang->said.data : "", hang->page->process);
+    else if (gs_hang_compiles(hang))
+        fprintf(stderr,
+                "gridsmith: process %d has been in %s for %.0f s, and computes: it compiles or loads code%s%s\n",
+                hang->page->process, hang->threads.data[0].call, (double)hang->threads.data[0].waited_ns / 1e9,
+                kernel ? ", or waits for " : "", kernel ? kernel->name : "");
     else if (kernel)
         fprintf(stderr,
                 "gridsmith: %s has been running for up to %.0f s in process %d: its code waits for nothing, so it is "
-                "long "
-                "or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
+                "long or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
                 kernel->name, (double)(hang->now_ns - kernel->operation->at_ns) / 1e9, hang->page->process,
                 hang->page->process);
-    else
-        fprintf(stderr, "gridsmith: process %d has been in %s for %.0f s, and computes: it compiles or loads code\n",
-                hang->page->process, hang->threads.data[0].call, (double)hang->threads.data[0].waited_ns / 1e9);
 }
 
 static void print_report(const gs_hang *hang, FILE *answer) {
