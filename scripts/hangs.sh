@@ -11,7 +11,7 @@
 #   fixed NAME: ended, or not
 #   fine NAME: alarms N, exit code N
 #
-# The reports are in FOLDER. Four programs run at a time. The exit code is 1 if a line is not as it should be.
+# The reports are in FOLDER. Four programs run at a time, or AT_ONCE. The exit code is 1 if a line is not as it should be.
 set -u
 gridsmith=$(realpath "$1")
 mkdir -p "$2" && folder=$(realpath "$2") || exit 1
@@ -102,11 +102,11 @@ try_fine() {
     echo "fine $1: alarms $(grep -c 'no progress' "$folder/fine.$1"), exit code $code"
 }
 
-# Runs a function for each line of the input, four at a time.
-four_at_a_time() {
+# Runs a function for each line of the input, several at a time.
+side_by_side() {
     local line
     while read -r line; do
-        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do
+        while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-4}" ]; do
             wait -n
         done
         # shellcheck disable=SC2086
@@ -118,9 +118,9 @@ four_at_a_time() {
 {
     for part in $parts; do
         case $part in
-        hangs) echo "$programs" | four_at_a_time try_hang ;;
-        fixed) echo "$programs" | four_at_a_time try_fixed ;;
-        fine) "$folder/fine" | four_at_a_time try_fine ;;
+        hangs) echo "$programs" | side_by_side try_hang ;;
+        fixed) echo "$programs" | side_by_side try_fixed ;;
+        fine) "$folder/fine" | side_by_side try_fine ;;
         *) echo "unknown part $part: use hangs, fixed or fine" ;;
         esac
     done

@@ -212,6 +212,18 @@ int cuCtxSynchronize(void) {
     return 0;
 }
 
+/* Ends all work first. Nothing is given back: callers end afterwards. */
+FAKE_VISIBLE cuDevicePrimaryCtxReset_v2(int device);
+int cuDevicePrimaryCtxReset_v2(int device) {
+    return device || !fake.gpu ? FAKE_INVALID_CONTEXT : cuCtxSynchronize();
+}
+
+/* A copy that waits for the default stream, and copies nothing. */
+FAKE_VISIBLE cuMemcpy2D_v2(const void *what);
+int cuMemcpy2D_v2(const void *what) {
+    return what ? cuCtxSynchronize() : FAKE_INVALID_VALUE;
+}
+
 /* ---- properties of the device ---- */
 
 int cuDeviceGetName(char *name, int size, int device) {

@@ -154,7 +154,7 @@ int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **argumen
         void **arguments, **extra;
     } parameters = {call, function, arguments, extra};
     fake_telling telling;
-    if (extra)
+    if (extra && function->kind != FAKE_NAMED)
         return FAKE_INVALID_VALUE;
     fake_tell(&telling, "cuLaunchKernelEx", &parameters);
     return fake_told(&telling, launch(call, function, arguments, telling.call.correlation));

@@ -19,14 +19,20 @@ static gs_watch_page *new_page(void) {
     return page;
 }
 
-/* The code of kernels is that of a persistent kernel. */
-static void judge_page(gs_watch_page *page, gs_hang *hang) {
+enum { PERSISTENT = GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS | GS_SASS_CODE_WAITS | GS_SASS_CODE_TELLS };
+
+/* All kernels have this code. */
+static void judge_page_with(gs_watch_page *page, unsigned kernel_code, gs_hang *hang) {
     gs_error error = {.code = GS_OK};
     assert_int_equal(gs_hang_find(hang, page, NOW, 1, &error), GS_OK);
     for (size_t i = 0; i < hang->kernels.count; i++)
-        hang->kernels.data[i].code = GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS | GS_SASS_CODE_WAITS | GS_SASS_CODE_TELLS;
+        hang->kernels.data[i].code = kernel_code;
     gs_hang_find_heads(hang);
     assert_int_equal(gs_hang_judge(hang, &error), GS_OK);
+}
+
+static void judge_page(gs_watch_page *page, gs_hang *hang) {
+    judge_page_with(page, PERSISTENT, hang);
 }
 
 /* A kernel at the head of a stream; its function is at the same place. */
@@ -146,11 +152,37 @@ static void names_the_kernel_that_is_loaded(void **state) {
     gs_hang_free(&hang);
 }
 
+/* A graph with a host function: if its kernels cannot last, it is the host function that does. */
+static void names_a_host_function_of_a_graph(void **state) {
+    static const struct {
+        unsigned code;
+        gs_hang_cause cause;
+    } rows[] = {{GS_SASS_CODE_KNOWN, GS_HANG_HOST_FUNCTION},
+                {GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS, GS_HANG_UNKNOWN},
+                {0, GS_HANG_UNKNOWN},
+                {PERSISTENT, GS_HANG_ENDLESS}};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_watch_page *page = new_page();
+        gs_hang hang;
+        put_kernel(page, 0, "step", 1, 1);
+        page->streams[0].operations[1] = (gs_watch_operation){.number = 1, .kind = GS_WATCH_GRAPH, .object = EVENT};
+        atomic_store(&page->graphs[3].handle, EVENT);
+        page->graphs[3].has_host = page->graphs[3].kernel_count = page->graphs[3].kernels[0].function = 1;
+        for (size_t k = 0; k < 6; k++)
+            page->graphs[3].kernels[0].shape[k] = 1;
+        judge_page_with(page, rows[i].code, &hang);
+        assert_int_equal(hang.cause, rows[i].cause);
+        assert_false(hang.is_alarm);
+        gs_hang_free(&hang);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_an_event_of_another_process), cmocka_unit_test(names_a_call_of_nccl),
         cmocka_unit_test(knows_an_event_of_a_capture),       cmocka_unit_test(knows_local_memory_that_is_set_up),
-        cmocka_unit_test(names_the_kernel_that_is_loaded),
+        cmocka_unit_test(names_the_kernel_that_is_loaded),   cmocka_unit_test(names_a_host_function_of_a_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,13 @@
 #include "runtime.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +25,14 @@ struct batch_operation {
     uint64_t unused[2];
 };
 
+/* CUlaunchConfig, with one CUlaunchAttribute. */
+struct launch_config {
+    unsigned shape[6], shared_bytes;
+    void *stream;
+    const struct launch_attribute { int kind, unused, value[16]; } * attributes;
+    unsigned attribute_count;
+};
+
 #define CALLS(X)                                                                                                       \
     X(cuInit, (unsigned))                                                                                              \
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
@@ -31,7 +41,10 @@ struct batch_operation {
     X(cuModuleLoadData, (void **, const void *))                                                                       \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
+    X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
     X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                                               \
+    X(cuDevicePrimaryCtxReset_v2, (int))                                                                               \
+    X(cuMemcpy2D_v2, (const void *))                                                                                   \
     X(cuMemsetD8_v2, (uint64_t, unsigned char, size_t))                                                                \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuStreamSynchronize, (void *))                                                                                   \
@@ -56,6 +69,7 @@ struct batch_operation {
     X(cuEventQuery, (void *))                                                                                          \
     X(cuEventRecord, (void *, void *))                                                                                 \
     X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
+    X(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **))                                      \
     X(cuLaunchKernel,                                                                                                  \
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))
 
@@ -119,8 +133,22 @@ static void load_code(const char *path) {
     check(cuda.cuModuleLoadData(&module, image));
 }
 
+/* Sleeps on after a signal. */
 static void sleep_s(int seconds) {
-    nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
+    struct timespec left = {.tv_sec = seconds};
+    while (nanosleep(&left, &left) != 0)
+        ;
+}
+
+static void *sleep_long(void *unused) {
+    sleep_s(60);
+    return unused;
+}
+
+static void start_sleeping_thread(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, sleep_long, NULL) != 0)
+        exit(1);
 }
 
 /* ---- hangs ---- */
@@ -138,6 +166,32 @@ static void circle(void) {
     check(cuda.cuStreamWaitValue32_v2(two, words + 4, 1, EQUAL));
     check(cuda.cuStreamWriteValue32_v2(two, words, 1, 0));
     check(cuda.cuStreamSynchronize(one));
+}
+
+/* The same, if a thread may write one of the words; and if the streams may have gone on, because a kernel
+   among their operations takes time. */
+static void circle_with_thread(void) {
+    start_sleeping_thread();
+    circle();
+}
+
+static void circle_with_work(void) {
+    void *one = new_stream(), *two = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(one, words, 1, EQUAL));
+    check(cuda.cuStreamWriteValue32_v2(one, words + 4, 1, 0));
+    launch("runs_sum", 1, 32, one);
+    check(cuda.cuStreamWaitValue32_v2(two, words + 4, 1, EQUAL));
+    check(cuda.cuStreamWriteValue32_v2(two, words, 1, 0));
+    check(cuda.cuStreamSynchronize(one));
+}
+
+/* A wait before more operations than are kept of a stream. */
+static void value_long_ago(void) {
+    void *stream = new_stream();
+    check(cuda.cuStreamWaitValue32_v2(stream, words, 1, EQUAL));
+    for (unsigned i = 0; i < 200; i++)
+        check(cuda.cuStreamWriteValue32_v2(stream, words + 4, i, 0));
+    check(cuda.cuStreamSynchronize(stream));
 }
 
 /* The same, with one call for each stream. */
@@ -176,13 +230,30 @@ static void callback(void) {
     check(cuda.cuStreamSynchronize(stream));
 }
 
-static void compute(void *unused) {
+static void compute_s(int seconds) {
     struct timespec now, from;
-    (void)unused;
     clock_gettime(CLOCK_MONOTONIC, &from);
     do
         clock_gettime(CLOCK_MONOTONIC, &now);
-    while (now.tv_sec < from.tv_sec + 4);
+    while (now.tv_sec < from.tv_sec + seconds);
+}
+
+static void compute(void *unused) {
+    (void)unused;
+    compute_s(4);
+}
+
+static void compute_and_wait(void *unused) {
+    compute_s(3);
+    take_lock(unused);
+}
+
+/* What computes at the first look waits at a later one. */
+static void host_later(void) {
+    void *stream = new_stream();
+    pthread_mutex_lock(&lock);
+    check(cuda.cuLaunchHostFunc(stream, compute_and_wait, NULL));
+    check(cuda.cuStreamSynchronize(stream));
 }
 
 static void host_computes(void) {
@@ -211,13 +282,14 @@ static void host_calls(void) {
     check(cuda.cuStreamSynchronize(stream));
 }
 
-/* The kernel of a recorded dump. */
-static void barrier(void) {
+/* The same for its own stream. */
+static void host_waits_for_itself(void) {
     void *stream = new_stream();
-    launch("_Z11barrier_allj", 272, 1024, stream);
+    check(cuda.cuLaunchHostFunc(stream, call_cuda, stream));
     check(cuda.cuStreamSynchronize(stream));
 }
 
+/* The kernel of a recorded dump. */
 static void lost_flag(void) {
     void *stream = new_stream();
     launch("_Z9spin_flagv", 2, 32, stream);
@@ -244,6 +316,13 @@ static void gate(void) {
 static void memset_first(void) {
     launch("waits_for_value", 1, 32, NULL);
     check(cuda.cuCtxSynchronize());
+}
+
+/* Code is loaded behind a kernel that computes. */
+static const char *code_path;
+static void load_behind(void) {
+    launch("runs_sum", 1, 32, NULL);
+    load_code(code_path);
 }
 
 /* Kernels that compute, and that come to barriers. */
@@ -299,10 +378,10 @@ static void failed_call(void) {
     sleep_s(60);
 }
 
-/* A child that goes on without CUDA, and its parent waits for it. */
+/* A child that goes on without CUDA, and its parent waits for it. It ends with its parent. */
 static void forks(void) {
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
         sleep_s(60);
     waitpid(child, NULL, 0);
 }
@@ -335,34 +414,32 @@ static void behind_long(void) {
 
 /* ---- waits that may end, and some that do not ---- */
 
-static void *sleep_long(void *unused) {
-    sleep_s(60);
-    return unused;
-}
-
 /* A kernel that fills the GPU, and one that has no room beside it. */
-static void hold_all(const char *holder, bool has_thread) {
+static void hold_all(const char *holder) {
     void *one = new_stream(), *two = new_stream();
-    pthread_t thread;
-    if (has_thread && pthread_create(&thread, NULL, sleep_long, NULL) != 0)
-        exit(1);
     launch_with(holder, 132, 64, WHOLE_SM, one);
     launch_with("at_barrier", 8, 64, WHOLE_SM, two);
     check(cuda.cuStreamSynchronize(two));
 }
 
-/* The host may write what the first one waits for, unless that is only in order with the GPU; its own blocks may; it
-   may compute. */
-static void held_for_host(void) {
-    hold_all("waits_for_value", true);
-}
-
 static void held_for_good(void) {
-    hold_all("waits_to_acquire", true);
+    hold_all("waits_to_acquire");
 }
 
-static void held_for_itself(void) {
-    hold_all("waits_and_tells", false);
+/* It may compute, or work while it waits. */
+static void held_by_worker(void) {
+    hold_all("runs_until");
+}
+
+/* Of a cooperative launch all blocks start, or none. */
+static void held_whole(void) {
+    void *one = new_stream(), *two = new_stream(), *function;
+    launch_with("waits_to_acquire", 100, 64, WHOLE_SM, one);
+    check(cuda.cuModuleGetFunction(&function, NULL, "at_barrier"));
+    const struct launch_attribute cooperative = {.kind = 2, .value = {1}};
+    const struct launch_config config = {{64, 1, 1, 64, 1, 1}, WHOLE_SM, two, &cooperative, 1};
+    check(cuda.cuLaunchKernelEx(&config, function, NULL, NULL));
+    check(cuda.cuStreamSynchronize(two));
 }
 
 static void held_by_sum(void) {
@@ -378,9 +455,61 @@ static void in_turn(void) {
     check(cuda.cuCtxSynchronize());
 }
 
+static void in_turn_again(void) {
+    launch("waits_in_turn", 1000, 1024, NULL);
+    in_turn();
+}
+
 static void grid_barrier(void) {
     launch("waits_at_barrier", 1000, 1024, NULL);
     check(cuda.cuCtxSynchronize());
+}
+
+/* A call that waits for the whole GPU, behind a kernel that waits. */
+static void reset_behind(const char *kernel) {
+    launch(kernel, 2, 32, NULL);
+    check(cuda.cuDevicePrimaryCtxReset_v2(0));
+}
+
+/* Nobody is left who could write what it waits for; it would be the host, or not. */
+static void reset_for_good(void) {
+    reset_behind("waits_to_acquire");
+}
+
+static void reset_for_host(void) {
+    reset_behind("waits_for_value");
+}
+
+/* A thread may issue a copy, a handler of a signal may run, another process may write, its own blocks may. */
+static void reset_for_thread(void) {
+    start_sleeping_thread();
+    reset_behind("waits_to_acquire");
+}
+
+static void ignore_signal(int number) {
+    (void)number;
+}
+
+static void reset_for_signal(void) {
+    signal(SIGUSR1, ignore_signal);
+    reset_behind("waits_for_value");
+}
+
+static void reset_for_process(void) {
+    static char shared[4096];
+    check(cuda.cuMemHostRegister_v2(shared, sizeof shared, 0));
+    reset_behind("waits_for_value");
+}
+
+static void reset_for_itself(void) {
+    reset_behind("waits_and_tells");
+}
+
+/* A copy that waits for the default stream. */
+static void copy_2d(void) {
+    char what[256] = "";
+    launch("waits_for_value", 1, 32, NULL);
+    check(cuda.cuMemcpy2D_v2(what));
 }
 
 /* Streams that wait for each other in turn, as NCCL does around a collective: there is no circle. */
@@ -440,22 +569,42 @@ static void green_context(void) {
     check(cuda.cuStreamSynchronize(two));
 }
 
+/* More blocks than have room, in a graph. */
+static void graph_barrier(void) {
+    void *one = new_stream(), *made, *executable;
+    check(cuda.cuStreamBeginCapture_v2(one, RELAXED));
+    launch("waits_at_barrier", 1000, 1024, one);
+    check(cuda.cuStreamEndCapture(one, &made));
+    check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
+    check(cuda.cuGraphLaunch(executable, one));
+    check(cuda.cuStreamSynchronize(one));
+}
+
 /* A graph whose branches have no room beside each other. */
-static void graph_branches(void) {
+static void launch_branches(const char *waits, unsigned waits_blocks, const char *other, unsigned other_blocks) {
     void *one = new_stream(), *two = new_stream(), *fork, *join, *made, *executable;
     check(cuda.cuEventCreate(&fork, 0));
     check(cuda.cuEventCreate(&join, 0));
     check(cuda.cuStreamBeginCapture_v2(one, RELAXED));
     check(cuda.cuEventRecord(fork, one));
     check(cuda.cuStreamWaitEvent(two, fork, 0));
-    launch_with("waits_for_value", 132, 32, WHOLE_SM, one);
-    launch_with("at_barrier", 8, 32, WHOLE_SM, two);
+    launch_with(waits, waits_blocks, 32, WHOLE_SM, one);
+    launch_with(other, other_blocks, 32, WHOLE_SM, two);
     check(cuda.cuEventRecord(join, two));
     check(cuda.cuStreamWaitEvent(one, join, 0));
     check(cuda.cuStreamEndCapture(one, &made));
     check(cuda.cuGraphInstantiateWithFlags(&executable, made, 0));
     check(cuda.cuGraphLaunch(executable, one));
     check(cuda.cuStreamSynchronize(one));
+}
+
+static void graph_branches(void) {
+    launch_branches("waits_for_value", 132, "at_barrier", 8);
+}
+
+/* One is the kernel of a recorded dump. */
+static void graph_seen(void) {
+    launch_branches("_Z9spin_flagv", 2, "_Z4latev", 132);
 }
 
 /* A graph that waits for a word. */
@@ -505,22 +654,55 @@ static void dispatch(void) {
     check(cuda.cuStreamSynchronize(one));
 }
 
-/* Each rank is in another collective. */
-static void ranks(void) {
+/* A collective as NCCL launches it: its arguments are a buffer that begins with the address of the communicator. */
+static void launch_collective(const char *name, const void *communicator, void *stream) {
+    enum { BUFFER = 1, SIZE = 2 };
+    const void *arguments[2] = {communicator, NULL};
+    size_t size = sizeof arguments;
+    void *extra[] = {(void *)(uintptr_t)BUFFER, arguments, (void *)(uintptr_t)SIZE, &size, NULL}, *function;
+    const struct launch_config config = {{8, 1, 1, 512, 1, 1}, 0, stream, NULL, 0};
+    check(cuda.cuModuleGetFunction(&function, NULL, name));
+    check(cuda.cuLaunchKernelEx(&config, function, NULL, extra));
+}
+
+/* Two ranks, and a third that is missing. */
+static void play_ranks(void (*play)(int rank, void *stream)) {
     for (int rank = 0; rank < 2; rank++)
         if (fork() == 0) {
             setenv("RANK", rank ? "1" : "0", 1);
             setenv("WORLD_SIZE", "3", 1);
             start_cuda();
             void *stream = new_stream();
-            launch("ncclInit", 1, 32, stream);
-            check(cuda.cuStreamSynchronize(stream));
-            launch(rank ? "ncclAllGather_kernel_60000000" : "ncclAllReduce_kernel_60000000", 8, 512, stream);
+            play(rank, stream);
             check(cuda.cuStreamSynchronize(stream));
             exit(0);
         }
     while (wait(NULL) > 0)
         ;
+}
+
+/* Each rank is in another collective. */
+static void play_collectives(int rank, void *stream) {
+    launch("ncclInit", 1, 32, stream);
+    check(cuda.cuStreamSynchronize(stream));
+    launch(rank ? "ncclAllGather_kernel_60000000" : "ncclAllReduce_kernel_60000000", 8, 512, stream);
+}
+
+static void ranks(void) {
+    play_ranks(play_collectives);
+}
+
+/* Each rank is in the same collective of another communicator. */
+static void play_communicators(int rank, void *stream) {
+    static const char one, other;
+    launch_collective("ncclAllReduce_kernel_1", &one, stream);
+    launch_collective("ncclAllReduce_kernel_1", &other, stream);
+    check(cuda.cuStreamSynchronize(stream));
+    launch_collective("ncclAllReduce_kernel_60000000", rank ? &other : &one, stream);
+}
+
+static void communicators(void) {
+    play_ranks(play_communicators);
 }
 
 /* ---- programs that do not hang ---- */
@@ -587,9 +769,10 @@ static const struct {
     {"circle", circle},
     {"host-lock", host_lock},
     {"host-calls", host_calls},
-    {"barrier", barrier},
+    {"host-waits-for-itself", host_waits_for_itself},
     {"lost-flag", lost_flag},
     {"ranks", ranks},
+    {"communicators", communicators},
     {"works", works},
     {"idle", is_idle},
     {"persistent", persistent},
@@ -604,9 +787,11 @@ static const struct {
     {"batch", batch},
     {"callback", callback},
     {"computes", host_computes},
+    {"host-later", host_later},
     {"gate", gate},
     {"memset-first", memset_first},
     {"runs", runs},
+    {"load-behind", load_behind},
     {"at-barrier", at_barrier},
     {"graph", graph},
     {"default-stream", default_stream},
@@ -614,17 +799,30 @@ static const struct {
     {"failed-call", failed_call},
     {"forks", forks},
     {"behind-long", behind_long},
-    {"held-for-host", held_for_host},
+    {"reset-for-host", reset_for_host},
+    {"reset-for-thread", reset_for_thread},
+    {"reset-for-signal", reset_for_signal},
+    {"reset-for-process", reset_for_process},
+    {"held-by-worker", held_by_worker},
+    {"circle-with-thread", circle_with_thread},
+    {"circle-with-work", circle_with_work},
+    {"value-long-ago", value_long_ago},
+    {"graph-barrier", graph_barrier},
     {"held-for-good", held_for_good},
-    {"held-for-itself", held_for_itself},
+    {"reset-for-itself", reset_for_itself},
+    {"held-whole", held_whole},
     {"held-by-sum", held_by_sum},
     {"in-turn", in_turn},
+    {"in-turn-again", in_turn_again},
     {"grid-barrier", grid_barrier},
     {"events-ahead", events_ahead},
     {"default-event", default_event},
     {"late", late},
     {"read-once", read_once},
+    {"reset-for-good", reset_for_good},
+    {"copy-2d", copy_2d},
     {"graph-branches", graph_branches},
+    {"graph-seen", graph_seen},
     {"green-context", green_context},
     {"graph-wait", graph_wait},
     {"host-sleeps", host_sleeps},
@@ -634,10 +832,10 @@ static const struct {
 int main(int count, char **arguments) {
     for (size_t i = 0; count >= 2 && i < sizeof programs / sizeof *programs; i++)
         if (strcmp(arguments[1], programs[i].name) == 0) {
-            if (strcmp(arguments[1], "ranks") != 0)
+            if (programs[i].play != ranks && programs[i].play != communicators)
                 start_cuda();
             if (count > 2)
-                load_code(arguments[2]);
+                load_code(code_path = arguments[2]);
             programs[i].play();
             return 0;
         }

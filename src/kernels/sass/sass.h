@@ -323,10 +323,9 @@ enum {
     GS_SASS_CODE_POLLS_SHARED = 64, /* waits for shared memory, or for a barrier there */
     GS_SASS_CODE_WAITS = 128,       /* a loop that reads global memory until it has changed, and does nothing else. */
     /* Who may end such a wait: */
-    GS_SASS_CODE_WRITES_IT = 256,  /* this kernel: it writes the same word, as at a barrier of the grid; */
-    GS_SASS_CODE_TELLS = 512,      /* perhaps this kernel: it writes so that others see it; */
-    GS_SASS_CODE_FROM_HOST = 1024, /* perhaps the host or another GPU: what is read is in order with these */
-    GS_SASS_CODE_ENDLESS = 2048    /* a loop that nothing leads out of */
+    GS_SASS_CODE_WRITES_IT = 256, /* this kernel: it writes the same word, as at a barrier of the grid; */
+    GS_SASS_CODE_TELLS = 512,     /* perhaps this kernel: it writes memory outside the loop */
+    GS_SASS_CODE_ENDLESS = 1024   /* a loop that nothing leads out of */
 };
 /* `*at` is where it waits, if it does. */
 unsigned gs_sass_code_in(const void *code, size_t size, int architecture, size_t *at);

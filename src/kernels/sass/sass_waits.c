@@ -110,7 +110,7 @@ static bool is_read(unsigned operation) {
 }
 
 /* In which order an access stands with others: weak, or strong within the block, the GPU or the system. */
-enum { WITHIN_BLOCK = 5, WITHIN_GPU = 7 };
+enum { WITHIN_BLOCK = 5 };
 
 static unsigned order_of(struct instruction access) {
     return access.high >> 13 & 15;
@@ -484,13 +484,9 @@ static uint64_t origin_of(const unsigned char *code, size_t at) {
     return is_instruction | at | 1;
 }
 
-static bool is_global_store(unsigned operation) {
-    unsigned form = operation & 0x1ff;
-    return form == STORE || form == STORE_GLOBAL;
-}
-
 static bool is_global_write(unsigned operation) {
-    return is_global_store(operation) || (operation & 0x1ff) == REDUCE || is_atomic(operation);
+    unsigned form = operation & 0x1ff;
+    return form == STORE || form == STORE_GLOBAL || form == REDUCE || is_atomic(operation);
 }
 
 /* Whether some instruction outside a loop writes the word that the loop waits for. */
@@ -507,29 +503,21 @@ static bool word_is_written(const unsigned char *code, size_t size, const gs_sas
     return false;
 }
 
-/* Whether an instruction outside a loop writes so that others see it: atomically, in order, or with a fence somewhere.
- */
+/* Whether an instruction outside a loop writes memory. A plain store is seen by others at some time, too. */
 static bool code_tells(const unsigned char *code, size_t size, struct loop loop) {
-    bool has_fence = false, stores = false;
     for (size_t at = 0; at + BYTES <= size; at += BYTES) {
-        struct instruction instruction = instruction_at(code, at);
-        unsigned operation = operation_of(instruction);
+        unsigned operation = operation_of(instruction_at(code, at));
         bool is_outside = at < loop.first || at > loop.last;
-        has_fence = has_fence || operation == FENCE;
-        stores = stores || is_global_store(operation);
-        if (is_call(operation) || (is_outside && is_global_write(operation) &&
-                                   (!is_global_store(operation) || order_of(instruction) >= WITHIN_BLOCK)))
+        if (is_call(operation) || (is_outside && is_global_write(operation)))
             return true;
     }
-    return has_fence && stores;
+    return false;
 }
 
 /* What a loop that waits for memory tells of what can end its wait. */
 static unsigned code_of_wait(const unsigned char *code, size_t size, struct loop loop, const gs_sass_wait *wait) {
-    unsigned order = order_of(instruction_at(code, wait->read));
     return (word_is_written(code, size, wait) ? GS_SASS_CODE_WRITES_IT : 0) |
-           (code_tells(code, size, loop) ? GS_SASS_CODE_TELLS : 0) |
-           (order >= WITHIN_BLOCK && order <= WITHIN_GPU ? 0 : GS_SASS_CODE_FROM_HOST);
+           (code_tells(code, size, loop) ? GS_SASS_CODE_TELLS : 0);
 }
 
 /* ---- kernels ---- */

@@ -92,7 +92,8 @@ typedef struct gs_hang {
     gs_gpu *gpu;            /* NULL: not described */
     char host_state;        /* of the thread that runs a host function and is in no call, as in /proc; 0: none does, */
     const char *host_waits; /* and what it waits for */
-    bool host_may_act;      /* a thread of the program is in no call of CUDA */
+    bool host_may_act; /* a thread that is in no call of CUDA, a signal's handler or another process may write memory */
+    int forked;        /* a child that was forked, and runs no other program; 0: none */
     /* the verdict */
     gs_hang_cause cause;
     bool is_alarm; /* more than something that may take long */
@@ -111,7 +112,7 @@ void gs_hang_free(gs_hang *hang);
 
 /* The operation of a stream, or NULL: it is not kept any more. */
 const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint64_t number);
-const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
+gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
 /* The kernel of an operation, or the one that its graph is at; NULL: none. */
 const gs_hang_kernel *gs_hang_kernel_of(const gs_hang *hang, const gs_watch_operation *operation);
 /* What is known of the graph that an operation launched; NULL: nothing, or it is none. */

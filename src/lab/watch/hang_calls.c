@@ -18,6 +18,13 @@ static const gs_hang_thread *thread_in(const gs_hang *hang, gs_watch_class class
 
 /* ---- the rules ---- */
 
+/* Whether a call in a host function waits for the stream of the host function: for it alone, or for all. */
+static bool waits_for_itself(const gs_watch_stream *stream, const gs_hang_thread *within) {
+    static const char all[] = "cuCtxSynchronize";
+    return strncmp(within->call, all, sizeof all - 1) == 0 ||
+           (within->class == GS_WATCH_SYNC && atomic_load(&within->thread->object) == atomic_load(&stream->handle));
+}
+
 gs_hang_cause gs_hang_judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
     (void)fit;
     for (size_t i = 0; i < hang->streams.count; i++) {
@@ -32,7 +39,7 @@ gs_hang_cause gs_hang_judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
         gs_text_add(&hang->said,
                     "A host function of stream %u has been running for %.1f s, and the stream waits for its end.",
                     stream->number, (double)(hang->now_ns - atomic_load(&stream->stream->host_since_ns)) / 1e9);
-        hang->is_alarm = within != NULL;
+        hang->is_alarm = within && waits_for_itself(stream->stream, within);
         if (within)
             gs_text_add(&hang->said, " It is in %s, which waits for the GPU.", within->call);
         else if (hang->host_state == 'R')

@@ -117,7 +117,7 @@ static unsigned code_of_text(const char *text, size_t size, const char *kernel) 
     uint32_t function = gs_ptx_find_entry(&module, kernel);
     if (function != GS_PTX_NONE && gs_ptx_waits_for_memory(&module, function, &statement, &none) == GS_OK)
         found = code_of_statements(&module, &module.functions.data[function]) |
-                (statement == GS_PTX_NONE ? 0 : GS_SASS_CODE_WAITS | GS_SASS_CODE_TELLS | GS_SASS_CODE_FROM_HOST);
+                (statement == GS_PTX_NONE ? 0 : GS_SASS_CODE_WAITS | GS_SASS_CODE_TELLS);
     gs_ptx_free(&module);
     return found;
 }

@@ -13,7 +13,7 @@ const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint6
     return found->number == number && found->kind != GS_WATCH_NONE ? found : NULL;
 }
 
-const gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place) {
+gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place) {
     for (size_t i = 0; i < hang->streams.count; i++)
         if (hang->streams.data[i].place == place)
             return &hang->streams.data[i];
@@ -113,13 +113,6 @@ static void propose_head(gs_hang_stream *stream, const gs_watch_operation *opera
     stream->weight = weight;
 }
 
-static gs_hang_stream *stream_of(gs_hang *hang, uint32_t place) {
-    for (size_t i = 0; i < hang->streams.count; i++)
-        if (hang->streams.data[i].place == place)
-            return &hang->streams.data[i];
-    return NULL;
-}
-
 /* Each operation is looked at once. */
 static int weight_at(const gs_hang *hang, signed char *known, uint32_t stream, uint64_t number) {
     const gs_watch_operation *operation = gs_hang_operation(&hang->page->streams[stream], number);
@@ -153,10 +146,16 @@ static void propose_heads(gs_hang *hang, signed char *known) {
             if (operation)
                 propose_head(stream, operation, weight_at(hang, known, stream->place, number));
         }
+        for (size_t k = 0; k < GS_WATCH_OLDER; k++) {
+            const gs_watch_operation *older = &stream->stream->older[k];
+            if (older->kind == GS_WATCH_WAIT_VALUE && older->number > atomic_load(&stream->stream->done) &&
+                older->number < stream->first)
+                propose_head(stream, older, WAITED_BEFORE);
+        }
     }
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
         if (stream && kernel->is_older)
             propose_head(stream, kernel->operation, weight_of_kernel(kernel));
     }
@@ -173,7 +172,7 @@ static void find_guesses(gs_hang *hang, signed char *known) {
     }
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
         if (stream && stream->head && kernel->is_older && kernel->operation->number < stream->head->number &&
             weight_of_kernel(kernel) >= MAY_BE_LONG)
             stream->is_guess = true;
@@ -186,7 +185,7 @@ static void mark_head_kernels(gs_hang *hang) {
         hang->kernels.data[i].is_head = false;
     for (size_t i = 0; i < hang->kernels.count; i++) {
         gs_hang_kernel *kernel = &hang->kernels.data[i];
-        const gs_hang_stream *stream = stream_of(hang, kernel->stream);
+        const gs_hang_stream *stream = gs_hang_stream_of(hang, kernel->stream);
         const gs_watch_operation *head = stream ? stream->head : NULL;
         kernel->is_head =
             head && (kernel->operation == head || (kernel->graph == head && !gs_hang_kernel_of(hang, head) &&

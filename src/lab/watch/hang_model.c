@@ -37,13 +37,12 @@ static gs_code add_launch(gs_run *run, const gs_hang *hang, const gs_hang_kernel
     launch.priority = hang->page->streams[kernel->stream].priority;
     if (function && function->carveout_percent >= 0 && function->carveout_percent <= 100)
         launch.shape.carveout_percent = function->carveout_percent;
+    gs_launch_facts facts = gs_launch_facts_none();
+    facts.is_cooperative = kernel->operation->is_cooperative ? 1 : facts.is_cooperative;
+    launch.issue.facts = &facts;
     free(launch.kernel);
-    launch.kernel = strdup(kernel->name);
-    if (!launch.kernel) {
-        gs_launch_clear(&launch);
-        return gs_fail_memory(error);
-    }
-    return gs_run_add_launch(run, &launch, error);
+    launch.kernel = kernel->name; /* gs_run_copy_launch copies it */
+    return gs_run_copy_launch(run, &launch, error);
 }
 
 /* The stream of the first kernel that waits, if it is in a green context; else NULL. */

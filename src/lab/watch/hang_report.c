@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static double seconds(int64_t ns) {
     return (double)ns / 1e9;
@@ -45,6 +44,8 @@ static void put_operation(const gs_hang *hang, const gs_watch_operation *operati
                     kernel->grid == GS_DUMP_NONE ? 0 : hang->dump.grids.data[kernel->grid].resident);
     if (operation->collective)
         gs_text_add(text, ", collective %u", operation->collective);
+    if (operation->communicator)
+        gs_text_add(text, " (communicator %u)", operation->communicator);
 }
 
 /* ---- text ---- */
@@ -93,17 +94,6 @@ static void put_failed(const gs_hang *hang, gs_text *text) {
     free(name);
 }
 
-/* A child that was forked, and runs no other program. */
-static void put_forked(const gs_hang *hang, gs_text *text) {
-    int child = atomic_load(&hang->page->forked);
-    char path[64], own[512], other[512];
-    snprintf(path, sizeof path, "/proc/%d/exe", hang->page->process);
-    ssize_t count = child > 0 ? readlink(path, own, sizeof own) : 0;
-    snprintf(path, sizeof path, "/proc/%d/exe", child);
-    if (count > 0 && readlink(path, other, sizeof other) == count && memcmp(own, other, (size_t)count) == 0)
-        gs_text_add(text, "  process %d was forked from this one after CUDA had started, and cannot use CUDA\n", child);
-}
-
 static void put_source(const gs_hang *hang, gs_text *text) {
     if (hang->has_dump)
         gs_text_add(text, "seen in a dump of the GPU: %zu grid%s, %zu resident blocks\n", hang->dump.grids.count,
@@ -143,10 +133,11 @@ void gs_hang_put_text(const gs_hang *hang, gs_text *text) {
     put_failed(hang, text);
     for (size_t i = 0; i < hang->threads.count; i++)
         put_thread(&hang->threads.data[i], text);
-    if (!hang->threads.count) {
+    if (!hang->threads.count)
         put_other_threads(hang, text);
-        put_forked(hang, text);
-    }
+    if (!hang->threads.count && hang->forked)
+        gs_text_add(text, "  process %d was forked from this one after CUDA had started, and cannot use CUDA\n",
+                    hang->forked);
 }
 
 /* ---- JSON ---- */
@@ -170,6 +161,8 @@ static void write_streams(const gs_hang *hang, gs_writer *writer) {
                 gs_write_string(writer, "kernel", kernel->name);
             if (stream->head->collective)
                 gs_write_int(writer, "collective", stream->head->collective);
+            if (stream->head->communicator)
+                gs_write_int(writer, "communicator", stream->head->communicator);
         }
         gs_write_end(writer);
         gs_text_free(&at);

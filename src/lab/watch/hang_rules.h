@@ -33,6 +33,7 @@ bool gs_hang_may_be_released(const gs_hang *hang, const gs_hang_kernel *kernel, 
 
 gs_hang_rule gs_hang_judge_host_function, gs_hang_judge_error, gs_hang_judge_whole_gpu, gs_hang_judge_loading,
     gs_hang_judge_late, gs_hang_judge_nccl, gs_hang_judge_event;
-gs_hang_rule gs_hang_judge_waits, gs_hang_judge_default_stream, gs_hang_judge_condition, gs_hang_judge_endless;
+gs_hang_rule gs_hang_judge_waits, gs_hang_judge_default_stream, gs_hang_judge_condition, gs_hang_judge_host_node,
+    gs_hang_judge_endless;
 
 #endif

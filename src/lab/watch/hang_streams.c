@@ -45,6 +45,25 @@ static const gs_hang_stream *awaited_by(const gs_hang *hang, const gs_hang_strea
     return other && other->head && other->head->number <= head->until ? other : NULL;
 }
 
+/* Whether streams that wait in a circle have nothing to do that takes time. Otherwise they may have gone on: a wait is
+   only known to have ended if the program has waited for it. */
+static bool circle_stands(const gs_hang *hang, const gs_hang_stream *first) {
+    const gs_hang_stream *at = first;
+    do {
+        uint64_t issued = atomic_load(&at->stream->issued);
+        for (uint64_t number = at->first; number <= issued; number++) {
+            const gs_watch_operation *operation = gs_hang_operation(at->stream, number);
+            if (operation && operation->kind != GS_WATCH_WAIT_VALUE && operation->kind != GS_WATCH_WRITE_VALUE &&
+                operation->kind != GS_WATCH_WAIT_EVENT && operation->kind != GS_WATCH_RECORD)
+                return false;
+        }
+        if (at->head->number < at->first)
+            return false;
+        at = awaited_by(hang, at);
+    } while (at && at != first);
+    return true;
+}
+
 gs_hang_cause gs_hang_judge_waits(gs_hang *hang, gs_hang_fit *fit) {
     (void)fit;
     for (size_t i = 0; i < hang->streams.count; i++) {
@@ -58,7 +77,7 @@ gs_hang_cause gs_hang_judge_waits(gs_hang *hang, gs_hang_fit *fit) {
                 gs_text_add(&hang->said, " waits for stream %u, which", at->number);
             gs_text_add(&hang->said, " waits for stream %u.", first->number);
             gs_hang_add_fix(hang, "issue the write before the wait in one of these streams");
-            hang->is_alarm = true;
+            hang->is_alarm = !hang->host_may_act && circle_stands(hang, first);
             return GS_HANG_NEVER_ISSUED;
         }
     }
@@ -195,6 +214,10 @@ static void say_code(gs_hang *hang, const gs_hang_kernel *kernel) {
               : kernel->code & GS_SASS_CODE_ENDLESS
                   ? "let the loop end; a flag that others set must be volatile or atomic, or the compiler reads it once"
                   : "it may be long, or some of its threads wait for what does not come");
+    if (kernel->code & GS_SASS_CODE_RETRIES)
+        gs_hang_add_fix(hang,
+                        "it also calls a function again and again: if it tries until malloc succeeds, a larger heap "
+                        "(cudaLimitMallocHeapSize)");
     gs_hang_add_fix(hang, "gridsmith watch --now %d --abort shows where its blocks are, and ends the program",
                     hang->page->process);
 }
@@ -213,6 +236,34 @@ static void say_seen(gs_hang *hang, const gs_hang_kernel *kernel) {
     gs_hang_add_fix(hang,
                     "look at the lines above: who sets what they wait for, and do all threads come to the barrier?");
     hang->is_alarm = is_endless || waits;
+}
+
+/* Whether all kernels of a graph are known, and end soon: they have no loop, and call nothing. */
+static bool graph_is_short(const gs_hang *hang, const gs_watch_operation *graph) {
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        unsigned code = hang->kernels.data[i].code;
+        if (hang->kernels.data[i].graph == graph && (!code || code & ~(GS_SASS_CODE_KNOWN | GS_SASS_CODE_AT_BARRIERS)))
+            return false;
+    }
+    return true;
+}
+
+/* A graph at the head of a stream with a host function, and nothing else that could last. */
+gs_hang_cause gs_hang_judge_host_node(gs_hang *hang, gs_hang_fit *fit) {
+    (void)fit;
+    for (size_t i = 0; i < hang->streams.count; i++) {
+        const gs_hang_stream *stream = &hang->streams.data[i];
+        const gs_watch_graph *graph = gs_hang_graph_of(hang, stream->head);
+        if (!graph || !graph->has_host || !graph_is_short(hang, stream->head))
+            continue;
+        gs_text_add(&hang->said,
+                    "The graph that stream %u is at has a host function, and its kernels have no loop: the host "
+                    "function has probably not returned.",
+                    stream->number);
+        gs_hang_add_fix(hang, "let host functions take no lock that a thread holds while it waits for the GPU");
+        return GS_HANG_HOST_FUNCTION;
+    }
+    return GS_HANG_UNKNOWN;
 }
 
 /* A graph at the head of a stream that may repeat its nodes. */

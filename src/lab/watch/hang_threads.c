@@ -8,10 +8,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Reads a small file of a thread in /proc. Returns how many bytes it has; 0: it cannot be read. */
@@ -58,10 +60,21 @@ static const char *host_waits_for(int process, int thread) {
     return "for a lock, a file or another thread";
 }
 
+/* The state of a thread, or R if it runs at times: what computes also takes locks of its allocator and reads files. */
+static char usual_state_of(int process, int thread) {
+    enum { SAMPLES = 5, APART_MS = 20 };
+    char state = gs_hang_state_of(process, thread);
+    for (int i = 1; i < SAMPLES && state && state != 'R'; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = APART_MS * 1000000L}, NULL);
+        state = gs_hang_state_of(process, thread);
+    }
+    return state;
+}
+
 bool gs_hang_compiles(const gs_hang *hang) {
     const gs_hang_thread *longest = hang->threads.count ? &hang->threads.data[0] : NULL;
     return longest && longest->call && longest->class == GS_WATCH_LOAD &&
-           gs_hang_state_of(hang->page->process, atomic_load(&longest->thread->thread)) == 'R';
+           usual_state_of(hang->page->process, atomic_load(&longest->thread->thread)) == 'R';
 }
 
 /* Whether a thread is one of the driver or of this library, by its name. */
@@ -90,9 +103,35 @@ static bool find_host_may_act(const gs_hang *hang) {
     return may_act;
 }
 
+/* Whether the program has handlers of signals, besides those for mistakes: they run also while its threads wait. The
+   C library uses the first two signals after the standard ones. */
+static bool catches_signals(const gs_watch_page *page) {
+    static const int others[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPIPE, SIGCHLD, 32, 33};
+    char text[4096];
+    read_of_thread(page->process, page->process, "status", text, sizeof text);
+    const char *found = strstr(text, "SigCgt:");
+    uint64_t caught = found ? strtoull(found + 7, NULL, 16) : 0;
+    for (size_t i = 0; i < GS_COUNT(others); i++)
+        caught &= ~((uint64_t)1 << (others[i] - 1));
+    if (page->stack_signal > 0 && page->stack_signal <= 64)
+        caught &= ~((uint64_t)1 << (page->stack_signal - 1));
+    return caught != 0;
+}
+
+/* The child that was forked, if it runs the same program; 0: none. */
+static int find_forked(const gs_watch_page *page) {
+    int child = atomic_load(&page->forked);
+    char path[64], own[512], other[512];
+    snprintf(path, sizeof path, "/proc/%d/exe", page->process);
+    ssize_t count = child > 0 ? readlink(path, own, sizeof own) : 0;
+    snprintf(path, sizeof path, "/proc/%d/exe", child);
+    bool is_same = count > 0 && readlink(path, other, sizeof other) == count && memcmp(own, other, (size_t)count) == 0;
+    return is_same ? child : 0;
+}
+
 /* The thread that runs a host function, and is in no call. */
 static void find_host_function(gs_hang *hang, int thread) {
-    hang->host_state = gs_hang_state_of(hang->page->process, thread);
+    hang->host_state = usual_state_of(hang->page->process, thread);
     hang->host_waits = host_waits_for(hang->page->process, thread);
 }
 
@@ -125,6 +164,7 @@ gs_code gs_hang_find_threads(gs_hang *hang, gs_error *error) {
     }
     if (hang->threads.count)
         qsort(hang->threads.data, hang->threads.count, sizeof *hang->threads.data, by_wait);
-    hang->host_may_act = find_host_may_act(hang);
+    hang->forked = find_forked(page);
+    hang->host_may_act = find_host_may_act(hang) || atomic_load(&page->shares) || catches_signals(page);
     return GS_OK;
 }

@@ -12,12 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* By gs_hang_cause: its name, and whether it depends on which kernels streams are at. */
+static const struct {
+    const char *name;
+    bool is_of_kernels;
+} causes[GS_HANG_CAUSES] = {
+    {"unknown", true},        {"too-many-blocks", true},
+    {"two-kernels", true},    {"ranks", true},
+    {"loading", true},        {"whole-gpu", true},
+    {"connections", true},    {"configuration", true},
+    {"programmatic", true},   {"host-function", false},
+    {"default-stream", true}, {"never-issued", false},
+    {"error", false},         {"heap", true},
+    {"endless", true},
+};
+
 const char *gs_hang_cause_name(gs_hang_cause cause) {
-    static const char *const names[GS_HANG_CAUSES] = {
-        "unknown",        "too-many-blocks", "two-kernels",   "ranks",        "loading",
-        "whole-gpu",      "connections",     "configuration", "programmatic", "host-function",
-        "default-stream", "never-issued",    "error",         "heap",         "endless"};
-    return names[cause];
+    return causes[cause].name;
 }
 
 /* ---- the rules ---- */
@@ -69,7 +80,7 @@ static void add_model_fixes(gs_hang *hang, const gs_hang_fit *fit) {
     }
 }
 
-static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *kernel) {
+static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_kernel *kernel) {
     int64_t room = hang->has_dump && kernel->grid != GS_DUMP_NONE ? hang->dump.grids.data[kernel->grid].resident
                                                                   : kernel->blocks - kernel->never_started;
     gs_hang_put_kernel(&hang->said, kernel);
@@ -83,11 +94,16 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs
     gs_text_add(&hang->said, is_barrier ? " never started" : " would write it, it does not end");
     gs_hang_put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
+    uint64_t launches = kernel->function ? atomic_load(&kernel->function->launches) : 0;
+    if (launches > 1 && !hang->has_dump)
+        gs_text_add(&hang->said,
+                    " It was launched %" PRIu64
+                    " times: if it has ended with as many blocks before, it only takes long.",
+                    launches);
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");
-    (void)fit;
-    /* Blocks that wait for those before them, as in a scan, come to an end. */
-    hang->is_alarm = is_barrier;
+    /* Blocks that wait for those before them, as in a scan, or for some others, as a team, come to an end. */
+    hang->is_alarm = hang->has_dump;
     return GS_HANG_TOO_MANY_BLOCKS;
 }
 
@@ -128,16 +144,25 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
     return is_of_configuration(fit) ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
 }
 
+/* The last kernel at the head of a stream, besides the one that waits, that has not started as far as is known. */
+static const gs_hang_kernel *not_started(const gs_hang *hang, const gs_hang_kernel *waiting) {
+    for (size_t i = hang->kernels.count; i-- > 0;) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
+            return kernel;
+    }
+    return NULL;
+}
+
 /* Blocks of a programmatic launch that wait for the kernel before it, which waits for one that has no room beside them.
  */
 static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *dependent = NULL, *missing = NULL, *waiting = gs_hang_first_waiting(hang);
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = not_started(hang, waiting);
+    const gs_hang_kernel *dependent = NULL;
     for (size_t i = 0; i < hang->kernels.count; i++) {
         const gs_hang_kernel *kernel = &hang->kernels.data[i];
         if (kernel->operation->is_programmatic && (!hang->has_dump || kernel->grid != GS_DUMP_NONE))
             dependent = kernel;
-        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
-            missing = kernel;
     }
     bool lacks_room = hang->has_dump || (fit->is_known && !fit->fits);
     if (!dependent || !missing || !waiting || waiting->stream != dependent->stream ||
@@ -159,6 +184,14 @@ static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
     return GS_HANG_PROGRAMMATIC;
 }
 
+/* Whether a kernel waits, or may wait while it works. */
+static bool holder_may_wait(gs_hang *hang) {
+    for (size_t i = 0; i < hang->kernels.count && !hang->has_dump; i++)
+        if (hang->kernels.data[i].is_head && hang->kernels.data[i].code & GS_SASS_CODE_READS)
+            return true;
+    return gs_hang_first_waiting(hang) != NULL;
+}
+
 static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
     /* Seen: a grid that waits, alone on the GPU, with blocks that never started. */
     for (size_t i = 0; i < hang->kernels.count && hang->has_dump && hang->dump.grids.count == 1; i++) {
@@ -168,9 +201,9 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
         if (fit->is_known && fit->fits)
             kernel->never_started = 0; /* alone they have room: they have ended */
         else if (gs_hang_kernel_waits(hang, kernel))
-            return judge_alone(hang, fit, kernel);
+            return judge_alone(hang, kernel);
     }
-    if (!fit->is_known || fit->fits || !gs_hang_first_waiting(hang) || !fit->answer.check.here.order.count)
+    if (!fit->is_known || fit->fits || !holder_may_wait(hang) || !fit->answer.check.here.order.count)
         return GS_HANG_UNKNOWN;
     const gs_conflict *here = &fit->answer.check.here;
     gs_hang_kernel *last = &hang->kernels.data[fit->kernels[here->order.data[here->order.count - 1]]];
@@ -180,7 +213,7 @@ static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
         return GS_HANG_UNKNOWN;
     if (here->order.count > 1)
         return judge_conflict(hang, fit, last);
-    return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, fit, last) : GS_HANG_UNKNOWN;
+    return gs_hang_kernel_waits(hang, last) ? judge_alone(hang, last) : GS_HANG_UNKNOWN;
 }
 
 /* A kernel of a graph that waits, and another one of it that has no room beside it. The order of its nodes is not
@@ -191,15 +224,16 @@ static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
     const gs_watch_graph *graph = waiting ? gs_hang_graph_of(hang, waiting->graph) : NULL;
     gs_hang_cause cause = GS_HANG_UNKNOWN;
     (void)fit;
-    for (size_t i = 0; i < hang->kernels.count && graph && graph->has_branches && !hang->has_dump && !cause; i++) {
-        const gs_hang_kernel *other = &hang->kernels.data[i];
+    for (size_t i = 0; i < hang->kernels.count && graph && graph->has_branches && !cause; i++) {
+        gs_hang_kernel *other = &hang->kernels.data[i];
         gs_error none = {.code = GS_OK};
         gs_hang_fit pair;
         if (other == waiting || other->graph != waiting->graph || waiting->operation->collective || !other->function ||
-            !waiting->function)
+            !waiting->function || other->grid != GS_DUMP_NONE)
             continue;
         gs_code code = gs_hang_check_pair(hang, &pair, (size_t)(waiting - hang->kernels.data), i, &none);
         if (code == GS_OK && pair.is_known && !pair.fits && pair.answer.check.here.order.count == 2) {
+            other->never_started = pair.answer.check.here.waiting;
             cause = judge_conflict(hang, &pair, other);
             gs_text_add(&hang->said, " Both are in one graph: this holds if it runs them at the same time.");
             hang->is_alarm = false;
@@ -211,15 +245,10 @@ static gs_hang_cause judge_graph(gs_hang *hang, gs_hang_fit *fit) {
 
 /* A kernel at the head of a stream that has room, and still does not start. */
 static gs_hang_cause judge_connections(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = NULL;
+    const gs_hang_kernel *waiting = gs_hang_first_waiting(hang), *missing = not_started(hang, waiting);
     size_t streams = 0;
     for (size_t i = 0; i < hang->streams.count; i++)
         streams += hang->streams.data[i].head != NULL;
-    for (size_t i = 0; i < hang->kernels.count; i++) {
-        const gs_hang_kernel *kernel = &hang->kernels.data[i];
-        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
-            missing = kernel;
-    }
     bool has_room = fit->is_known && fit->fits;
     if (!waiting || !missing || !has_room || streams <= (size_t)gs_max(1, hang->page->connections))
         return GS_HANG_UNKNOWN;
@@ -244,6 +273,8 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
             continue;
         gs_hang_put_kernel(&hang->said, kernel);
         gs_text_add(&hang->said, " is collective %u of its stream", kernel->operation->collective);
+        if (kernel->operation->communicator)
+            gs_text_add(&hang->said, ", of communicator %u,", kernel->operation->communicator);
         if (hang->page->rank >= 0)
             gs_text_add(&hang->said, " on rank %d", hang->page->rank);
         gs_text_add(&hang->said, ", and waits for other ranks");
@@ -256,11 +287,6 @@ static gs_hang_cause judge_ranks(gs_hang *hang, gs_hang_fit *fit) {
         return GS_HANG_RANKS;
     }
     return GS_HANG_UNKNOWN;
-}
-
-/* Whether a cause depends on which kernels streams are at. */
-static bool is_of_kernels(gs_hang_cause cause) {
-    return cause != GS_HANG_HOST_FUNCTION && cause != GS_HANG_NEVER_ISSUED && cause != GS_HANG_ERROR;
 }
 
 /* Whether a stream may be at another kernel than the one that is taken: one before it that takes long, or none of so
@@ -290,6 +316,7 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
                                           judge_connections,
                                           gs_hang_judge_late,
                                           gs_hang_judge_condition,
+                                          gs_hang_judge_host_node,
                                           gs_hang_judge_endless,
                                           gs_hang_judge_nccl,
                                           gs_hang_judge_event};
@@ -305,7 +332,7 @@ gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
         hang->cause = rules[i](hang, &fit);
     }
     hang->is_alarm =
-        hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(is_of_kernels(hang->cause) && is_guess(hang));
+        hang->is_alarm && hang->cause != GS_HANG_UNKNOWN && !(causes[hang->cause].is_of_kernels && is_guess(hang));
     gs_hang_fit_free(&fit);
     return code == GS_OK && hang->said.failed ? gs_fail_memory(error) : code;
 }

@@ -114,8 +114,7 @@ bool gs_hang_may_be_released(const gs_hang *hang, const gs_hang_kernel *kernel, 
     if (hang->has_dump)
         return false;
     bool has_others = kernel->blocks > 1 || kernel->threads > WARP;
-    if (kernel->operation->collective || (kernel->code & GS_SASS_CODE_TELLS && has_others) ||
-        (kernel->code & GS_SASS_CODE_FROM_HOST && hang->host_may_act))
+    if (kernel->operation->collective || (kernel->code & GS_SASS_CODE_TELLS && has_others) || hang->host_may_act)
         return true;
     for (size_t i = 0; i < hang->kernels.count; i++)
         if (&hang->kernels.data[i] != kernel && &hang->kernels.data[i] != without_room &&

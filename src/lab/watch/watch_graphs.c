@@ -1,6 +1,6 @@
 /*
  * watch_graphs.c: what the page keeps of an executable graph: its kernels, a wait for a value, and whether it has
- * branches, read from the graph when it is instantiated.
+ * branches or host functions, read from the graph when it has been instantiated.
  *
  * Graphs of child nodes are read as well; the bodies of conditional nodes are not.
  */
@@ -9,7 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_KERNEL = 0, NODE_GRAPH = 4, NODE_BATCH = 12, NODE_CONDITIONAL = 13, MOST_NODES = 1 << 16, DEEPEST = 8 };
+enum {
+    NODE_KERNEL = 0,
+    NODE_HOST = 3,
+    NODE_GRAPH = 4,
+    NODE_BATCH = 12,
+    NODE_CONDITIONAL = 13,
+    MOST_NODES = 1 << 16,
+    DEEPEST = 8
+};
 
 /* CUDA_KERNEL_NODE_PARAMS_v2. */
 struct kernel_parameters {
@@ -113,6 +121,8 @@ static void read_graph(gs_watch_graph *into, void *graph, int depth) {
             add_wait(into, nodes[i]);
         if (type == NODE_CONDITIONAL)
             into->has_condition = 1;
+        if (type == NODE_HOST)
+            into->has_host = 1;
         if (type == NODE_GRAPH && depth < DEEPEST && driver->cuGraphChildGraphNodeGetGraph &&
             driver->cuGraphChildGraphNodeGetGraph(nodes[i], &child) == GS_CUDA_OK && child)
             read_graph(into, child, depth + 1);
@@ -123,7 +133,7 @@ static void read_graph(gs_watch_graph *into, void *graph, int depth) {
 void gs_watch_graph_made(void *executable, void *graph) {
     gs_watch_graph *into = find_graph((uint64_t)(uintptr_t)executable);
     atomic_store(&into->handle, (uint64_t)(uintptr_t)executable);
-    into->kernel_count = into->has_condition = into->has_branches = 0;
+    into->kernel_count = into->has_condition = into->has_branches = into->has_host = 0;
     into->word = 0;
     if (gs_watch_driver_functions.cuGraphGetNodes && gs_watch_driver_functions.cuGraphNodeGetType)
         read_graph(into, graph, 0);

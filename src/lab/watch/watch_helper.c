@@ -4,7 +4,7 @@
  *
  * A thread tells its stack in the handler of a signal, which is only sent when something hangs, and only to threads
  * that are in a call, unless somebody asks: a signal ends a sleep. The names of its functions are found here, not in
- * the handler. A query of a stream may itself hang in the driver: then the page says since when.
+ * the handler. A query of a stream may itself hang in the driver.
  */
 #define _GNU_SOURCE
 #include "watch_notes.h"
@@ -30,7 +30,7 @@ static void sleep_ms(int ms) {
 static void tell_stack(int number) {
     (void)number;
     gs_watch_thread *thread = gs_watch_shared ? gs_watch_own_thread() : NULL;
-    if (thread)
+    if (thread && !atomic_load(&thread->frame_count)) /* what was told before has been read */
         atomic_store(&thread->frame_count, (uint32_t)backtrace(thread->frames, GS_WATCH_FRAMES));
 }
 
@@ -41,7 +41,7 @@ static void choose_signal(void) {
     for (int number = SIGRTMAX - 3; number > SIGRTMIN && !stack_signal; number--) {
         struct sigaction now, told = {.sa_handler = tell_stack, .sa_flags = SA_RESTART};
         if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL && sigaction(number, &told, NULL) == 0)
-            stack_signal = number;
+            stack_signal = gs_watch_shared->stack_signal = number;
     }
 }
 
@@ -117,12 +117,10 @@ static void query_streams(void) {
         int captures = 0;
         if (!atomic_load(&stream->handle) || issued <= atomic_load(&stream->done) || atomic_load(&stream->captures))
             continue;
-        atomic_store(&page->query_since_ns, gs_watch_now_ns());
         void *of = handle_of(stream);
         if (of && driver->cuStreamIsCapturing(of, &captures) == GS_CUDA_OK && !captures &&
             driver->cuStreamQuery(of) == GS_CUDA_OK)
             atomic_store(&stream->done, issued);
-        atomic_store(&page->query_since_ns, 0);
     }
 }
 

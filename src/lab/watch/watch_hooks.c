@@ -31,9 +31,6 @@
 #define SYNCS(name, parameters, arguments, before, after)                                                              \
     CALL(name, parameters, arguments, NULL, 0, before, after)                                                          \
     CALL(name##_ptds, parameters, arguments, NULL, 0, before, after)
-/* A call without a stream that may wait. */
-#define PLAIN(name, parameters, arguments, object)                                                                     \
-    CALL(name, parameters, arguments, NO_STREAM, object, (void)0, (void)0)
 
 static inline bool is_per_thread(const char *name) {
     size_t length = strlen(name);
@@ -94,7 +91,8 @@ CALLS(cuLaunchKernel,
       gs_watch_kernel(&call, function, SHAPE, shared), LAUNCHED)
 CALLS(cuLaunchKernelEx, (const launch_config *config, void *function, void **values, void **extra),
       (config, function, values, extra), config->stream, (uintptr_t)function,
-      (gs_watch_kernel(&call, function, config->shape, config->shared_bytes), note_attributes(call.operation, config)),
+      (gs_watch_kernel(&call, function, config->shape, config->shared_bytes), note_attributes(call.operation, config),
+       gs_watch_communicator(call.operation, extra)),
       LAUNCHED)
 CALLS(cuLaunchCooperativeKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
@@ -157,6 +155,9 @@ CALLS(cuMemsetD16Async, (uint64_t to, unsigned short value, size_t count, void *
 SYNCS(cuMemsetD32_v2, (uint64_t to, unsigned value, size_t count), (to, value, count), NOTE_COPY, ISSUED)
 CALLS(cuMemsetD32Async, (uint64_t to, unsigned value, size_t count, void *stream), (to, value, count, stream), stream,
       to, NOTE_COPY, ISSUED)
+SYNCS(cuMemcpy2D_v2, (const void *to), (to), NOTE_COPY, COPIED)
+SYNCS(cuMemcpy2DUnaligned_v2, (const void *to), (to), NOTE_COPY, COPIED)
+SYNCS(cuMemcpy3D_v2, (const void *to), (to), NOTE_COPY, COPIED)
 CALLS(cuMemcpy2DAsync_v2, (const void *to, void *stream), (to, stream), stream, 0, NOTE_COPY, ISSUED)
 CALLS(cuMemcpy3DAsync_v2, (const void *to, void *stream), (to, stream), stream, 0, NOTE_COPY, ISSUED)
 
@@ -275,21 +276,51 @@ HOST(cuLaunchHostFunc_ptsz)
 
 /* ---- memory, limits, modules ---- */
 
-PLAIN(cuMemAlloc_v2, (uint64_t * made, size_t bytes), (made, bytes), bytes)
-PLAIN(cuMemAllocPitch_v2, (uint64_t * made, size_t *pitch, size_t width, size_t height, unsigned element),
-      (made, pitch, width, height, element), width *height)
-PLAIN(cuMemAllocManaged, (uint64_t * made, size_t bytes, unsigned flags), (made, bytes, flags), bytes)
-PLAIN(cuMemAllocHost_v2, (void **made, size_t bytes), (made, bytes), bytes)
-PLAIN(cuMemHostAlloc, (void **made, size_t bytes, unsigned flags), (made, bytes, flags), bytes)
-PLAIN(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags), (memory, bytes, flags), (uintptr_t)memory)
-PLAIN(cuMemHostUnregister, (void *memory), (memory), (uintptr_t)memory)
-PLAIN(cuMemFree_v2, (uint64_t memory), (memory), memory)
-PLAIN(cuMemFreeHost, (void *memory), (memory), (uintptr_t)memory)
-PLAIN(cuMemUnmap, (uint64_t memory, size_t bytes), (memory, bytes), memory)
-PLAIN(cuCtxSetLimit, (int limit, size_t value), (limit, value), limit)
-PLAIN(cuCtxDestroy_v2, (void *context), (context), (uintptr_t)context)
-PLAIN(cuModuleUnload, (void *module), (module), (uintptr_t)module)
-PLAIN(cuLibraryUnload, (void *library), (library), (uintptr_t)library)
+/* Calls that may wait until the whole GPU is idle, or that load: a row makes the hook and its place in the table. */
+#define PLAIN_CALLS(X)                                                                                                 \
+    X(cuMemAlloc_v2, ALLOCATE, (uint64_t * made, size_t bytes), (made, bytes))                                         \
+    X(cuMemAllocPitch_v2, ALLOCATE, (uint64_t * made, size_t * pitch, size_t width, size_t height, unsigned element),  \
+      (made, pitch, width, height, element))                                                                           \
+    X(cuMemAllocManaged, ALLOCATE, (uint64_t * made, size_t bytes, unsigned flags), (made, bytes, flags))              \
+    X(cuMemAllocHost_v2, ALLOCATE, (void **made, size_t bytes), (made, bytes))                                         \
+    X(cuMemHostAlloc, ALLOCATE, (void **made, size_t bytes, unsigned flags), (made, bytes, flags))                     \
+    X(cuMemHostUnregister, ALLOCATE, (void *memory), (memory))                                                         \
+    X(cuMemFree_v2, ALLOCATE, (uint64_t memory), (memory))                                                             \
+    X(cuMemFreeHost, ALLOCATE, (void *memory), (memory))                                                               \
+    X(cuMemUnmap, ALLOCATE, (uint64_t memory, size_t bytes), (memory, bytes))                                          \
+    X(cuMemPoolDestroy, ALLOCATE, (void *pool), (pool))                                                                \
+    X(cuMemPoolTrimTo, ALLOCATE, (void *pool, size_t bytes), (pool, bytes))                                            \
+    X(cuArrayCreate_v2, ALLOCATE, (void **made, const void *how), (made, how))                                         \
+    X(cuArray3DCreate_v2, ALLOCATE, (void **made, const void *how), (made, how))                                       \
+    X(cuArrayDestroy, ALLOCATE, (void *array), (array))                                                                \
+    X(cuIpcCloseMemHandle, ALLOCATE, (uint64_t memory), (memory))                                                      \
+    X(cuCtxSetLimit, ALLOCATE, (int limit, size_t value), (limit, value))                                              \
+    X(cuCtxDestroy_v2, ALLOCATE, (void *context), (context))                                                           \
+    X(cuDevicePrimaryCtxReset_v2, ALLOCATE, (int device), (device))                                                    \
+    X(cuDevicePrimaryCtxRelease_v2, ALLOCATE, (int device), (device))                                                  \
+    X(cuGreenCtxDestroy, ALLOCATE, (void *context), (context))                                                         \
+    X(cuModuleUnload, ALLOCATE, (void *module), (module))                                                              \
+    X(cuLibraryUnload, ALLOCATE, (void *library), (library))                                                           \
+    X(cuModuleLoad, LOAD, (void **module, const char *file), (module, file))                                           \
+    X(cuModuleGetFunction, LOAD, (void **function, void *module, const char *name), (function, module, name))
+
+/* CUipcMemHandle, which is passed by value. */
+struct ipc_handle {
+    char bytes[64];
+};
+
+#define PLAIN(name, class, parameters, arguments) CALL(name, parameters, arguments, NO_STREAM, 0, (void)0, (void)0)
+PLAIN_CALLS(PLAIN)
+
+/* Memory that another process may write. */
+#define SHARES(name, parameters, arguments)                                                                            \
+    CALL(name, parameters, arguments, NO_STREAM, 0, (void)0, DONE(gs_watch_shares()))
+SHARES(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags), (memory, bytes, flags))
+SHARES(cuIpcGetMemHandle, (void *handle, uint64_t memory), (handle, memory))
+SHARES(cuIpcOpenMemHandle_v2, (uint64_t * made, struct ipc_handle handle, unsigned flags), (made, handle, flags))
+SHARES(cuMemExportToShareableHandle, (void *made, uint64_t memory, int kind, unsigned long long flags),
+       (made, memory, kind, flags))
+SHARES(cuMemImportFromShareableHandle, (uint64_t * made, void *handle, int kind), (made, handle, kind))
 
 #define LOADS(name, parameters, arguments)                                                                             \
     CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)image, gs_watch_image(image), (void)0)
@@ -301,8 +332,6 @@ LOADS(cuLibraryLoadData,
       (void **library, const void *image, int *jit, void **jit_values, unsigned jit_count, int *options, void **values,
        unsigned count),
       (library, image, jit, jit_values, jit_count, options, values, count))
-PLAIN(cuModuleLoad, (void **module, const char *file), (module, file), 0)
-PLAIN(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name), 0)
 /* A call that loads a kernel. */
 #define LOADED(name, parameters, arguments, kernel)                                                                    \
     CALL(name, parameters, arguments, NO_STREAM, (uintptr_t)kernel, gs_watch_loads(&call, kernel),                     \
@@ -327,8 +356,9 @@ static int hook_cuInit(unsigned flags) {
 
 #define HOOK(function, class)                                                                                          \
     { #function, (gs_front_function *)hook_##function, &real_##function, &number_##function, GS_WATCH_##class }
-#define STREAMED(function, class) HOOK(function, class), HOOK(function##_ptsz, class)
-#define DEFAULT(function, class)  HOOK(function, class), HOOK(function##_ptds, class)
+#define PLAIN_HOOK(function, class, parameters, arguments) HOOK(function, class),
+#define STREAMED(function, class)                          HOOK(function, class), HOOK(function##_ptsz, class)
+#define DEFAULT(function, class)                           HOOK(function, class), HOOK(function##_ptds, class)
 
 static uint32_t number_cuInit; /* not used */
 
@@ -356,6 +386,9 @@ static const gs_front_hook hooks[] = {
     STREAMED(cuMemsetD16Async, COPY),
     DEFAULT(cuMemsetD32_v2, COPY),
     STREAMED(cuMemsetD32Async, COPY),
+    DEFAULT(cuMemcpy2D_v2, COPY),
+    DEFAULT(cuMemcpy2DUnaligned_v2, COPY),
+    DEFAULT(cuMemcpy3D_v2, COPY),
     STREAMED(cuMemcpy2DAsync_v2, COPY),
     STREAMED(cuMemcpy3DAsync_v2, COPY),
     STREAMED(cuEventRecord, OTHER),
@@ -388,30 +421,19 @@ static const gs_front_hook hooks[] = {
     STREAMED(cuStreamAddCallback, OTHER),
     HOOK(cuLaunchHostFunc, OTHER),
     HOOK(cuLaunchHostFunc_ptsz, OTHER),
-    HOOK(cuMemAlloc_v2, ALLOCATE),
-    HOOK(cuMemAllocPitch_v2, ALLOCATE),
-    HOOK(cuMemAllocManaged, ALLOCATE),
-    HOOK(cuMemAllocHost_v2, ALLOCATE),
-    HOOK(cuMemHostAlloc, ALLOCATE),
-    HOOK(cuMemHostRegister_v2, ALLOCATE),
-    HOOK(cuMemHostUnregister, ALLOCATE),
-    HOOK(cuMemFree_v2, ALLOCATE),
-    HOOK(cuMemFreeHost, ALLOCATE),
-    HOOK(cuMemUnmap, ALLOCATE),
-    HOOK(cuCtxSetLimit, ALLOCATE),
-    HOOK(cuCtxDestroy_v2, ALLOCATE),
-    HOOK(cuModuleUnload, ALLOCATE),
-    HOOK(cuLibraryUnload, ALLOCATE),
     HOOK(cuModuleLoadData, LOAD),
     HOOK(cuModuleLoadDataEx, LOAD),
     HOOK(cuModuleLoadFatBinary, LOAD),
     HOOK(cuLibraryLoadData, LOAD),
-    HOOK(cuModuleLoad, LOAD),
-    HOOK(cuModuleGetFunction, LOAD),
     HOOK(cuKernelGetFunction, LOAD),
     HOOK(cuFuncLoad, LOAD),
     HOOK(cuFuncGetAttribute, LOAD),
-    HOOK(cuInit, OTHER),
+    HOOK(cuMemHostRegister_v2, ALLOCATE),
+    HOOK(cuIpcGetMemHandle, OTHER),
+    HOOK(cuIpcOpenMemHandle_v2, ALLOCATE),
+    HOOK(cuMemExportToShareableHandle, OTHER),
+    HOOK(cuMemImportFromShareableHandle, OTHER),
+    PLAIN_CALLS(PLAIN_HOOK) HOOK(cuInit, OTHER),
 };
 
 enum { HOOKS = sizeof hooks / sizeof *hooks };

@@ -2,7 +2,8 @@
  * watch_join.c: the reports of several ranks put together: which rank is at which collective, and who is missing.
  *
  * Reports are files hang.rankN.json in a folder (gridsmith.hang/1). Collectives are counted in each stream, so two
- * ranks that are at different numbers, or at the same number of another collective, do not meet.
+ * ranks that are at different numbers, at the same number of another collective, or in different communicators, do not
+ * meet.
  */
 #include "watch.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 
 struct rank {
-    int64_t rank, ranks, collective;
+    int64_t rank, ranks, collective, communicator;
     char cause[40], kernel[200];
 };
 
@@ -48,6 +49,7 @@ static gs_code read_report(const char *path, struct ranks *ranks, gs_error *erro
             if (collective <= 0 || rank.collective)
                 continue;
             rank.collective = collective;
+            rank.communicator = json_integer_value(json_object_get(stream, "communicator"));
             copy_string(stream, "kernel", rank.kernel, sizeof rank.kernel);
         }
         if (!GS_PUSH(ranks, rank))
@@ -106,7 +108,14 @@ static void say_verdict(const struct ranks *ranks, gs_text *text) {
     bool differs = false, is_behind = false;
     for (size_t i = 0; i < ranks->count && ahead; i++) {
         const struct rank *rank = &ranks->data[i];
-        if (rank->collective == ahead->collective && strcmp(rank->kernel, ahead->kernel) != 0) {
+        if (rank->communicator && ahead->communicator && rank->communicator != ahead->communicator) {
+            gs_text_add(text,
+                        "rank %lld waits in communicator %lld, and rank %lld in communicator %lld: the ranks issue "
+                        "collectives of these in different orders\n",
+                        (long long)ahead->rank, (long long)ahead->communicator, (long long)rank->rank,
+                        (long long)rank->communicator);
+            differs = true;
+        } else if (rank->collective == ahead->collective && strcmp(rank->kernel, ahead->kernel) != 0) {
             gs_text_add(text,
                         "collective %lld is %s on rank %lld, and %s on rank %lld: the ranks issue collectives in "
                         "different orders\n",
@@ -122,7 +131,8 @@ static void say_verdict(const struct ranks *ranks, gs_text *text) {
     if (!ahead)
         gs_text_add(text, "no rank waits in a collective: see the report of each rank\n");
     else if (!differs && !is_behind)
-        gs_text_add(text, "all ranks with a report are in the same collective\n");
+        gs_text_add(text, "all ranks with a report are in collective %lld (%s)\n", (long long)ahead->collective,
+                    ahead->kernel);
 }
 
 gs_code gs_watch_join(const char *folder, gs_text *text, bool *is_hang, gs_error *error) {
@@ -133,6 +143,8 @@ gs_code gs_watch_join(const char *folder, gs_text *text, bool *is_hang, gs_error
         gs_text_add(text, "rank %lld: %s", (long long)rank->rank, rank->cause);
         if (rank->collective)
             gs_text_add(text, ", in collective %lld, %s", (long long)rank->collective, rank->kernel);
+        if (rank->communicator)
+            gs_text_add(text, ", communicator %lld", (long long)rank->communicator);
         gs_text_add(text, "\n");
     }
     if (code == GS_OK) {

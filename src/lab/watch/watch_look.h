@@ -10,7 +10,9 @@ typedef struct gs_watched {
     int process;
     gs_watch_page *page; /* mapped */
     int64_t counted_ns;  /* waits are counted from here on: the process was stopped before, by a debugger */
-    int64_t reported_ns; /* the beginning of the wait that was reported */
+    int64_t looked_ns;   /* the beginning of the wait that was looked at, */
+    int64_t again_ns;    /* how long it is to last until the next look, */
+    int said;            /* and what was said of it, see watch_run.c */
     bool has_ended;
 } gs_watched;
 

@@ -76,7 +76,6 @@ static void describe_process(gs_watch_page *page) {
     static const char *const ranks[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
     static const char *const connections[] = {"CUDA_DEVICE_MAX_CONNECTIONS"};
     page->process = getpid();
-    page->start_ns = gs_watch_now_ns();
     page->rank = number_in_environment(rank, sizeof rank / sizeof *rank, -1);
     page->ranks = number_in_environment(ranks, sizeof ranks / sizeof *ranks, 0);
     page->connections = number_in_environment(connections, 1, 8);
@@ -121,7 +120,6 @@ bool gs_watch_start(const char *const *names, const uint32_t *classes, uint32_t 
             snprintf(page->calls[i].name, sizeof page->calls[i].name, "%s", names[i]);
             page->calls[i].class = classes[i];
         }
-        page->call_count = count;
         page->size = sizeof *page;
         describe_process(page);
         page->magic = GS_WATCH_MAGIC;
@@ -243,28 +241,30 @@ void gs_watch_enter(gs_watch_call *call, const void *stream, uint64_t object) {
         return;
     call->before = atomic_load_explicit(&thread->call, memory_order_relaxed);
     atomic_store_explicit(&thread->since_ns, call->at_ns, memory_order_relaxed);
-    atomic_store_explicit(&thread->stream, call->stream ? atomic_load(&call->stream->handle) : 0, memory_order_relaxed);
     atomic_store_explicit(&thread->object, object, memory_order_relaxed);
     atomic_store_explicit(&thread->call, call->call + 1, memory_order_release);
 }
 
 void gs_watch_leave(gs_watch_call *call) {
-    atomic_fetch_add_explicit(&gs_watch_shared->activity, 1, memory_order_relaxed);
     if (call->thread)
         atomic_store_explicit(&call->thread->call, call->before, memory_order_release);
 }
 
-/* Keeps a kernel whose place is needed, if it may be unfinished. */
+/* Keeps a kernel or a wait for a value whose place is needed, if it may be unfinished. A stream stands at the first
+   wait, so that one is kept. */
 static void keep_older(gs_watch_stream *stream, const gs_watch_operation *operation) {
     uint64_t done = atomic_load_explicit(&stream->done, memory_order_relaxed);
-    if (operation->kind != GS_WATCH_KERNEL || operation->number <= done)
+    bool waits = operation->kind == GS_WATCH_WAIT_VALUE;
+    if ((operation->kind != GS_WATCH_KERNEL && !waits) || operation->number <= done)
         return;
     for (size_t i = 0; i < GS_WATCH_OLDER; i++) {
         gs_watch_operation *older = &stream->older[(operation->function + i) % GS_WATCH_OLDER];
-        if (older->number <= done || older->function == operation->function) {
+        bool is_free = older->number <= done;
+        bool is_same = older->kind == operation->kind && older->function == operation->function;
+        if (is_free || (is_same && !waits))
             *older = *operation;
+        if (is_free || is_same)
             return;
-        }
     }
 }
 
@@ -276,7 +276,6 @@ gs_watch_operation *gs_watch_issue(gs_watch_call *call, gs_watch_kind kind) {
     call->operation = &stream->operations[call->number % GS_WATCH_OPERATIONS];
     keep_older(stream, call->operation);
     *call->operation = (gs_watch_operation){.kind = (uint8_t)kind, .at_ns = call->at_ns, .number = call->number};
-    atomic_store_explicit(&gs_watch_shared->active_ns, call->at_ns, memory_order_relaxed);
     return call->operation;
 }
 
@@ -386,9 +385,15 @@ uint32_t gs_watch_function_place(const void *handle) {
     gs_watch_function *function = handle ? find_function((uint64_t)(uintptr_t)handle) : NULL;
     if (function && !atomic_load(&function->is_known)) {
         describe_function(function, handle, true);
+        if (!atomic_load(&function->is_known)) /* a CUfunction, which the graph has loaded */
+            describe_launched(function, handle);
         function->carveout_percent = -1; /* of a node of a graph, the driver says 0 if there is none */
     }
     return function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0;
+}
+
+void gs_watch_shares(void) {
+    atomic_store(&gs_watch_shared->shares, 1);
 }
 
 void gs_watch_image(const void *image) {
@@ -444,6 +449,27 @@ void gs_watch_kernel(gs_watch_call *call, const void *handle, const unsigned *sh
         look_before_launch(function, operation, handle);
     if (operation && function && function->is_collective)
         operation->collective = atomic_fetch_add(&call->stream->collectives, 1) + 1;
+}
+
+/* The arguments of NCCL's kernels are passed as one buffer, which begins with the address of the communicator. */
+void gs_watch_communicator(gs_watch_operation *operation, void *const *extra) {
+    enum { END, BUFFER, SIZE };
+    const void *buffer = NULL;
+    uint64_t address = 0;
+    size_t size = 0;
+    for (size_t i = 0; operation && operation->collective && extra && i < 4 && (uintptr_t)extra[i] != END; i += 2) {
+        if ((uintptr_t)extra[i] == BUFFER)
+            buffer = extra[i + 1];
+        else if ((uintptr_t)extra[i] == SIZE)
+            size = *(const size_t *)extra[i + 1];
+    }
+    if (buffer && size >= sizeof address)
+        memcpy(&address, buffer, sizeof address);
+    for (uint32_t i = 0; address && i < GS_WATCH_COMMUNICATORS && !operation->communicator; i++) {
+        uint64_t known = 0;
+        if (atomic_compare_exchange_strong(&gs_watch_shared->communicators[i], &known, address) || known == address)
+            operation->communicator = i + 1;
+    }
 }
 
 void gs_watch_kernel_done(gs_watch_call *call, const void *handle) {

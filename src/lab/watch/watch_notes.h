@@ -84,13 +84,14 @@ void gs_watch_issued(gs_watch_call *call, int result);
 
 /* An image that is loaded, for those who look at the code of kernels. */
 void gs_watch_image(const void *image);
-/* The place of a CUkernel or CUfunction in the page, plus 1; 0: there is no place. It is described without loading it.
- */
+/* The place of a CUkernel or CUfunction of a graph that was instantiated, plus 1; 0: there is no place. */
 uint32_t gs_watch_function_place(const void *handle);
 /* A call loads a CUkernel or CUfunction; it was loaded, before its first launch. */
 void gs_watch_loads(gs_watch_call *call, const void *handle);
 void gs_watch_loaded(const void *handle);
 void gs_watch_kernel(gs_watch_call *call, const void *function, const unsigned *shape, unsigned shared_bytes);
+/* The communicator of a collective of NCCL, from what its kernel is launched with. */
+void gs_watch_communicator(gs_watch_operation *operation, void *const *extra);
 void gs_watch_kernel_done(gs_watch_call *call, const void *function);
 void gs_watch_event_recorded(gs_watch_call *call, uint64_t event);
 void gs_watch_event_awaited(gs_watch_call *call, uint64_t event);
@@ -102,6 +103,8 @@ void gs_watch_all_done(gs_watch_call *call, const void *context);
 void gs_watch_polled(gs_watch_call *call, uint64_t object, int result);
 void gs_watch_stream_new(const void *stream, unsigned flags, int priority);
 void gs_watch_stream_gone(const void *stream);
+/* Memory that another process may write was given to the GPU. */
+void gs_watch_shares(void);
 void gs_watch_captures(const void *stream, bool per_thread, bool captures);
 
 /* The host function of an operation, or the older form, a callback; the driver gets this in its place. */

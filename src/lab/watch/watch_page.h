@@ -21,6 +21,7 @@ enum {
     GS_WATCH_FUNCTIONS = 1024,
     GS_WATCH_EVENTS = 4096,
     GS_WATCH_GRAPHS = 256,
+    GS_WATCH_COMMUNICATORS = 64,
     GS_WATCH_GRAPH_KERNELS = 16, /* that are kept of a graph */
     GS_WATCH_CALLS = 256,
     GS_WATCH_IMAGES = 1024,
@@ -64,11 +65,12 @@ typedef struct gs_watch_operation {
     _Atomic uint8_t phase;                          /* of a host function: 1 it runs, 2 it has ended */
     uint32_t function;                              /* of a kernel: its place, plus 1 */
     uint32_t shape[6], shared_bytes, cluster;
-    uint32_t collective; /* the number of this collective in its stream, from 1 on; 0: it is none */
-    uint32_t value;      /* of a wait for or a write of a value */
-    uint32_t other;      /* of a wait for an event: the stream that recorded it, plus 1, */
-    uint64_t until;      /* and the operation after which it did */
-    uint64_t object;     /* event, address, graph or host function */
+    uint32_t collective;   /* the number of this collective in its stream, from 1 on; 0: it is none */
+    uint32_t communicator; /* of it: its place, plus 1; 0: not known */
+    uint32_t value;        /* of a wait for or a write of a value */
+    uint32_t other;        /* of a wait for an event: the stream that recorded it, plus 1, */
+    uint64_t until;        /* and the operation after which it did */
+    uint64_t object;       /* event, address, graph or host function */
     int64_t at_ns;
 } gs_watch_operation;
 
@@ -86,15 +88,15 @@ typedef struct gs_watch_stream {
     _Atomic uint32_t collectives;
     _Atomic uint32_t captures;                          /* the stream whose capture this one is in, plus 1; 0: none */
     gs_watch_operation operations[GS_WATCH_OPERATIONS]; /* operation n is at n % GS_WATCH_OPERATIONS */
-    gs_watch_operation older[GS_WATCH_OLDER];           /* the last launch of each kernel before these */
+    gs_watch_operation older[GS_WATCH_OLDER]; /* before these: the last launch of each kernel, the first value wait */
 } gs_watch_stream;
 
 typedef struct gs_watch_thread {
     _Atomic int32_t thread; /* 0: this place is free */
     _Atomic uint32_t call;  /* its place in `calls`, plus 1; 0: in none */
     _Atomic int64_t since_ns;
-    _Atomic uint64_t stream, object; /* of the call */
-    _Atomic uint32_t function;       /* that it launches */
+    _Atomic uint64_t object;   /* of the call */
+    _Atomic uint32_t function; /* that it launches */
     _Atomic uint32_t in_host_function;
     _Atomic uint64_t polled;    /* the event or stream whose last query said "not yet", or failed, */
     _Atomic int32_t answer;     /* with this error, */
@@ -128,6 +130,7 @@ typedef struct gs_watch_graph {
     uint32_t kernel_count;
     uint32_t has_condition; /* a node that may be repeated */
     uint32_t has_branches;  /* nodes may run at the same time */
+    uint32_t has_host;      /* a node is a host function */
     uint32_t value;         /* that a node waits for, */
     uint64_t word;          /* in this word; 0: none does */
     struct {
@@ -139,16 +142,11 @@ typedef struct gs_watch_page {
     uint32_t magic, size;
     int32_t process, rank, ranks; /* ranks: 0: not known */
     int32_t connections;          /* CUDA_DEVICE_MAX_CONNECTIONS */
-    int64_t start_ns;
     char gpu[64], program[256];
     int32_t sms;
-    uint32_t call_count;
     _Atomic uint32_t stream_count;
-    _Atomic uint64_t activity;        /* calls that were made */
-    _Atomic int64_t active_ns;        /* the last call that issued work */
     _Atomic uint32_t asked, answered; /* stacks of threads and queries of streams, */
     _Atomic uint32_t asks_all;        /* also of threads that are in no call, whose sleep that ends */
-    _Atomic int64_t query_since_ns;   /* the library itself is in a query of a stream; 0: it is not */
     struct {
         char name[GS_WATCH_CALL_NAME];
         uint32_t class;
@@ -164,7 +162,11 @@ typedef struct gs_watch_page {
         uint32_t function; /* as of an operation */
         int64_t at_ns;
     } failed;
-    _Atomic int32_t forked; /* the last process that was forked from this one after CUDA had started; 0: none */
+    /* Addresses, in the order in which they were first used, which is the same on all ranks of most programs. */
+    _Atomic uint64_t communicators[GS_WATCH_COMMUNICATORS];
+    _Atomic uint32_t shares; /* memory that another process may write was given to the GPU */
+    int32_t stack_signal;    /* that the library catches */
+    _Atomic int32_t forked;  /* the last process that was forked from this one after CUDA had started; 0: none */
     _Atomic uint32_t image_count;
     uint64_t images[GS_WATCH_IMAGES]; /* addresses in the process of what was loaded, the last ones */
 } gs_watch_page;

@@ -3,7 +3,8 @@
  * ten times a second.
  *
  * A thread that has been in one call of the driver for too long, or polls one event, waits. Then the process is looked
- * at. What may only take long is said in a line; a hang is reported, once for each wait.
+ * at, and again each time that the wait has become twice as long. What computes is said in a line; anything else is
+ * reported, and again if a later look raises the alarm.
  */
 #define _GNU_SOURCE
 #include "kernels/front/front.h"
@@ -128,16 +129,17 @@ static void print_long(const gs_hang *hang) {
     const gs_hang_kernel *kernel = gs_hang_first_head(hang);
     if (hang->cause == GS_HANG_HOST_FUNCTION)
         fprintf(stderr, "gridsmith: %s (process %d)\n", hang->said.data ? hang->said.data : "", hang->page->process);
+    else if (gs_hang_compiles(hang))
+        fprintf(stderr,
+                "gridsmith: process %d has been in %s for %.0f s, and computes: it compiles or loads code%s%s\n",
+                hang->page->process, hang->threads.data[0].call, (double)hang->threads.data[0].waited_ns / 1e9,
+                kernel ? ", or waits for " : "", kernel ? kernel->name : "");
     else if (kernel)
         fprintf(stderr,
                 "gridsmith: %s has been running for up to %.0f s in process %d: its code waits for nothing, so it is "
-                "long "
-                "or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
+                "long or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
                 kernel->name, (double)(hang->now_ns - kernel->operation->at_ns) / 1e9, hang->page->process,
                 hang->page->process);
-    else
-        fprintf(stderr, "gridsmith: process %d has been in %s for %.0f s, and computes: it compiles or loads code\n",
-                hang->page->process, hang->threads.data[0].call, (double)hang->threads.data[0].waited_ns / 1e9);
 }
 
 static void print_report(const gs_hang *hang, FILE *answer) {
@@ -151,11 +153,19 @@ static void print_report(const gs_hang *hang, FILE *answer) {
     gs_text_free(&text);
 }
 
-/* Whether the wait that is to be reported has ended meanwhile: then what was seen is of another one. */
+/* Whether the wait that is to be reported, or the process, has ended meanwhile: then what was seen is of another one.
+ */
 static bool is_over(gs_watched *watched) {
     int64_t since = 0;
     gs_watched_waits(watched, gs_now_ns(), &since);
-    return since != watched->reported_ns;
+    return since != watched->looked_ns || watched->has_ended;
+}
+
+/* What is said of a wait; the later is the more certain. */
+enum { NOTHING, COMPUTES, MAY_BE_LONG, ALARM };
+
+static int level_of(const gs_hang *hang) {
+    return hang->is_alarm ? ALARM : gs_hang_is_long(hang) ? COMPUTES : MAY_BE_LONG;
 }
 
 /* Looks at a process and reports. `is_wanted`: somebody asked for it; otherwise only what waits is reported. */
@@ -163,15 +173,17 @@ static gs_code report_process(struct watch *watch, gs_watched *watched, bool is_
                               gs_error *error) {
     gs_hang hang;
     gs_code code = gs_watched_look(watched, is_wanted ? 0 : watch->options->after_ns, &hang, error);
-    if (code == GS_OK && !is_wanted && is_over(watched)) {
+    int level = code == GS_OK ? level_of(&hang) : NOTHING;
+    if (code == GS_OK && !is_wanted && (is_over(watched) || level <= watched->said)) {
         gs_hang_free(&hang);
         return GS_OK;
     }
-    bool is_long = code == GS_OK && !is_wanted && gs_hang_is_long(&hang);
+    bool is_long = !is_wanted && level == COMPUTES;
     bool ends = code == GS_OK && aborts && !is_long;
+    watched->said = is_wanted ? watched->said : level;
     if (ends)
         code = gs_watched_dump(watched, watch->folder, &hang, error);
-    if (is_long)
+    if (code == GS_OK && is_long)
         print_long(&hang);
     else if (code == GS_OK)
         print_report(&hang, answer);
@@ -209,9 +221,14 @@ static void look_for_hangs(struct watch *watch) {
             forget_process(watch, i--);
             continue;
         }
-        if (waits < watch->options->after_ns || watched->reported_ns == since)
+        if (watched->looked_ns != since) {
+            watched->looked_ns = since;
+            watched->again_ns = watch->options->after_ns;
+            watched->said = NOTHING;
+        }
+        if (waits < watched->again_ns)
             continue;
-        watched->reported_ns = since;
+        watched->again_ns = 2 * waits;
         if (report_process(watch, watched, false, watch->options->aborts, NULL, &error) != GS_OK)
             say_error(&error);
     }
