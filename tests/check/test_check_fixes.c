@@ -750,6 +750,16 @@ static void a_green_context_does_not_set_up_local_memory(void **state) {
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_GREEN, "");
 }
 
+/* The blocks of the first kernel are on too many SMs, and local memory must grow. */
+static void local_memory_and_a_green_context_help_together(void **state) {
+    (void)state;
+    const char *const words[] = {"a=20x256,s8K", "b=116x256,s220K,l64"};
+    expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_LOCAL | 1 << GS_FIX_GREEN,
+                 "run b once before, so that local memory is set up for its 64 bytes a thread\n"
+                 "a green context of 8 SMs for a, and the other 124 SMs for the rest (multiples of 8 on compute "
+                 "capability 9.0)\n");
+}
+
 /* The least and the most SMs that a green context can have. */
 static void green_contexts_have_any_size(void **state) {
     (void)state;
@@ -1036,6 +1046,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
         cmocka_unit_test(local_memory_is_set_up_before),
         cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
+        cmocka_unit_test(local_memory_and_a_green_context_help_together),
         cmocka_unit_test(green_contexts_have_any_size),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),
