@@ -277,15 +277,17 @@ static double together_for(const gs_pair_rates *rates, double ratio) {
     return second + (1 - second * rates->first) / rates->first_alone;
 }
 
-/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. */
+/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. Points that lack a number do
+   not count. */
 static gs_plan_table table_of_points(const gs_pair_rates *rates, int count) {
     gs_text text = {0};
     gs_text_add(&text,
                 "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
                 "{\"name\": \"a\", \"alone_us\": 100}, {\"name\": \"b\", \"alone_us\": 80}], \"pairs\": "
-                "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"together_us\": 160, \"points\": [");
+                "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"together_us\": 160, \"points\": ["
+                "{\"ratio\": 1}, {\"us\": 90}");
     for (int i = 0; i < count; i++)
-        gs_text_add(&text, "%s{\"ratio\": %.17g, \"us\": %.17g}", i ? ", " : "", 3.0 * (i + 0.5) / count,
+        gs_text_add(&text, ", {\"ratio\": %.17g, \"us\": %.17g}", 3.0 * (i + 0.5) / count,
                     100 * together_for(rates, 3.0 * (i + 0.5) / count));
     gs_text_add(&text, "]}]}");
     gs_plan_table table = table_of(text.data);
