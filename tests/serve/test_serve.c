@@ -2285,6 +2285,8 @@ static void wrong_sources_are_answered(void **state) {
     raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
     assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE), "raw.cu:1:1: /dev/zero is not a regular file");
     assert_int_equal(atomic_load(&raw.page->end_code), 0);
+    assert_int_equal(status_number("limits.all.sources.used"), 0);
+    assert_int_equal(status_number("limits.all.source_bytes.used"), 0);
     raw_close(&raw);
     stop_daemon(daemon);
 }
