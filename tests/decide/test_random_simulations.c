@@ -5,6 +5,8 @@
  *
  * Beside that, what holds for every simulation: each task runs as often as it should, no faster than alone, and
  * nothing takes longer than all launches in sequence if only one may run at a time.
+ *
+ * Numbers are drawn in statements of their own: in which order arguments are evaluated is up to the compiler.
  */
 #include "decide_support.h"
 
@@ -33,8 +35,9 @@ static void put_task(gs_random *random, const gs_plan_table *table, int number, 
     int64_t launches = gs_random_from(random, 1, 8), least = gs_random_from(random, 1, 20);
     const int64_t kernels[3] = {pair->first, pair->second,
                                 gs_random_from(random, 0, (int64_t)table->kernels.count - 1)};
+    int repeat = (int)gs_random_from(random, 1, 3), at_us = (int)gs_random_from(random, 0, 3) * 700;
     gs_text_add(into, "{\"schema\":\"gridsmith.task/1\",\"task\":\"t%d\",\"repeat\":%d,\"at_us\":%d,\"kernels\":[",
-                number, (int)gs_random_from(random, 1, 3), (int)gs_random_from(random, 0, 3) * 700);
+                number, repeat, at_us);
     for (int64_t i = 0; i < launches; i++) {
         const gs_table_kernel *kernel = &table->kernels.data[kernels[gs_random_from(random, 0, 2)]];
         gs_text_add(into, "%s{\"kernel\":\"%s\",\"blocks\":%lld", i ? "," : "", kernel->name,
@@ -69,14 +72,15 @@ static gs_task_list draw_tasks(gs_random *random, const gs_plan_table *table) {
 
 static gs_simulation_options draw_options(gs_random *random, gs_gpu *const gpus[2]) {
     static const double times_us[] = {0, 0, 0, 20000}, noises[] = {0, 0, 0.1}, patience_us[] = {0, 0, 500};
-    return (gs_simulation_options){.gpu = gpus[gs_random_from(random, 0, 3) == 0],
-                                   .recorded_on = gpus[0],
-                                   .together = (int32_t)gs_random_from(random, 1, 4),
-                                   .for_us = times_us[gs_random_from(random, 0, 3)],
-                                   .noise = noises[gs_random_from(random, 0, 2)],
-                                   .seed = (uint64_t)gs_random_from(random, 0, 1000),
-                                   .unknown = (double)gs_random_from(random, 8, 12) / 10,
-                                   .patience_us = patience_us[gs_random_from(random, 0, 2)]};
+    gs_simulation_options options = {.recorded_on = gpus[0]};
+    options.gpu = gpus[gs_random_from(random, 0, 3) == 0];
+    options.together = (int32_t)gs_random_from(random, 1, 4);
+    options.for_us = times_us[gs_random_from(random, 0, 3)];
+    options.noise = noises[gs_random_from(random, 0, 2)];
+    options.seed = (uint64_t)gs_random_from(random, 0, 1000);
+    options.unknown = (double)gs_random_from(random, 8, 12) / 10;
+    options.patience_us = patience_us[gs_random_from(random, 0, 2)];
+    return options;
 }
 
 static void expect_possible(const gs_simulation *result, const gs_task_list *tasks,

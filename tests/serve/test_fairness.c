@@ -1340,23 +1340,25 @@ static int64_t any_of(gs_random *random, const int64_t *numbers, size_t count) {
 #define ANY_OF(random, ...)                                                                                            \
     any_of(random, (const int64_t[]){__VA_ARGS__}, sizeof(const int64_t[]){__VA_ARGS__} / sizeof(int64_t))
 
+/* In statements of their own: in which order initializers are evaluated is up to the compiler. */
 static struct client draw_client(gs_random *random) {
     enum engine engine = (enum engine)ANY_OF(random, KERNELS, KERNELS, KERNELS, COPIES, LOADS);
-    return (struct client){.engine = engine,
-                           .streams = (uint32_t)ANY_OF(random, 1, 1, 2, 4),
-                           .at_once = (uint32_t)ANY_OF(random, 0, 1, 2, 8),
-                           .size = engine == KERNELS ? (uint64_t)ANY_OF(random, 1, 4, 40, 100, 400, 2000)
-                                                     : (uint64_t)ANY_OF(random, 4, 1 << 20, 64 << 20),
-                           .pause_ns = ANY_OF(random, 0, 5000, 60000, 1000000, 8000000),
-                           .weight = (uint32_t)ANY_OF(random, 50, 100, 100, 300),
-                           .priority = (int32_t)ANY_OF(random, 0, 0, 0, 1, -1),
-                           .most_sms = (uint32_t)ANY_OF(random, 0, 0, 0, 3, 1),
-                           .comes_ns = ANY_OF(random, 0, 0, 3000000, 12000000),
-                           .leaves = gs_random_from(random, 0, 4) == 0,
-                           .compile_ns = ANY_OF(random, 0, 5000000),
-                           .loads = (uint32_t)ANY_OF(random, 1, 1, 4, 40),
-                           .alternates = gs_random_from(random, 0, 3) == 0,
-                           .process = (int32_t)ANY_OF(random, 0, 40, 41)};
+    struct client client = {.engine = engine};
+    client.streams = (uint32_t)ANY_OF(random, 1, 1, 2, 4);
+    client.at_once = (uint32_t)ANY_OF(random, 0, 1, 2, 8);
+    client.size = engine == KERNELS ? (uint64_t)ANY_OF(random, 1, 4, 40, 100, 400, 2000)
+                                    : (uint64_t)ANY_OF(random, 4, 1 << 20, 64 << 20);
+    client.pause_ns = ANY_OF(random, 0, 5000, 60000, 1000000, 8000000);
+    client.weight = (uint32_t)ANY_OF(random, 50, 100, 100, 300);
+    client.priority = (int32_t)ANY_OF(random, 0, 0, 0, 1, -1);
+    client.most_sms = (uint32_t)ANY_OF(random, 0, 0, 0, 3, 1);
+    client.comes_ns = ANY_OF(random, 0, 0, 3000000, 12000000);
+    client.leaves = gs_random_from(random, 0, 4) == 0;
+    client.compile_ns = ANY_OF(random, 0, 5000000);
+    client.loads = (uint32_t)ANY_OF(random, 1, 1, 4, 40);
+    client.alternates = gs_random_from(random, 0, 3) == 0;
+    client.process = (int32_t)ANY_OF(random, 0, 40, 41);
+    return client;
 }
 
 /* Launches that the device has, or whose report is on its way. */
