@@ -97,7 +97,7 @@ function find_outside(wanted, i, last) {
 
 # Text that stands for nothing a user can see: what is not used, memory that cannot be had, arrays that grow, what is logged or released.
 function is_left_out(text) {
-    return text ~ /^\(void\)[a-z_]+(, \(void\)[a-z_]+)*$/ || text ~ /gs_fail_memory|[.>]failed|E_MEMORY|alloc\(|GS_PUSH|GS_GROW|GS_RESERVE|_reserve\(|free(_[a-z]+)?\(|capacity|assert|gs_log|gs_progress|out_of_memory|NO_MEMORY|gs_hash|fclose|close\(|close_fd\(|_destroy\(|malloc_trim/
+    return text ~ /^\(void\)[a-z_]+(, \(void\)[a-z_]+)*$/ || text ~ /gs_fail_memory|(^|[.>])failed|E_MEMORY|alloc\(|GS_PUSH|GS_GROW|GS_RESERVE|_reserve\(|free(_[a-z]+)?\(|capacity|assert|gs_log|gs_progress|out_of_memory|NO_MEMORY|gs_hash|fclose|close\(|close_fd\(|_destroy\(|malloc_trim/
 }
 
 # Functions in which a fault costs memory or time only: what frees, what grows, and hashes.

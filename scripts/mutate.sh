@@ -393,15 +393,17 @@ report() {
         }'
 }
 
-# pack ARCHIVE: the repository, and the build without its objects. For another processor, libraries come along.
+# pack ARCHIVE: what tests read of the repository, and the build without its objects. For another processor, libraries come along.
 pack() {
     mkdir -p "$place/lib"
     for library in ${toolchain:+libasan.so.8 libubsan.so.1 libjansson.so.4 libcmocka.so.0 libsqlite3.so.0 libuv.so.1 libzstd.so.1 libz.so.1}; do
         find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';'
     done
     {
-        git ls-files | grep -v -e '^corpus/dumps/' -e '^tests/fuzz/corpus/[bgjrs]'
-        find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja
+        git ls-files | grep -v -e '^corpus/dumps/' -e '^docs/pictures/.*png$' -e '^src/lab/.*c$' -e '^src/cmd/.*c$' -e '^tests/.*/test_.*c$' \
+            -e '^tests/fuzz/corpus/\([bdgjnrs]\|p[alr]\)'
+        find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja \
+            ! -path '*/tree/src/lab/*' ! -path '*/tree/src/cmd/*'
     } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
 }
 

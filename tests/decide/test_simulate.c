@@ -225,6 +225,18 @@ static void waves_of_a_plan_are_counted(void **state) {
     gs_plan_table_clear(&table);
 }
 
+static void kernels_of_a_plan_have_blocks(void **state) {
+    (void)state;
+    gs_plan_table table =
+        table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": ["
+                 "{\"name\": \"a\", \"alone_us\": 1}, {\"name\": \"b\", \"blocks\": 0, \"alone_us\": 1}, "
+                 "{\"name\": \"c\", \"blocks\": 1, \"alone_us\": 1}]}");
+    assert_int_equal(table.kernels.count, 3);
+    for (size_t i = 0; i < table.kernels.count; i++)
+        assert_int_equal(table.kernels.data[i].blocks, 1);
+    gs_plan_table_clear(&table);
+}
+
 static void a_plan_is_read(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
@@ -968,6 +980,7 @@ int main(void) {
         cmocka_unit_test(the_order_of_kernels_in_a_table_does_not_matter),
         cmocka_unit_test(networks_are_read),
         cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
+        cmocka_unit_test(kernels_of_a_plan_have_blocks),
         cmocka_unit_test(a_plan_is_read),
         cmocka_unit_test(points_of_a_plan_become_rates),
         cmocka_unit_test(waves_of_a_plan_are_counted),
