@@ -162,7 +162,7 @@ function add_region(kind, first, last,    i, start, text) {
     region_kind[regions] = kind
     region_first[regions] = first
     region_last[regions] = last
-    # A number by itself says nothing: the declaration or the loop around it is shown.
+    # A number by itself says nothing: the declaration, loop or condition around it is shown.
     shown_first[regions] = first == last && outer_first ? outer_first : first
     shown_last[regions] = first == last && outer_first ? outer_last : last
     text = text_of(first, last)
@@ -252,7 +252,13 @@ function read_statement(i,    end, first, second) {
             muted--
             return i
         }
-        return read_statement(end + 1)
+        if (token[end + 1] == "return") {
+            outer_first = i
+            outer_last = find_outside(";", end + 1, tokens) - 1
+        }
+        i = read_statement(end + 1)
+        outer_first = 0
+        return i
     }
     if (token[i] == "else" || token[i] == "do")
         return read_statement(i + 1)
