@@ -1297,7 +1297,8 @@ static void loops_that_only_another_block_can_end_are_refused(void **state) {
         expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
 }
 
-/* A store right before the word that counts iterations does not write it; one a byte further does. */
+/* A store right before the word that counts iterations does not write it, nor does one to another variable; a store a
+   byte further does. */
 static void stores_are_as_wide_as_they_say(void **state) {
     static const struct {
         const char *type, *value;
@@ -1312,17 +1313,22 @@ static void stores_are_as_wide_as_they_say(void **state) {
                   {"v4.u32", "{%v, %v, %v, %v}", 16},
                   {"v2.b64", "{%next, %next}", 16}};
     (void)state;
-    for (size_t i = 0; i < GS_COUNT(stores); i++)
-        for (int more = 0; more < 2; more++) {
+    for (size_t i = 0; i < GS_COUNT(stores); i++) {
+        const struct {
+            const char *variable;
+            int at;
+        } places[] = {{"many", 32 - stores[i].bytes}, {"beside", 32}, {"many", 33 - stores[i].bytes}};
+        for (size_t k = 0; k < GS_COUNT(places); k++) {
             char loop[600];
             snprintf(loop, sizeof loop,
-                     "{ .shared .b32 many[9]; again: ld.volatile.global.u32 %%v, [%%flag]; cvt.u64.u32 %%next, %%v; "
-                     "st.shared.%s [many+%d], %s; add.u32 %%i, %%i, 1; st.shared.u32 [many+32], %%i; ld.shared.u32 "
-                     "%%w, [many+32]; "
-                     "setp.lt.u32 %%p2, %%w, 9; @%%p2 bra again; }",
-                     stores[i].type, 32 - stores[i].bytes + more, stores[i].value);
-            expect(stores[i].type, loop, ELSEWHERE, more);
+                     "{ .shared .b32 many[9]; .shared .b32 beside[12]; again: ld.volatile.global.u32 %%v, [%%flag]; "
+                     "cvt.u64.u32 %%next, %%v; add.u32 %%i, %%i, 1; st.shared.u32 [many+32], %%i; "
+                     "st.shared.%s [%s+%d], %s; ld.shared.u32 %%w, [many+32]; setp.lt.u32 %%p2, %%w, 9; "
+                     "@%%p2 bra again; }",
+                     stores[i].type, places[k].variable, places[k].at, stores[i].value);
+            expect(stores[i].type, loop, ELSEWHERE, k == 2);
         }
+    }
 }
 
 /* Also a loop that begins with the kernel, of one part or of two. Block 5 gives what the others wait for. */
