@@ -598,7 +598,7 @@ static bool are_same(const gs_fixes *one, const gs_fixes *other) {
 static void a_search_that_has_finished_has_seen_all(void **state) {
     (void)state;
     size_t finished = 0, cut = 0;
-    for (uint64_t i = 0; i < cases(100, 400); i++) {
+    for (uint64_t i = 0; i < cases(1000, 400); i++) {
         gs_random random = gs_random_at(25, i);
         gs_gpu *gpu = draw_gpu(&random, i);
         gs_run *run = draw_kernels(&random, gpu, 3);
