@@ -97,7 +97,7 @@ function find_outside(wanted, i, last) {
 
 # Text that stands for nothing a user can see: what is not used, memory that cannot be had, arrays that grow, what is logged or released.
 function is_left_out(text) {
-    return text ~ /^\(void\)[a-z_]+(, \(void\)[a-z_]+)*$/ || text ~ /gs_fail_memory|[.>]failed|E_MEMORY|alloc\(|GS_PUSH|GS_GROW|GS_RESERVE|_reserve\(|free(_[a-z]+)?\(|capacity|assert|gs_log|gs_progress|out_of_memory|NO_MEMORY|gs_hash|fclose|close\(|close_fd\(|_destroy\(|malloc_trim/
+    return text ~ /^\(void\)[a-z_]+(, \(void\)[a-z_]+)*$/ || text ~ /gs_fail_memory|(^|[.>])failed|E_MEMORY|alloc\(|GS_PUSH|GS_GROW|GS_RESERVE|_reserve\(|free(_[a-z]+)?\(|capacity|assert|gs_log|gs_progress|out_of_memory|NO_MEMORY|gs_hash|fclose|close\(|close_fd\(|_destroy\(|malloc_trim/
 }
 
 # Functions in which a fault costs memory or time only: what frees, what grows, and hashes.
@@ -162,6 +162,9 @@ function add_region(kind, first, last,    i, start, text) {
     region_kind[regions] = kind
     region_first[regions] = first
     region_last[regions] = last
+    # A number by itself says nothing: the declaration, loop or condition around it is shown.
+    shown_first[regions] = first == last && outer_first ? outer_first : first
+    shown_last[regions] = first == last && outer_first ? outer_last : last
     text = text_of(first, last)
     if (kind == "condition" && token[first] != "!")
         add_fault("condition negated", first, last, "!(" text ")")
@@ -190,8 +193,10 @@ function add_region(kind, first, last,    i, start, text) {
 
 # ---- statements ----
 
-# A declaration: TYPE NAME = VALUE, NAME = VALUE.
-function read_declaration(first, last,    comma, equals) {
+# A declaration: TYPE NAME = VALUE, NAME = VALUE. It is shown up to `end`.
+function read_declaration(first, last, end,    comma, equals) {
+    outer_first = first
+    outer_last = end
     for (; first <= last; first = comma + 1) {
         comma = find_outside(",", first, last)
         equals = find_outside("=", first, comma - 1)
@@ -200,6 +205,7 @@ function read_declaration(first, last,    comma, equals) {
         else if (equals < comma)
             add_region("value", equals + 1, comma - 1)
     }
+    outer_first = 0
 }
 
 # What is between braces: VALUE, .NAME = VALUE, nested lists.
@@ -246,7 +252,13 @@ function read_statement(i,    end, first, second) {
             muted--
             return i
         }
-        return read_statement(end + 1)
+        if (token[end + 1] == "return") {
+            outer_first = i
+            outer_last = find_outside(";", end + 1, tokens) - 1
+        }
+        i = read_statement(end + 1)
+        outer_first = 0
+        return i
     }
     if (token[i] == "else" || token[i] == "do")
         return read_statement(i + 1)
@@ -258,7 +270,7 @@ function read_statement(i,    end, first, second) {
         if (text_of(end + 1, find_outside(";", end + 1, tokens)) ~ /^[a-z_]*free\(/)
             return read_statement(end + 1)
         if (is_declaration(i + 2))
-            read_declaration(i + 2, first - 1)
+            read_declaration(i + 2, first - 1, second - 1)
         add_region("value", first + 1, second - 1)
         return read_statement(end + 1)
     }
@@ -270,7 +282,7 @@ function read_statement(i,    end, first, second) {
     else if (token[i] == "static" || token[i] ~ /^(break|continue|goto|enum|typedef)$/ || token[i] == ";")
         ;
     else if (is_declaration(i))
-        read_declaration(i, end - 1)
+        read_declaration(i, end - 1, end - 1)
     else
         add_region("statement", i, end - 1)
     return end + 1
@@ -278,10 +290,10 @@ function read_statement(i,    end, first, second) {
 
 # ---- output ----
 
-# The text of region r, with fault f in it.
-function faulty_text(r, f) {
-    return substr(whole, from[region_first[r]], from[fault_first[f]] - from[region_first[r]]) fault_text[f] \
-        substr(whole, to[fault_last[f]] + 1, to[region_last[r]] - to[fault_last[f]])
+# The text of the tokens first..last, with fault f in it.
+function faulty_text(first, last, f) {
+    return substr(whole, from[first], from[fault_first[f]] - from[first]) fault_text[f] \
+        substr(whole, to[fault_last[f]] + 1, to[last] - to[fault_last[f]])
 }
 
 function one_line(text) {
@@ -292,8 +304,8 @@ function one_line(text) {
 # How a list shows a fault: the region as it is, and with the fault.
 function print_fault(f,    r) {
     r = fault_region[f]
-    printf "%d\t%d\t%s\t%s\t%s\n", f, line_of[fault_first[f]], fault_kind[f], one_line(text_of(region_first[r], region_last[r])),
-        fault_kind[f] == "statement deleted" ? "" : one_line(faulty_text(r, f))
+    printf "%d\t%d\t%s\t%s\t%s\n", f, line_of[fault_first[f]], fault_kind[f], one_line(text_of(shown_first[r], shown_last[r])),
+        fault_kind[f] == "statement deleted" ? "" : one_line(faulty_text(shown_first[r], shown_last[r], f))
 }
 
 # Region r with its chosen faults. A line with "GS_FAULT(N)" begins each of them, so that a message of the compiler can
@@ -304,9 +316,9 @@ function planted_text(r, f, last,    out, original) {
         if (!(f in number_of))
             continue
         if (region_kind[r] == "statement")
-            out = out "if (GS_FAULT(" number_of[f] ")) {\n" faulty_text(r, f) ";\n} else "
+            out = out "if (GS_FAULT(" number_of[f] ")) {\n" faulty_text(region_first[r], region_last[r], f) ";\n} else "
         else
-            out = out "GS_FAULT(" number_of[f] ") ? (\n" faulty_text(r, f) ") :\n"
+            out = out "GS_FAULT(" number_of[f] ") ? (\n" faulty_text(region_first[r], region_last[r], f) ") :\n"
     }
     if (region_kind[r] == "statement")
         return "{ " out "{\n" original "; } }"

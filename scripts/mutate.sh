@@ -13,8 +13,8 @@
 # and notes which places it reaches. Then, for each fault, the tests that reach its place run in the order of `tests_of`, the
 # quickest first, until one fails or takes far longer than without a fault. Tests with daemons must fail twice, because a busy
 # machine fails them too. So many faults are tried at a time as there are processors (--jobs), and with --seconds no fault begins
-# after so many; those of the rooms take turns, so that what was tried until then is a sample too. A test that fails without a
-# fault is left out, and named.
+# after so many; those of the rooms take turns, so that what was tried until then is a sample too. The tests of the last faults
+# are then divided among all processes. A test that fails without a fault is left out, and named.
 #
 # The archive of --pack has all that running needs, by its path on this machine: unpack it with `tar -C / -xJf` there. No
 # compiler is needed there except by kernels that run on the CPU. tests/mutations.txt lists faults that change nothing that anybody can see, or only how long it takes.
@@ -301,20 +301,28 @@ measure_tests() {
 # is_seen NAME FAULT
 is_seen() {
     usual=$(sed -n "s/^$1 //p" "$place/times")
-    run_test "$1" "$2" $((usual * 5 + 10)) $((usual * 10 + 60)) && return 1
-    ! is_fragile "$1" || ! run_test "$1" "$2" $((usual * 5 + 10)) $((usual * 10 + 60))
+    run_test "$1" "$2" $((usual * 4 + 10)) $((usual * 4 + 40)) && return 1
+    ! is_fragile "$1" || ! run_test "$1" "$2" $((usual * 4 + 10)) $((usual * 4 + 40))
 }
 
-# by_whom GROUP FAULT: the first test that sees it, or nothing. Those of other groups that reach its place come last.
-by_whom() {
-    tried=
+# tests_for GROUP FAULT: the tests that reach its place. Those of other groups come last.
+tests_for() {
     for name in $(tests_of "$1") $(sort -n -k 2 "$place/times" | sed 's/ .*//'); do
-        case " $tried " in *" $name "*) continue ;; esac
-        tried="$tried $name"
-        grep -qxs "$2" "$place/reached.$name" || continue
-        is_seen "$name" "$2" && echo "$name" && return
-    done
-    return 0
+        ! grep -qxs "$2" "$place/reached.$name" || echo "$name"
+    done | awk '!is_listed[$0]++'
+}
+
+# run_tests FAULT: those that nobody has taken, until one sees it.
+run_tests() {
+    while read -r name; do
+        [ ! -e "$place/taken/$1.seen" ] || return 0
+        take "$1.$name" || continue
+        if is_seen "$name" "$1" </dev/null; then
+            ! take "$1.seen" || echo "$1	$name" >>"$place/results"
+        else
+            echo "$name" >>"$place/passed.$1"
+        fi
+    done <"$place/tests.$1"
 }
 
 # is_equivalent FILE ORIGINAL FAULTY: whether tests/mutations.txt lists it, or all faults of that place.
@@ -333,21 +341,37 @@ check_list() {
         END { exit is_wrong }' - tests/mutations.txt >&2
 }
 
-# try_faults: "results" has a line for each: NUMBER, the test that saw it, "survived" or "equivalent".
+# try_faults: each process takes faults. When all are taken, or the time is over, it helps others with theirs.
 try_faults() {
-    total=$(wc -l <"$place/chosen")
     while IFS='	' read -r number group file ordinal line kind original faulty; do
         [ "$(date +%s)" -lt "$deadline" ] || break
         take "$number" || continue
         if is_equivalent "$file" "$original" "$faulty"; then
-            answer=equivalent
+            take "$number.seen"
+            echo "$number	equivalent" >>"$place/results"
         else
-            answer=$(by_whom "$group" "$number" </dev/null)
+            tests_for "$group" "$number" >"$own/tests" && mv "$own/tests" "$place/tests.$number"
+            run_tests "$number"
         fi
-        echo "$number	${answer:-survived}" >>"$place/results"
-        [ -n "$answer" ] || printf '%s\t%s\t%s\t%s\n' "$file" "$kind" "$original" "$faulty" >>"$place/survivors"
-        [ -n "$answer" ] || printf '%s of %s: survived: %s:%s: %s%s\n    %s\n    %s\n' "$number" "$total" "$file" "$line" "$kind" \
-            "$(grep -qx "$number" "$place"/reached.* || echo ", not reached")" "$original" "$faulty"
+    done <"$place/chosen"
+    for number in $(cut -f1 "$place/chosen"); do
+        [ ! -e "$place/tests.$number" ] || run_tests "$number"
+    done
+}
+
+# name_survivors: "results" gets a line for each fault that was begun and not seen. All that comes after the first that was not
+# begun is left out.
+name_survivors() {
+    total=$(wc -l <"$place/chosen")
+    while IFS='	' read -r number group file ordinal line kind original faulty; do
+        [ -e "$place/taken/$number" ] || break
+        [ ! -e "$place/taken/$number.seen" ] || continue
+        why=
+        grep -qx "$number" "$place"/reached.* || why=", not reached"
+        [ "$(cat "$place/passed.$number" 2>/dev/null | wc -l)" -ge "$(wc -l <"$place/tests.$number")" ] || why=", not finished"
+        echo "$number	survived" >>"$place/results"
+        printf '%s\t%s\t%s\t%s\n' "$file" "$kind" "$original" "$faulty" >>"$place/survivors"
+        printf '%s of %s: survived: %s:%s: %s%s\n    %s\n    %s\n' "$number" "$total" "$file" "$line" "$kind" "$why" "$original" "$faulty"
     done <"$place/chosen"
 }
 
@@ -369,15 +393,17 @@ report() {
         }'
 }
 
-# pack ARCHIVE: the repository, and the build without its objects. For another processor, libraries come along.
+# pack ARCHIVE: what tests read of the repository, and the build without its objects. For another processor, libraries come along.
 pack() {
     mkdir -p "$place/lib"
     for library in ${toolchain:+libasan.so.8 libubsan.so.1 libjansson.so.4 libcmocka.so.0 libsqlite3.so.0 libuv.so.1 libzstd.so.1 libz.so.1}; do
         find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';'
     done
     {
-        git ls-files | grep -v -e '^corpus/dumps/' -e '^tests/fuzz/corpus/[bgjrs]'
-        find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja
+        git ls-files | grep -v -e '^corpus/dumps/' -e '^docs/pictures/.*png$' -e '^src/lab/.*c$' -e '^src/cmd/.*c$' -e '^tests/.*/test_.*c$' \
+            -e '^tests/fuzz/corpus/\([bdgjnrs]\|p[alr]\)'
+        find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja \
+            ! -path '*/tree/src/lab/*' ! -path '*/tree/src/cmd/*'
     } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
 }
 
@@ -387,11 +413,12 @@ if [ -z "$is_built" ]; then
     build_tests
 fi
 [ -z "$archive" ] || { pack "$archive" && exit 0; }
-rm -f "$place"/reached.* "$place"/failed.* "$place/times"
+rm -f "$place"/reached.* "$place"/failed.* "$place"/tests.* "$place"/passed.* "$place/times"
 at_a_time measure_tests
 : >"$place/results"
 : >"$place/survivors"
 at_a_time try_faults
+name_survivors
 sort -t '	' -k 1,1 "$place/chosen" >"$place/sorted_chosen"
 sort -t '	' -k 1,1 "$place/results" >"$place/sorted_results"
 report

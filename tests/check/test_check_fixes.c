@@ -581,6 +581,48 @@ static void a_pair_with_a_green_context_is_found(void **state) {
     assert_true(are_few() || (with_green > 0 && impossible > 0));
 }
 
+static bool are_same(const gs_fixes *one, const gs_fixes *other) {
+    bool same = one->count == other->count;
+    for (size_t i = 0; same && i < one->count; i++) {
+        same = one->data[i].count == other->data[i].count && one->data[i].cost == other->data[i].cost;
+        for (size_t k = 0; same && k < one->data[i].count; k++) {
+            const gs_change *a = &one->data[i].changes[k], *b = &other->data[i].changes[k];
+            same = a->kind == b->kind && a->launch == b->launch && a->from == b->from && a->to == b->to;
+        }
+    }
+    return same;
+}
+
+/* A search that says that it has finished has found what one without a budget finds; with one launch less, the same
+   search may not. The budget is that of the single changes, and again that of the pairs. */
+static void a_search_that_has_finished_has_seen_all(void **state) {
+    (void)state;
+    size_t finished = 0, cut = 0;
+    for (uint64_t i = 0; i < cases(1000, 400); i++) {
+        gs_random random = gs_random_at(25, i);
+        gs_gpu *gpu = draw_gpu(&random, i);
+        gs_run *run = draw_kernels(&random, gpu, 3);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS | 1 << GS_FIX_GREEN, .budget = INT64_MAX};
+        gs_fixes all, found;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &all, NULL), GS_OK);
+        for (options.budget = 0; options.budget < (all.combinations_searched ? 300 : 20); options.budget++) {
+            assert_int_equal(gs_fix_run(gpu, run, &options, &found, NULL), GS_OK);
+            bool has_finished = !found.unfinished && (!found.combinations_searched || found.combinations_finished);
+            if (has_finished && !are_same(&all, &found))
+                fail_msg("index %llu: a budget of %lld is not enough", (unsigned long long)i,
+                         (long long)options.budget);
+            finished += has_finished;
+            cut += !has_finished;
+            gs_fixes_clear(&found);
+        }
+        gs_fixes_clear(&all);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%zu searches have finished, %zu have not\n", finished, cut);
+    assert_true(are_few() || (finished > 0 && cut > 0));
+}
+
 /* ---- which orders work ---- */
 
 static bool rule_allows(const gs_orders *orders, const size_t *order, size_t count) {
@@ -748,6 +790,16 @@ static void a_green_context_does_not_set_up_local_memory(void **state) {
     (void)state;
     const char *const words[] = {"a=8x256", "b=8x256,l64"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_GREEN, "");
+}
+
+/* The blocks of the first kernel are on too many SMs, and local memory must grow. */
+static void local_memory_and_a_green_context_help_together(void **state) {
+    (void)state;
+    const char *const words[] = {"a=20x256,s8K", "b=116x256,s220K,l64"};
+    expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_LOCAL | 1 << GS_FIX_GREEN,
+                 "run b once before, so that local memory is set up for its 64 bytes a thread\n"
+                 "a green context of 8 SMs for a, and the other 124 SMs for the rest (multiples of 8 on compute "
+                 "capability 9.0)\n");
 }
 
 /* The least and the most SMs that a green context can have. */
@@ -1031,11 +1083,13 @@ int main(void) {
         cmocka_unit_test(what_was_not_tried_is_said),
         cmocka_unit_test(the_cheapest_pair_is_found),
         cmocka_unit_test(a_pair_with_a_green_context_is_found),
+        cmocka_unit_test(a_search_that_has_finished_has_seen_all),
         cmocka_unit_test(the_rule_says_which_orders_work),
         cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
         cmocka_unit_test(local_memory_is_set_up_before),
         cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
+        cmocka_unit_test(local_memory_and_a_green_context_help_together),
         cmocka_unit_test(green_contexts_have_any_size),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),

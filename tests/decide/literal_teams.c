@@ -462,7 +462,7 @@ static void share_all(const struct question *q, struct team *two, bool now) {
                           .is_trial = ways[i].is_trial,
                           .is_inside = ways[i].workers[0] > 0};
     }
-    if (two->throughput >= 0 && !now && !two->is_trial && !q->afresh && better_later(q, two, ways[chosen].shares))
+    if (two->throughput >= 0 && !now && !q->afresh && better_later(q, two, ways[chosen].shares))
         two->throughput = NOTHING;
 }
 

@@ -14,7 +14,7 @@ struct crowd {
     gs_profile_store *store;
     gs_decide_options options;
     gs_profile *kernels[KERNELS];
-    gs_planned_pair pairs[2];
+    gs_planned_pair pairs[4];
     gs_planned planned;
     gs_contender contenders[GS_LITERAL_CROWD];
     size_t count;
@@ -73,11 +73,14 @@ static void measure_pair(struct crowd *crowd, gs_random *random) {
     }
 }
 
+/* The kernels of the pairs of a plan: each has two to choose from. */
+static const size_t in_plan[4][2] = {{0, 1}, {2, 3}, {0, 2}, {1, 3}};
+
 static void make_plan(struct crowd *crowd, gs_random *random) {
     crowd->planned = (gs_planned){.data = crowd->pairs, .count = GS_COUNT(crowd->pairs)};
     for (size_t i = 0; i < GS_COUNT(crowd->pairs); i++) {
         gs_planned_pair *pair = &crowd->pairs[i];
-        const char *one = names[2 * i], *other = names[2 * i + 1];
+        const char *one = names[in_plan[i][0]], *other = names[in_plan[i][1]];
         *pair =
             (gs_planned_pair){.shares = {plan_random(random, 0.4, 0.9), plan_random(random, 0.4, 0.9)},
                               .after = {plan_random(random, 0.8, 1), plan_random(random, 0.8, 1)},
@@ -133,6 +136,12 @@ static void draw_state(const struct crowd *crowd, gs_contender *contender, gs_ra
     }
 }
 
+static void draw_coming(const struct crowd *crowd, gs_contender *contender, gs_random *random) {
+    memset(contender->coming, 0, sizeof contender->coming);
+    for (int64_t k = gs_random_from(random, -2, GS_DECIDE_COMING); k > 0; k--)
+        contender->coming[k - 1] = crowd->kernels[gs_random_from(random, 0, 4)];
+}
+
 static void draw_contender(const struct crowd *crowd, size_t i, gs_contender *contender, gs_random *random) {
     uint64_t slice = (uint64_t)crowd->options.slice_ns * SMS;
     size_t kernel = gs_random_chance(random, 60) ? i % 4 : (size_t)gs_random_from(random, 0, KERNELS - 1);
@@ -141,8 +150,7 @@ static void draw_contender(const struct crowd *crowd, size_t i, gs_contender *co
         contender->profile = NULL;
     contender->arrival = i;
     contender->stream = i + 1;
-    for (int64_t k = gs_random_from(random, -2, GS_DECIDE_COMING); k > 0; k--)
-        contender->coming[k - 1] = crowd->kernels[gs_random_from(random, 0, 4)];
+    draw_coming(crowd, contender, random);
     contender->priority = gs_random_chance(random, 80) ? 0 : (int32_t)gs_random_from(random, -2, 2);
     contender->weight = (uint32_t)gs_random_from(random, 0, 4);
     contender->cap = i % 7 == 3 ? 40 : i % 7 == 5 ? 90 : i % 7 == 6 ? -1 : 0;
@@ -155,9 +163,35 @@ static void draw_contender(const struct crowd *crowd, size_t i, gs_contender *co
     contender->lets_pass = gs_random_chance(random, 30);
 }
 
+/* Two kernels of the plan that may share all SMs, and often do already. */
+static void make_two(struct crowd *crowd, gs_random *random) {
+    size_t pair = (size_t)gs_random_from(random, 0, GS_COUNT(crowd->pairs) - 1);
+    bool is_running = gs_random_chance(random, 70);
+    crowd->options.planned = &crowd->planned;
+    crowd->options.sms = SMS;
+    crowd->count = 2;
+    for (size_t i = 0; i < 2; i++) {
+        gs_contender *contender = &crowd->contenders[i];
+        draw_contender(crowd, i, contender, random);
+        contender->profile = crowd->kernels[in_plan[pair][i]];
+        contender->priority = 0;
+        contender->can_confine = contender->can_share = true;
+        if (!is_running)
+            continue;
+        contender->state = GS_CONTENDER_RUNS;
+        contender->how = GS_DECIDE_CONFINED;
+        contender->sms = SMS;
+        contender->workers = crowd->pairs[pair].workers[i];
+    }
+}
+
 static void make_crowd(struct crowd *crowd, gs_random *random) {
     make_options(crowd, random);
     make_plan(crowd, random);
+    if (gs_random_chance(random, 30)) {
+        make_two(crowd, random);
+        return;
+    }
     int64_t most = gs_random_chance(random, 5) ? GS_LITERAL_CROWD : gs_random_chance(random, 50) ? 2 : 6;
     crowd->count = (size_t)gs_random_from(random, gs_random_chance(random, 2) ? 0 : 1, most);
     bool is_running = gs_random_chance(random, 50);
@@ -218,7 +252,8 @@ static void expect_literal(struct crowd *crowd, gs_decided_place *places, size_t
     count_seen(crowd, places, decision.is_changed, seen);
 }
 
-/* What was decided comes true, time passes, a launch ends, and another one comes or is expected. */
+/* What was decided comes true, time passes, a launch ends, and another one comes or is expected, or other
+   launches are behind one. */
 static void go_on(struct crowd *crowd, const gs_decided_place *places, gs_random *random) {
     for (size_t i = 0; i < crowd->count; i++) {
         bool was_expected = crowd->contenders[i].state == GS_CONTENDER_EXPECTED;
@@ -230,7 +265,7 @@ static void go_on(struct crowd *crowd, const gs_decided_place *places, gs_random
     if (crowd->count == 0)
         return;
     gs_contender *contender = &crowd->contenders[gs_random_from(random, 0, (int64_t)crowd->count - 1)];
-    switch (gs_random_from(random, 0, 4)) {
+    switch (gs_random_from(random, 0, 5)) {
     case 0:
         draw_contender(crowd, contender->arrival, contender, random);
         break;
@@ -242,6 +277,9 @@ static void go_on(struct crowd *crowd, const gs_decided_place *places, gs_random
         break;
     case 3:
         contender->state = GS_CONTENDER_WAITS;
+        break;
+    case 4:
+        draw_coming(crowd, contender, random);
         break;
     default:
         break;

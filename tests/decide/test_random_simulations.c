@@ -3,8 +3,10 @@
  * of each simulation is a line of tests/decide/simulations.txt, to the nanosecond. A change that changes a line should
  * be one that was meant: with GRIDSMITH_WRITE=1 the file is written anew.
  *
- * Beside that, what holds for every simulation: each task runs as often as it should, no faster than alone, and
- * nothing takes longer than all launches in sequence if only one may run at a time.
+ * Beside that, what holds for every simulation: each task runs as often as it should, no faster than alone, none
+ * of its blocks is counted twice, and nothing takes longer than all launches in sequence if only one may run at a time.
+ *
+ * Numbers are drawn in statements of their own: in which order arguments are evaluated is up to the compiler.
  */
 #include "decide_support.h"
 
@@ -33,8 +35,9 @@ static void put_task(gs_random *random, const gs_plan_table *table, int number, 
     int64_t launches = gs_random_from(random, 1, 8), least = gs_random_from(random, 1, 20);
     const int64_t kernels[3] = {pair->first, pair->second,
                                 gs_random_from(random, 0, (int64_t)table->kernels.count - 1)};
+    int repeat = (int)gs_random_from(random, 1, 3), at_us = (int)gs_random_from(random, 0, 3) * 700;
     gs_text_add(into, "{\"schema\":\"gridsmith.task/1\",\"task\":\"t%d\",\"repeat\":%d,\"at_us\":%d,\"kernels\":[",
-                number, (int)gs_random_from(random, 1, 3), (int)gs_random_from(random, 0, 3) * 700);
+                number, repeat, at_us);
     for (int64_t i = 0; i < launches; i++) {
         const gs_table_kernel *kernel = &table->kernels.data[kernels[gs_random_from(random, 0, 2)]];
         gs_text_add(into, "%s{\"kernel\":\"%s\",\"blocks\":%lld", i ? "," : "", kernel->name,
@@ -69,26 +72,41 @@ static gs_task_list draw_tasks(gs_random *random, const gs_plan_table *table) {
 
 static gs_simulation_options draw_options(gs_random *random, gs_gpu *const gpus[2]) {
     static const double times_us[] = {0, 0, 0, 20000}, noises[] = {0, 0, 0.1}, patience_us[] = {0, 0, 500};
-    return (gs_simulation_options){.gpu = gpus[gs_random_from(random, 0, 3) == 0],
-                                   .recorded_on = gpus[0],
-                                   .together = (int32_t)gs_random_from(random, 1, 4),
-                                   .for_us = times_us[gs_random_from(random, 0, 3)],
-                                   .noise = noises[gs_random_from(random, 0, 2)],
-                                   .seed = (uint64_t)gs_random_from(random, 0, 1000),
-                                   .unknown = (double)gs_random_from(random, 8, 12) / 10,
-                                   .patience_us = patience_us[gs_random_from(random, 0, 2)]};
+    gs_simulation_options options = {.recorded_on = gpus[0]};
+    options.gpu = gpus[gs_random_from(random, 0, 3) == 0];
+    options.together = (int32_t)gs_random_from(random, 1, 4);
+    options.for_us = times_us[gs_random_from(random, 0, 3)];
+    options.noise = noises[gs_random_from(random, 0, 2)];
+    options.seed = (uint64_t)gs_random_from(random, 0, 1000);
+    options.unknown = (double)gs_random_from(random, 8, 12) / 10;
+    options.patience_us = patience_us[gs_random_from(random, 0, 2)];
+    return options;
+}
+
+/* Blocks that the measurement windows were told of. */
+static uint64_t counted_blocks;
+
+void __real_gs_window_count(gs_window *window, uint64_t stream, const gs_profile *profile, uint64_t blocks);
+void __wrap_gs_window_count(gs_window *window, uint64_t stream, const gs_profile *profile, uint64_t blocks);
+void __wrap_gs_window_count(gs_window *window, uint64_t stream, const gs_profile *profile, uint64_t blocks) {
+    counted_blocks += blocks;
+    __real_gs_window_count(window, stream, profile, blocks);
 }
 
 static void expect_possible(const gs_simulation *result, const gs_task_list *tasks,
                             const gs_simulation_options *options) {
     double sum_us = 0;
+    uint64_t blocks = 0;
     for (size_t i = 0; i < tasks->count; i++) {
         const gs_simulated_task *task = &result->tasks[i];
+        for (size_t k = 0; k < tasks->data[i].launches.count; k++)
+            blocks += task->done * (uint64_t)tasks->data[i].launches.data[k].blocks;
         assert_true(options->for_us > 0 ? task->done > 0 : task->done == (uint64_t)tasks->data[i].repeat);
         assert_true(task->mean_us <= task->longest_us * (1 + 1e-12));
         sum_us += task->alone_us * (double)task->done;
     }
     assert_true(fabs(sum_us - result->alone_us) <= 1e-9 * sum_us);
+    assert_true(options->for_us > 0 || counted_blocks <= blocks);
     if (options->together == 1) /* a stop costs time, and a task may come late */
         assert_true(result->shared == 0 && result->end_us >= sum_us * (1 - 1e-9));
 }
@@ -111,6 +129,7 @@ static void simulate_once(uint64_t index, gs_gpu *const gpus[2], gs_text *line) 
     gs_simulation_options options = draw_options(&random, gpus);
     gs_simulation result;
     gs_error error = {.code = GS_OK};
+    counted_blocks = 0;
     if (gs_plan_table_divide(&table, gpus[0], &error) != GS_OK ||
         gs_simulate(&table, &tasks, &options, &result, &error) != GS_OK)
         fail_msg("%s", error.message);

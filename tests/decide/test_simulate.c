@@ -225,6 +225,18 @@ static void waves_of_a_plan_are_counted(void **state) {
     gs_plan_table_clear(&table);
 }
 
+static void kernels_of_a_plan_have_blocks(void **state) {
+    (void)state;
+    gs_plan_table table =
+        table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": ["
+                 "{\"name\": \"a\", \"alone_us\": 1}, {\"name\": \"b\", \"blocks\": 0, \"alone_us\": 1}, "
+                 "{\"name\": \"c\", \"blocks\": 1, \"alone_us\": 1}]}");
+    assert_int_equal(table.kernels.count, 3);
+    for (size_t i = 0; i < table.kernels.count; i++)
+        assert_int_equal(table.kernels.data[i].blocks, 1);
+    gs_plan_table_clear(&table);
+}
+
 static void a_plan_is_read(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
@@ -277,15 +289,17 @@ static double together_for(const gs_pair_rates *rates, double ratio) {
     return second + (1 - second * rates->first) / rates->first_alone;
 }
 
-/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. */
+/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. Points that lack a number do
+   not count. */
 static gs_plan_table table_of_points(const gs_pair_rates *rates, int count) {
     gs_text text = {0};
     gs_text_add(&text,
                 "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
                 "{\"name\": \"a\", \"alone_us\": 100}, {\"name\": \"b\", \"alone_us\": 80}], \"pairs\": "
-                "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"together_us\": 160, \"points\": [");
+                "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"together_us\": 160, \"points\": ["
+                "{\"ratio\": 1}, {\"us\": 90}");
     for (int i = 0; i < count; i++)
-        gs_text_add(&text, "%s{\"ratio\": %.17g, \"us\": %.17g}", i ? ", " : "", 3.0 * (i + 0.5) / count,
+        gs_text_add(&text, ", {\"ratio\": %.17g, \"us\": %.17g}", 3.0 * (i + 0.5) / count,
                     100 * together_for(rates, 3.0 * (i + 0.5) / count));
     gs_text_add(&text, "]}]}");
     gs_plan_table table = table_of(text.data);
@@ -966,6 +980,7 @@ int main(void) {
         cmocka_unit_test(the_order_of_kernels_in_a_table_does_not_matter),
         cmocka_unit_test(networks_are_read),
         cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
+        cmocka_unit_test(kernels_of_a_plan_have_blocks),
         cmocka_unit_test(a_plan_is_read),
         cmocka_unit_test(points_of_a_plan_become_rates),
         cmocka_unit_test(waves_of_a_plan_are_counted),

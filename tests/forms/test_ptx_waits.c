@@ -1297,6 +1297,40 @@ static void loops_that_only_another_block_can_end_are_refused(void **state) {
         expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
 }
 
+/* A store right before the word that counts iterations does not write it, nor does one to another variable; a store a
+   byte further does. */
+static void stores_are_as_wide_as_they_say(void **state) {
+    static const struct {
+        const char *type, *value;
+        int bytes;
+    } stores[] = {{"u8", "%v", 1},
+                  {"b16", "%v", 2},
+                  {"b32", "%v", 4},
+                  {"u64", "%next", 8},
+                  {"v2.u8", "{%v, %v}", 2},
+                  {"v2.b32", "{%v, %v}", 8},
+                  {"v4.s16", "{%v, %v, %v, %v}", 8},
+                  {"v4.u32", "{%v, %v, %v, %v}", 16},
+                  {"v2.b64", "{%next, %next}", 16}};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(stores); i++) {
+        const struct {
+            const char *variable;
+            int at;
+        } places[] = {{"many", 32 - stores[i].bytes}, {"beside", 32}, {"many", 33 - stores[i].bytes}};
+        for (size_t k = 0; k < GS_COUNT(places); k++) {
+            char loop[600];
+            snprintf(loop, sizeof loop,
+                     "{ .shared .b32 many[9]; .shared .b32 beside[12]; again: ld.volatile.global.u32 %%v, [%%flag]; "
+                     "cvt.u64.u32 %%next, %%v; add.u32 %%i, %%i, 1; st.shared.u32 [many+32], %%i; "
+                     "st.shared.%s [%s+%d], %s; ld.shared.u32 %%w, [many+32]; setp.lt.u32 %%p2, %%w, 9; "
+                     "@%%p2 bra again; }",
+                     stores[i].type, places[k].variable, places[k].at, stores[i].value);
+            expect(stores[i].type, loop, ELSEWHERE, k == 2);
+        }
+    }
+}
+
 /* Also a loop that begins with the kernel, of one part or of two. Block 5 gives what the others wait for. */
 static void loops_from_the_first_statement_are_refused(void **state) {
     static const char *const middles[] = {"", "\t@%p bra part;\npart:\n"};
@@ -1588,6 +1622,7 @@ static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
+                                       cmocka_unit_test(stores_are_as_wide_as_they_say),
                                        cmocka_unit_test(loops_from_the_first_statement_are_refused),
                                        cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
                                        cmocka_unit_test(only_whole_values_are_followed),

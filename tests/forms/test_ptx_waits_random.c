@@ -924,7 +924,8 @@ static void make_search(struct kernel *kernel) {
 static int put_amount(struct kernel *kernel) {
     int block = put_special(kernel, 0), d = new_register(kernel);
     if (pick(2)) {
-        int predicate = put_test(kernel, ONE_OF(EQUAL, DIFFERENT, ABOVE_SIGNED), block, pick(3));
+        int comparison = ONE_OF(EQUAL, DIFFERENT, ABOVE_SIGNED),
+            predicate = put_test(kernel, comparison, block, pick(3));
         put(kernel, LANES, d, predicate, -1)->variant = pick(GS_COUNT(masks));
         return d;
     }
@@ -971,7 +972,8 @@ static void make_wraps(struct kernel *kernel) {
     put_jump(kernel, put_test(kernel, DIFFERENT, x, pick(2)), false, waited);
     put_waiting_at(kernel, block, x, offset);
     put_label(kernel, waited);
-    put_jump(kernel, put_test(kernel, ONE_OF(EQUAL, DIFFERENT), x, pick(4)), false, end);
+    int comparison = ONE_OF(EQUAL, DIFFERENT);
+    put_jump(kernel, put_test(kernel, comparison, x, pick(4)), false, end);
     put_publishing_at(kernel, block, x, offset);
     put_label(kernel, end);
 }

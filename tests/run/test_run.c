@@ -66,6 +66,20 @@ static void a_run_is_written_as_it_was_read(void **state) {
     }
 }
 
+/* What files do not hold is copied, too. */
+static void a_copy_has_the_pace(void **state) {
+    (void)state;
+    gs_run *run = test_run_of(RUN(LAUNCH("")));
+    run->has_pace = true;
+    for (size_t i = 0; i < GS_COUNT(run->pace_ns); i++)
+        run->pace_ns[i] = 100 + (int64_t)i;
+    gs_run *copy = gs_run_copy(run, NULL);
+    assert_true(copy->has_pace);
+    assert_memory_equal(copy->pace_ns, run->pace_ns, sizeof run->pace_ns);
+    gs_run_free(copy);
+    gs_run_free(run);
+}
+
 static void defaults_and_white_space_do_not_matter(void **state) {
     (void)state;
     gs_run *run = test_run_of("\n {\"events\" : [\n" LAUNCH(
@@ -818,6 +832,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(picked_launches_that_are_alike_are_marked),
         cmocka_unit_test(a_run_is_written_as_it_was_read),
+        cmocka_unit_test(a_copy_has_the_pace),
         cmocka_unit_test(defaults_and_white_space_do_not_matter),
         cmocka_unit_test(kernels_are_selected_by_name),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_place),

@@ -1084,6 +1084,15 @@ static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) 
     assert_true(clients[0].longest_ns < 2 * FAIR_LOAD_NS);
 }
 
+/* Processes from this one on do not exist. Eight in a row are a family, whatever runs on this machine. */
+enum { ABSENT = (1 << 30), ABSENT_FAMILY = 8 };
+
+int64_t __real_gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user);
+int64_t __wrap_gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user);
+int64_t __wrap_gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user) {
+    return process >= ABSENT ? process / ABSENT_FAMILY : __real_gs_family_of(families, proc, process, user);
+}
+
 /* Clients of one family load such sources one after the other: as many are set aside as a process and a family may
    have. */
 static void sources_are_set_aside_up_to_the_limits(void **state) {
@@ -1094,11 +1103,32 @@ static void sources_are_set_aside_up_to_the_limits(void **state) {
     gs_server *server = open_server();
     for (uint32_t i = 0; i < GS_COUNT(clients); i++) {
         uint32_t process = i / TRIES, of_process = (uint32_t)gs_min(i % TRIES + 1, OF_PROCESS);
-        clients[i] = (struct client){.engine = LOADS, .process = INT32_MAX - (int32_t)process}; /* there are none */
+        clients[i] = (struct client){.engine = LOADS, .process = ABSENT + (int32_t)process};
         come(&clients[i], server);
         load_module(clients[i].session, LOADED_MODULE, NEVER);
         play_until(server, NULL, 0, clock_ns + LATE_NS);
         assert_int_equal(server->loads.slow, gs_min(process * OF_PROCESS + of_process, OF_FAMILY));
+    }
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+    turn_ns = TURN_NS;
+}
+
+/* Families set aside what they may, up to the limit for all. */
+static void sources_of_all_families_are_set_aside_up_to_the_limit(void **state) {
+    enum { OF_PROCESS = GS_SLOW_JOBS / 8, OF_FAMILY = GS_SLOW_JOBS / 4, LATE_NS = 1500000000 };
+    struct client clients[GS_SLOW_JOBS + 2];
+    (void)state;
+    turn_ns = 1000000;
+    gs_server *server = open_server();
+    for (int32_t i = 0; i < (int32_t)GS_COUNT(clients); i++) {
+        int32_t process = ABSENT + i / OF_FAMILY * ABSENT_FAMILY + i % OF_FAMILY / OF_PROCESS;
+        clients[i] = (struct client){.engine = LOADS, .process = process};
+        come(&clients[i], server);
+        load_module(clients[i].session, LOADED_MODULE, NEVER);
+        play_until(server, NULL, 0, clock_ns + LATE_NS);
+        assert_int_equal(server->loads.slow, gs_min(i + 1, GS_SLOW_JOBS));
     }
     for (size_t i = 0; i < GS_COUNT(clients); i++)
         leave(&clients[i]);
@@ -1387,23 +1417,25 @@ static int64_t any_of(gs_random *random, const int64_t *numbers, size_t count) {
 #define ANY_OF(random, ...)                                                                                            \
     any_of(random, (const int64_t[]){__VA_ARGS__}, sizeof(const int64_t[]){__VA_ARGS__} / sizeof(int64_t))
 
+/* In statements of their own: in which order initializers are evaluated is up to the compiler. */
 static struct client draw_client(gs_random *random) {
     enum engine engine = (enum engine)ANY_OF(random, KERNELS, KERNELS, KERNELS, COPIES, LOADS);
-    return (struct client){.engine = engine,
-                           .streams = (uint32_t)ANY_OF(random, 1, 1, 2, 4),
-                           .at_once = (uint32_t)ANY_OF(random, 0, 1, 2, 8),
-                           .size = engine == KERNELS ? (uint64_t)ANY_OF(random, 1, 4, 40, 100, 400, 2000)
-                                                     : (uint64_t)ANY_OF(random, 4, 1 << 20, 64 << 20),
-                           .pause_ns = ANY_OF(random, 0, 5000, 60000, 1000000, 8000000),
-                           .weight = (uint32_t)ANY_OF(random, 50, 100, 100, 300),
-                           .priority = (int32_t)ANY_OF(random, 0, 0, 0, 1, -1),
-                           .most_sms = (uint32_t)ANY_OF(random, 0, 0, 0, 3, 1),
-                           .comes_ns = ANY_OF(random, 0, 0, 3000000, 12000000),
-                           .leaves = gs_random_from(random, 0, 4) == 0,
-                           .compile_ns = ANY_OF(random, 0, 5000000),
-                           .loads = (uint32_t)ANY_OF(random, 1, 1, 4, 40),
-                           .alternates = gs_random_from(random, 0, 3) == 0,
-                           .process = (int32_t)ANY_OF(random, 0, 40, 41)};
+    struct client client = {.engine = engine};
+    client.streams = (uint32_t)ANY_OF(random, 1, 1, 2, 4);
+    client.at_once = (uint32_t)ANY_OF(random, 0, 1, 2, 8);
+    client.size = engine == KERNELS ? (uint64_t)ANY_OF(random, 1, 4, 40, 100, 400, 2000)
+                                    : (uint64_t)ANY_OF(random, 4, 1 << 20, 64 << 20);
+    client.pause_ns = ANY_OF(random, 0, 5000, 60000, 1000000, 8000000);
+    client.weight = (uint32_t)ANY_OF(random, 50, 100, 100, 300);
+    client.priority = (int32_t)ANY_OF(random, 0, 0, 0, 1, -1);
+    client.most_sms = (uint32_t)ANY_OF(random, 0, 0, 0, 3, 1);
+    client.comes_ns = ANY_OF(random, 0, 0, 3000000, 12000000);
+    client.leaves = gs_random_from(random, 0, 4) == 0;
+    client.compile_ns = ANY_OF(random, 0, 5000000);
+    client.loads = (uint32_t)ANY_OF(random, 1, 1, 4, 40);
+    client.alternates = gs_random_from(random, 0, 3) == 0;
+    client.process = (int32_t)ANY_OF(random, 0, ABSENT, ABSENT + 1);
+    return client;
 }
 
 /* Launches that the device has, or whose report is on its way. */
@@ -1858,6 +1890,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(launches_do_not_wait_for_loads_that_never_end),
         cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(sources_are_set_aside_up_to_the_limits),
+        cmocka_unit_test(sources_of_all_families_are_set_aside_up_to_the_limit),
         cmocka_unit_test(daemon_without_work_is_not_woken),
         cmocka_unit_test(modules_of_a_client_that_comes_later_do_not_go_first),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),

@@ -1,5 +1,6 @@
 /*
- * test_listener.c: processes that wait in connect() are woken, also if one that was woken before them was killed.
+ * test_listener.c: the socket of a daemon is its user's. Processes that wait in connect() are woken, also if one that
+ * was woken before them was killed.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,7 +88,25 @@ static void nobody_sleeps_because_another_was_killed(void **state) {
     close(listening);
 }
 
+/* Only its user may connect, and files that are made later have their usual modes. */
+static void socket_is_private(void **state) {
+    (void)state;
+    gs_members nobody = {.are_served = false};
+    gs_listener listener;
+    struct stat status;
+    char path[80];
+    mode_t before = umask(0022);
+    snprintf(path, sizeof path, "listener-%d", (int)getpid());
+    assert_int_equal(gs_listener_open(&listener, path, &nobody, NULL), GS_OK);
+    assert_int_equal(umask(before), 0022);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    gs_listener_close(&listener);
+    assert_int_equal(stat(path, &status), -1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_sleeps_because_another_was_killed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_sleeps_because_another_was_killed),
+                                       cmocka_unit_test(socket_is_private)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,6 +215,28 @@ static void reports_tell_of_programs(void **state) {
     gs_tenants_close(&tenants);
 }
 
+/* A program may fill its page to the last byte: all but that are shown. */
+static void texts_of_a_page_have_an_end(void **state) {
+    (void)state;
+    gs_tenants tenants = {0};
+    gs_text found = {0}, wanted = {0};
+    gs_tenant_kernel *kernel = &open_program(&tenants, "batch", false, 30)->page->kernels[0];
+    memset(kernel->name, 'n', sizeof kernel->name);
+    memset(kernel->reason, 'r', sizeof kernel->reason);
+    atomic_store(&kernel->ns, 1000);
+    gs_writer writer = gs_writer_to(&found);
+    gs_write_object(&writer, NULL);
+    gs_tenants_json(&tenants, &writer);
+    gs_write_end(&writer);
+    gs_text_add(&wanted, "{\"name\":\"%.*s\",\"us\":1.0,\"why\":\"%.*s\"}", GS_TENANT_NAME - 1, kernel->name,
+                GS_TENANT_REASON - 1, kernel->reason);
+    if (!strstr(found.data, wanted.data))
+        fail_msg("%s\nis not in\n%s", wanted.data, found.data);
+    gs_text_free(&found);
+    gs_text_free(&wanted);
+    gs_tenants_close(&tenants);
+}
+
 static int compare_times(const void *one, const void *two) {
     return GS_COMPARE(*(const uint64_t *)one, *(const uint64_t *)two);
 }
@@ -261,11 +283,9 @@ static void percentiles_are_those_of_the_requests(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_board_counts_programs),
-        cmocka_unit_test(programs_have_slots_of_their_own),
-        cmocka_unit_test(each_gpu_has_a_board),
-        cmocka_unit_test(reports_tell_of_programs),
-        cmocka_unit_test(percentiles_are_those_of_the_requests),
+        cmocka_unit_test(the_board_counts_programs),   cmocka_unit_test(programs_have_slots_of_their_own),
+        cmocka_unit_test(each_gpu_has_a_board),        cmocka_unit_test(reports_tell_of_programs),
+        cmocka_unit_test(texts_of_a_page_have_an_end), cmocka_unit_test(percentiles_are_those_of_the_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,11 +114,13 @@ static int wait_process(pid_t process) {
 }
 
 /* Stops the daemon. It must exit with 0 and remove its socket, and the lock beside it. */
+/* As a service manager does, or as a user does at a terminal. */
 static void stop_daemon(pid_t process) {
+    static int stopped;
     char lock[sizeof socket_path + 8];
     snprintf(lock, sizeof lock, "%s.lock", socket_path);
     assert_int_equal(access(lock, F_OK), 0);
-    kill(process, SIGTERM);
+    kill(process, stopped++ % 2 ? SIGINT : SIGTERM);
     the_daemon = 0;
     assert_int_equal(wait_process(process), 0);
     assert_int_equal(access(socket_path, F_OK), -1);
@@ -2285,6 +2287,8 @@ static void wrong_sources_are_answered(void **state) {
     raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
     assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE), "raw.cu:1:1: /dev/zero is not a regular file");
     assert_int_equal(atomic_load(&raw.page->end_code), 0);
+    assert_int_equal(status_number("limits.all.sources.used"), 0);
+    assert_int_equal(status_number("limits.all.source_bytes.used"), 0);
     raw_close(&raw);
     stop_daemon(daemon);
 }

@@ -77,7 +77,6 @@ static bool most_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, 
         return true;
     }
     const gs_ptx_operand *operands = gs_ptx_operand_at(kernel, writer, 0);
-    bool is_pair = writer->count == 3 && operands[0].kind == GS_PTX_REGISTER;
     if (writer->guard != GS_PTX_NONE || writer->count < 2 || writer->opcode != GS_PTX_COMPUTE ||
         gs_ptx_is_real(kernel->module, writer) || gs_ptx_has(kernel->module, writer, "hi sat cc") ||
         !most_of(kernel, &operands[1], block, &one, depth + 1))
@@ -87,13 +86,15 @@ static bool most_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, 
         *most += one;
         return writer->count == 2 && operands[0].kind == GS_PTX_REGISTER;
     case GS_PTX_MATH_ADD:
-        if (!is_pair || !most_of(kernel, &operands[2], block, &other, depth + 1))
+        if (writer->count != 3 || !most_of(kernel, &operands[2], block, &other, depth + 1))
             return false;
         *most += one + other;
         return true;
     case GS_PTX_MATH_SHL:
-        *most += one * (1ll << (operands[2].bits & 15));
-        return is_pair && operands[2].kind == GS_PTX_INTEGER && operands[2].bits < 16;
+        if (writer->count != 3 || operands[2].kind != GS_PTX_INTEGER || operands[2].bits >= 16)
+            return false;
+        *most += one * (1ll << operands[2].bits);
+        return true;
     default:
         return false;
     }

@@ -65,11 +65,15 @@ static gs_linear linear_number(int64_t value) {
     return (gs_linear){.is_known = true, .number = value};
 }
 
-static gs_linear linear_symbol(uint64_t kind, uint64_t value) {
-    uint64_t factors[GS_LINEAR_FACTORS] = {[GS_LINEAR_FACTORS - 1] = kind << 56 | value};
+static gs_linear linear_factor(uint64_t symbol) {
+    uint64_t factors[GS_LINEAR_FACTORS] = {[GS_LINEAR_FACTORS - 1] = symbol};
     gs_linear sum = linear_number(0);
     add_term(&sum, factors, 1);
     return sum;
+}
+
+static gs_linear linear_symbol(uint64_t kind, uint64_t value) {
+    return linear_factor(kind << 56 | value);
 }
 
 /* Merges the factors of two terms. False: too many. */
@@ -735,7 +739,7 @@ static const struct {
 static gs_linear product_of_symbols(const uint64_t *symbols, int count) {
     gs_linear product = linear_number(1);
     for (int i = 0; i < count && symbols[i]; i++) {
-        gs_linear factor = linear_symbol(kind_of(symbols[i]), symbols[i] & ((1ull << 56) - 1));
+        gs_linear factor = linear_factor(symbols[i]);
         product = gs_linear_product(&product, &factor);
     }
     return product;

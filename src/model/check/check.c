@@ -258,8 +258,6 @@ static gs_code search_init(struct search *search, gs_error *error) {
     if (!search->candidates || !search->class_of || !search->next_alike || !search->unused || !search->levels ||
         !search->order.data)
         return gs_fail_memory(error);
-    for (size_t i = 0; i < search->count; i++)
-        search->candidates[i] = i;
     search->contexts = gs_green_flags(search->gpu, &search->run->green_contexts);
     if (!search->contexts)
         return gs_fail_memory(error);
@@ -268,9 +266,11 @@ static gs_code search_init(struct search *search, gs_error *error) {
     search->clusters = has_clusters ? gs_clusters_new(search->gpu, error) : NULL;
     if (!search->levels[0] || (has_clusters && !search->clusters))
         return GS_E_MEMORY;
-    for (size_t i = 0; i < search->count; i++) /* all levels know all kernels by the same numbers */
-        if (gs_dispatcher_kernel(search->levels[0], &search->run->launches.data[i].shape, error) < 0)
+    for (size_t launch = 0; launch < search->count; launch++) { /* all levels know all kernels by the same numbers */
+        search->candidates[launch] = launch;
+        if (gs_dispatcher_kernel(search->levels[0], &search->run->launches.data[launch].shape, error) < 0)
             return error ? error->code : GS_E_MEMORY;
+    }
     return find_classes(search, error);
 }
 

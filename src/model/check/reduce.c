@@ -149,7 +149,7 @@ static gs_code try_part(struct reduction *reduction, size_t from, size_t to, int
     return code == GS_OK ? try_part(reduction, from, middle, halved + 1, error) : code;
 }
 
-/* Leaves out the launches after the conflict, and links the events that are left. */
+/* Links the events up to the conflict. Those after it stay: whoever plays them stops at a conflict before. */
 static gs_code reduction_init(struct reduction *reduction, const gs_conflict *here, gs_error *error) {
     const gs_run *run = reduction->run;
     reduction->end = run->launches.data[here->order.data[here->order.count - 1]].event + 1;
@@ -162,8 +162,6 @@ static gs_code reduction_init(struct reduction *reduction, const gs_conflict *he
         reduction->next[i] = i + 1;
         reduction->last[i] = i ? i - 1 : SIZE_MAX;
     }
-    for (size_t i = 0; i < run->launches.count; i++)
-        reduction->left_out[i] = run->launches.data[i].event >= reduction->end;
     reduction->trial = new_engine(reduction, error);
     reduction->engines[0] = new_engine(reduction, error);
     return reduction->trial && reduction->engines[0] ? GS_OK : GS_E_MEMORY;

@@ -273,6 +273,8 @@ typedef struct gs_mask {
     uint32_t words[GS_MASK_WORDS];
 } gs_mask;
 
+/* At most GS_JOB_SMS SMs. */
+gs_mask gs_mask_all(int32_t sms);
 int32_t gs_mask_count(const gs_mask *mask);
 static inline bool gs_mask_has(const gs_mask *mask, int32_t sm) {
     return mask->words[sm / 32] >> (sm % 32) & 1;

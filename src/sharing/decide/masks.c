@@ -29,6 +29,13 @@ static int32_t take_sms(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int
     return taken;
 }
 
+gs_mask gs_mask_all(int32_t sms) {
+    gs_mask all = {{0}};
+    for (int32_t i = 0; i < sms; i++)
+        all.words[i / 32] |= 1u << (i % 32);
+    return all;
+}
+
 static bool is_too_much(int32_t sms, size_t count, const int32_t *wanted) {
     int64_t sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -37,11 +44,9 @@ static bool is_too_much(int32_t sms, size_t count, const int32_t *wanted) {
 }
 
 int32_t gs_decide_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks) {
-    gs_mask free_sms = {{0}};
     if (is_too_much(sms, count, wanted))
         return -1;
-    for (int32_t i = 0; i < sms; i++)
-        free_sms.words[i / 32] |= 1u << (i % 32);
+    gs_mask free_sms = gs_mask_all(sms);
     for (size_t i = 0; i < count; i++) {
         gs_mask had = masks[i];
         masks[i] = (gs_mask){{0}};

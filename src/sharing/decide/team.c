@@ -396,7 +396,8 @@ static double forgone_ns(const gs_decide_query *query, const gs_contender *conte
     return most;
 }
 
-/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other. */
+/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other. A trial
+   does: it hopes for all of it. */
 static bool saves_most(const gs_decide_query *query, const struct team *team, const double *shares) {
     const gs_contender *a = member(query, team, 0), *b = member(query, team, 1);
     double ns = fmin(left_ns(a) / shares[0], left_ns(b) / shares[1]);
@@ -428,7 +429,7 @@ static bool share_inside(const gs_decide_query *query, struct team *team, bool i
             team->sms[k] = ways[i].sms[k] > 0 ? ways[i].sms[k] : query->all;
     }
     return team->throughput != GS_TEAM_IMPOSSIBLE &&
-           (is_now || team->is_trial || query->ignores_places || saves_most(query, team, shares));
+           (is_now || query->ignores_places || saves_most(query, team, shares));
 }
 
 static bool may_be_inside(const gs_decide_query *query) {

@@ -128,9 +128,7 @@ static bool gets_mask(const gs_decided_place *place, const gs_action *action) {
 /* Starts or resizes a contender that shares all SMs with another (intra-SM). */
 static void share_sms(gs_server *server, gs_stream *stream, const gs_decided_place *place) {
     gs_action *action = gs_stream_contender(stream);
-    gs_mask all = {{0}};
-    for (int32_t sm = 0; sm < server->facts.sms; sm++)
-        all.words[sm / 32] |= 1u << sm % 32;
+    gs_mask all = gs_mask_all(server->facts.sms);
     if (!action)
         stream->kept.mask = all;
     else if (!action->is_issued) {
