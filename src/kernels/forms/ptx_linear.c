@@ -1029,6 +1029,13 @@ bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin 
     return one->is_unknown || other->is_unknown;
 }
 
+bool gs_linear_is_of_variables(const gs_linear_origin *origin) {
+    for (int i = 0; i < origin->count; i++)
+        if (kind_of(origin->symbols[i]) != GS_LINEAR_VARIABLE)
+            return false;
+    return !origin->is_unknown;
+}
+
 bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin) {
     for (int i = 0; i < origin->count; i++) {
         uint64_t symbol = origin->symbols[i];
