@@ -1658,6 +1658,32 @@ static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
         }
 }
 
+static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
+#define WAITS "\nagain: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end;\n"
+    static const struct {
+        const char *loop, *write, *how;
+    } cases[] = {
+        {"\n@%p7 bra give;" WAITS "give: st.global.u32 [%flag], 5;", "give:", ""},
+        {"\nst.global.u32 [%flag], 0;\ngive: st.global.u32 [%flag], 7;" WAITS, "give:", ""},
+        {"\n@%p7 bra give;" WAITS "give: st.global.u8 [%other], 7;", "give:", ", through another pointer"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        char expected[100];
+        size_t from;
+        long line = 1;
+        gs_error error = {.message = ""};
+        gs_text text = put_loop(cases[i].loop, NOBODY, &from);
+        for (const char *at = text.data; at < strstr(text.data, cases[i].write); at++)
+            line += *at == '\n';
+        snprintf(expected, sizeof expected, "that another block may write in line %ld%s", line, cases[i].how);
+        assert_int_equal(reshape(cases[i].write, cases[i].loop, NOBODY, &error), GS_E_REFUSED);
+        if (!strstr(error.message, expected))
+            fail_msg("%s, not %s", error.message, expected);
+        gs_text_free(&text);
+    }
+}
+
 /* A form lets dependent kernels begin when it ends, so it must not wait for them. */
 static void what_is_launched_is_not_waited_for(void **state) {
     static const char wait[] = "again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
@@ -1692,6 +1718,7 @@ int main(void) {
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for),
                                        cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
+                                       cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),
                                        cmocka_unit_test(what_is_launched_is_not_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

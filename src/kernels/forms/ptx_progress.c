@@ -899,6 +899,7 @@ static bool all_are_excused(gs_ptx_poll *poll) {
     uint32_t at = GS_PTX_NONE;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
         bool is_excused = is_of_lower_block(&release);
+        poll->in_way = release.write;
         if (!is_excused && !writes_whole_word(&release))
             return false;
         if (!is_excused && release.goal_count < 0)

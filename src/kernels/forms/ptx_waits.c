@@ -441,11 +441,21 @@ static bool is_poll(const gs_ptx_loop *loop, const gs_ptx_statement *statement) 
 
 /* ---- loops ---- */
 
-static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *statement, gs_error *error) {
-    return search->in_function ? gs_ptx_refuse(search->loop.kernel, statement, error,
-                                               "it calls a function that may wait for memory that another block writes")
-                               : gs_ptx_refuse(search->loop.kernel, statement, error,
-                                               "it waits in a loop for memory that another block may write");
+/* Refuses a read; `in_way` is the write for which it may wait, or NULL. */
+static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *read, const gs_ptx_statement *in_way,
+                           gs_error *error) {
+    const gs_ptx_module *module = search->loop.kernel->module;
+    if (search->in_function)
+        return gs_ptx_refuse(search->loop.kernel, read, error,
+                             "it calls a function that may wait for memory that another block writes");
+    if (!in_way)
+        return gs_ptx_refuse(search->loop.kernel, read, error,
+                             "it waits in a loop for memory that another block may write");
+    gs_error place = {.code = GS_OK};
+    gs_error_place(&place, module->text, module->size, module->tokens.data[in_way->first].at, 1, 1);
+    return gs_ptx_refuse(search->loop.kernel, read, error,
+                         "it waits in a loop for memory that another block may write in line %ld%s", place.line,
+                         gs_ptx_may_meet(&search->loop, read, in_way) ? "" : ", through another pointer");
 }
 
 /* Whether the kernel lets a dependent kernel begin. The form leaves that out. */
@@ -467,7 +477,7 @@ static gs_code check_poll(struct search *search, const gs_ptx_statement *stateme
         return gs_ptx_refuse(search->loop.kernel, statement, error,
                              "it waits in a loop for memory that another block may free");
     if (search->in_function || ++search->proofs > MOST_PROOFS || !gs_ptx_poll_is_safe(&poll))
-        return refuse_wait(search, statement, error);
+        return refuse_wait(search, statement, poll.in_way, error);
     search->is_ordered = true;
     search->awaits_lower = search->awaits_lower || poll.awaits_lower;
     search->awaits_begun = search->awaits_begun || poll.awaits_begun;
@@ -652,7 +662,7 @@ static gs_code look_at_statements(struct search *search, gs_error *error) {
         bool is_strong = gs_ptx_reads_anew(&search->loop, statement) &&
                          (statement->opcode != GS_PTX_ATOMIC || gs_ptx_only_reads(kernel, statement));
         if (is_strong && search->in_function)
-            return refuse_wait(search, statement, error);
+            return refuse_wait(search, statement, NULL, error);
         search->has_strong = search->has_strong || is_strong;
     }
     return GS_OK;
