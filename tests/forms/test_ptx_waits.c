@@ -95,6 +95,12 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "end; "                                                                                                            \
     "again: ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; bra end; "                  \
     "give: st.volatile.global.u32 [%next], 1; }"
+/* %y is 0 where `tested` is equal, and else `number`; each block waits for the flag of the number before. */
+#define CHOICE(tested, number, before, between)                                                                        \
+    "{ .reg .b64 %far, %away; .reg .b32 %x, %y; " before "setp.eq.u32 %p1, " tested "; " between                       \
+    "@%p1 bra none; mov.u32 %y, " number "; mul.wide.u32 %away, " number ", 4; add.u64 %next, %flag, %away; again: "   \
+    "ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; bra tell; none: mov.u32 %y, 0; "   \
+    "tell: mul.wide.u32 %far, %y, 4; add.u64 %next, %flag, %far; st.volatile.global.u32 [%next], 1; }"
 /* %next is memory that a function allocates. */
 #define ALLOCATE(call)                                                                                                 \
     "{ .param .b64 size; .param .b64 got; st.param.b64 [size], 64; " call "ld.param.b64 %next, [got]; } "
@@ -1103,6 +1109,16 @@ static const struct {
      "ld.volatile.global.u32 %v, [%flag]; st.volatile.shared.u32 [own], %v; add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; "
      "@%p2 bra again; st.volatile.shared.u32 [own], 1; bra end; " WAIT("ld.volatile.shared.u32 %v, [own];"),
      NOBODY, false},
+    {"the block before, by a number that is 0 where it was found to be 0", CHOICE("%b, 0", "%b", "", ""), NOBODY,
+     false},
+    {"the ticket before, by a number that is 0 where it was found to be 0",
+     CHOICE("%x, 0", "%x", "atom.global.add.u32 %x, [%other], 1; ", ""), NOBODY, false},
+    {"the block before, by a number that is 0 where another one is", CHOICE("%t, 0", "%b", "", ""), NOBODY, true},
+    {"the block before, by a number that is 0 where it is 1", CHOICE("%b, 1", "%b", "", ""), NOBODY, true},
+    {"the block before, by a number that is 0 also where it is not",
+     CHOICE("%b, 0", "%b", "setp.eq.u32 %p4, %b, 3; @%p4 bra none; ", ""), NOBODY, true},
+    {"the block before, by a number that is changed after it was found to be 0",
+     CHOICE("%x, 0", "%x", "", "atom.global.add.u32 %x, [%other], 1; "), NOBODY, true},
     {"a flag forwarded by a loop that counts",
      FORWARD("st.volatile.shared.u32 [own], %v; add.u32 %i, %i, 1; setp.gt.u32 %p4, %i, 1000000; @%p4 bra end; ",
              WAIT("ld.volatile.shared.u32 %v, [own];")),

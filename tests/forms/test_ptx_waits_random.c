@@ -9,7 +9,7 @@
  *
  * The kernels are variations of what people write: flags of other blocks by coordinates, threads and tickets; counters;
  * locks; locks with tickets; claims; searches; updates; bytes of block numbers and counters; steps that may be 0, and
- * indices that lose their high bits; plain loads behind locks, acquires and fences; each with mistakes.
+ * indices that lose their high bits, or are chosen; plain loads behind locks, acquires and fences; each with mistakes.
  * GRIDSMITH_RUNS sets how many are tried.
  */
 #include "test.h"
@@ -517,6 +517,22 @@ static int put_block_number(struct kernel *kernel) {
     default:
         return x;
     }
+}
+
+/* x == 0 ? 0 : x, as compilers write it, and with mistakes. */
+static int put_choice(struct kernel *kernel, int x) {
+    int other = kernel->labels++, out = kernel->labels++, d = new_register(kernel);
+    int tested = pick(4) ? x : put_special(kernel, ONE_OF(0, 6));
+    bool is_equal = pick(4);
+    put_jump(kernel, put_test(kernel, is_equal ? EQUAL : DIFFERENT, tested, ONE_OF(0, 0, 0, 1)), pick(6) == 0, other);
+    put(kernel, ADD, d, x, -1)->number = ONE_OF(0, 0, 0, 1);
+    put_jump(kernel, -1, false, out);
+    if (!pick(5))
+        put_jump(kernel, put_test(kernel, EQUAL, x, 2), false, other);
+    put_label(kernel, other);
+    put(kernel, NUMBER, d, -1, -1)->number = ONE_OF(0, 0, 0, 1);
+    put_label(kernel, out);
+    return d;
 }
 
 /* An index: the number of the block, times something, plus threads, plus a number. */
@@ -1118,17 +1134,29 @@ static void make_plain(struct kernel *kernel) {
         put_looking(kernel, block, index, offset + back, order);
 }
 
+/* Flags by a number that is chosen. */
+static void make_choices(struct kernel *kernel) {
+    int block = put_block_number(kernel), chosen = put_choice(kernel, block), offset = ONE_OF(0, 0, 1);
+    bool waits_first = pick(2);
+    int waits_by = pick(2) ? chosen : block, tells_by = pick(4) ? chosen : block;
+    if (waits_first)
+        put_waiting_at(kernel, waits_by, block, offset + ONE_OF(-1, -1, 0));
+    put_publishing_at(kernel, tells_by, block, offset);
+    if (!waits_first)
+        put_waiting_at(kernel, waits_by, block, offset + ONE_OF(-1, -1, 0));
+}
+
 static const struct {
     const char *name;
     void (*make)(struct kernel *kernel);
-} makers[] = {{"flags", make_flags},      {"flags", make_flags},
-              {"flags", make_flags},      {"counter", make_counter},
-              {"lock", make_lock},        {"tickets", make_tickets},
-              {"claims", make_claims},    {"search", make_search},
-              {"parts", make_parts},      {"counter parts", make_counter_parts},
-              {"steps", make_steps},      {"wraps", make_wraps},
-              {"repeats", make_repeats},  {"done", make_done},
-              {"plain loads", make_plain}};
+} makers[] = {{"flags", make_flags},       {"flags", make_flags},
+              {"flags", make_flags},       {"counter", make_counter},
+              {"lock", make_lock},         {"tickets", make_tickets},
+              {"claims", make_claims},     {"search", make_search},
+              {"parts", make_parts},       {"counter parts", make_counter_parts},
+              {"steps", make_steps},       {"wraps", make_wraps},
+              {"repeats", make_repeats},   {"done", make_done},
+              {"plain loads", make_plain}, {"choices", make_choices}};
 
 static bool is_accepted(const gs_text *text, gs_ptx_form *form) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
