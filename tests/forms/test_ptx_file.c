@@ -54,7 +54,8 @@ static void kernels_are_listed_with_their_forms(void **state) {
     "{\"accepted\":true,\"needs_whole_rows\":false,\"needs_one_row\":false,\"needs_one_layer\":false,"                 \
     "\"needs_queue\":false,\"most_blocks\":1073741824,\"needs_shared\":0}"
 #define REFUSED                                                                                                        \
-    "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write\","           \
+    "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write in line "      \
+    "12\","                                                                                                            \
     "\"line\":13,\"column\":4}"
     gs_ptx_file file = open_file(90);
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};

@@ -1,11 +1,11 @@
 /*
  * test_ptx_wait_pairs.c: kernels with two kinds of waits, decided by trying all orders of their steps.
  *
- * Each kind is safe alone: a block waits for one with a lower number, or with a lower ticket, or for the holder of a
- * lock. A program has the steps of two kinds, in any order that keeps those of each kind. It is written as PTX, which
- * reshape accepts; and all its states are visited here, with all blocks at once, and with fewer worker blocks than
- * blocks. If blocks can be stuck only with fewer worker blocks, the form would hang. This model shares no code with the
- * analysis.
+ * Each kind is safe alone: a block waits for one with a lower number, or with a lower ticket, for the holder of a lock,
+ * or for the host, which waits until the blocks that have begun are through with the other kind. A program has the
+ * steps of two kinds, in any order that keeps those of each kind. It is written as PTX, which reshape accepts; and all
+ * its states are visited here, with all blocks at once, and with fewer worker blocks than blocks. If blocks can be
+ * stuck only with fewer worker blocks, the form would hang. This model shares no code with the analysis.
  */
 #include "test.h"
 
@@ -16,7 +16,7 @@
 
 enum { BLOCKS = 3, MOST_STEPS = 6, MOST_STATES = 1 << 16 };
 
-enum action { TAKE, SET, WAIT, WAIT_SERVED, SERVE, LOCK, UNLOCK };
+enum action { TAKE, SET, WAIT, WAIT_SERVED, SERVE, LOCK, UNLOCK, BEGIN, WAIT_TOLD };
 
 /* A kind of waits: what its steps do, in order. A number is a ticket, or that of the block. */
 static const struct {
@@ -31,6 +31,7 @@ static const struct {
     {"looks back, then tells, by tickets", true, 3, {TAKE, WAIT, SET}},
     {"lock", false, 2, {LOCK, UNLOCK}},
     {"lock with tickets", true, 3, {TAKE, WAIT_SERVED, SERVE}},
+    {"tells the host, then waits for it", false, 2, {BEGIN, WAIT_TOLD}},
 };
 
 struct program {
@@ -52,6 +53,8 @@ struct state {
     struct worker workers[BLOCKS];
     uint8_t next; /* of the queue */
     uint8_t set[2], taken[2], served[2], is_locked[2];
+    uint8_t begun[2], through[2],
+        is_told[2]; /* blocks that the host knows, those through with a kind; the host's word */
 };
 
 struct search {
@@ -76,6 +79,27 @@ static void visit(struct search *search, const struct state *state) {
     assert_true(search->open_count < MOST_STATES / 2);
     search->is_used[at] = 1;
     search->states[at] = search->open[search->open_count++] = *state;
+}
+
+static bool is_last_of_kind(const struct program *program, int at) {
+    for (int i = at + 1; i < program->count; i++)
+        if (program->steps[i].which == program->steps[at].which)
+            return false;
+    return true;
+}
+
+/* The host writes a word when the blocks that it knows are through with the other kind. */
+static int let_host_tell(struct search *search, const struct state *from) {
+    int count = 0;
+    for (int which = 0; which < 2; which++) {
+        struct state to = *from;
+        if (from->is_told[which] || !from->begun[which] || from->begun[which] & ~from->through[1 - which])
+            continue;
+        to.is_told[which] = 1;
+        visit(search, &to);
+        count++;
+    }
+    return count;
 }
 
 /* Whether a worker block can do its next step; it is done then. */
@@ -106,7 +130,15 @@ static bool step(const struct search *search, struct state *state, struct worker
     case UNLOCK:
         state->is_locked[which] = 0;
         break;
+    case BEGIN:
+        state->begun[which] |= (uint8_t)(1 << number);
+        break;
+    case WAIT_TOLD:
+        can = state->is_told[which];
+        break;
     }
+    if (is_last_of_kind(search->program, worker->at))
+        state->through[which] |= (uint8_t)(1 << worker->block);
     worker->at++;
     if (worker->at < search->program->count)
         return can;
@@ -118,7 +150,7 @@ static bool step(const struct search *search, struct state *state, struct worker
 
 /* Visits what comes after a state; returns how many worker blocks could go on. */
 static int leave(struct search *search, const struct state *from) {
-    int count = 0;
+    int count = let_host_tell(search, from);
     for (int w = 0; w < search->workers; w++) {
         struct state to = *from;
         if (from->workers[w].block < BLOCKS) {
@@ -199,6 +231,13 @@ static void put_step(gs_text *into, const struct program *program, int at) {
     case UNLOCK:
         gs_text_add(into, "st.release.gpu.global.u32 [lock%d], 0;\n", w);
         break;
+    case BEGIN:
+        gs_text_add(into, "st.release.sys.global.u32 [%%at%d], 1;\n", w);
+        break;
+    case WAIT_TOLD:
+        gs_text_add(into, "wait%d: ld.acquire.sys.global.u32 %%v, [told%d]; setp.eq.u32 %%p1, %%v, 0;", at, w);
+        gs_text_add(into, " @%%p1 bra wait%d;\n", at);
+        break;
     }
 }
 
@@ -211,7 +250,7 @@ static bool form_of(const struct program *program) {
     gs_error error = {.message = ""};
     gs_text_add(&text, ".version 8.0\n.target sm_80\n.address_size 64\n");
     for (int w = 0; w < 2; w++)
-        gs_text_add(&text, ".global .u32 set%d[64]; .global .u32 taken%d, served%d, lock%d;\n", w, w, w, w);
+        gs_text_add(&text, ".global .u32 set%d[64]; .global .u32 taken%d, served%d, lock%d, told%d;\n", w, w, w, w, w);
     gs_text_add(&text, ".visible .entry k()\n{\n.reg .pred %%p<2>; .reg .b32 %%v, %%t<2>, %%b<2>;\n"
                        ".reg .b64 %%at<2>, %%base<2>;\n");
     for (int w = 0; w < 2; w++) {

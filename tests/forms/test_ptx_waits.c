@@ -8,7 +8,7 @@
  *
  * Registers: %flag and %other are the addresses of two parameters, %i is 0, %t the thread and %b the block; %p7 is
  * false in block 0. A loop that writes `flag` after it may go to `end` instead. A line before the loop has the limits
- * of the kernel.
+ * of the kernel, or a function.
  */
 #include "test.h"
 
@@ -95,6 +95,12 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "end; "                                                                                                            \
     "again: ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; bra end; "                  \
     "give: st.volatile.global.u32 [%next], 1; }"
+/* %y is 0 where `tested` is equal, and else `number`; each block waits for the flag of the number before. */
+#define CHOICE(tested, number, before, between)                                                                        \
+    "{ .reg .b64 %far, %away; .reg .b32 %x, %y; " before "setp.eq.u32 %p1, " tested "; " between                       \
+    "@%p1 bra none; mov.u32 %y, " number "; mul.wide.u32 %away, " number ", 4; add.u64 %next, %flag, %away; again: "   \
+    "ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; bra tell; none: mov.u32 %y, 0; "   \
+    "tell: mul.wide.u32 %far, %y, 4; add.u64 %next, %flag, %far; st.volatile.global.u32 [%next], 1; }"
 /* %next is memory that a function allocates. */
 #define ALLOCATE(call)                                                                                                 \
     "{ .param .b64 size; .param .b64 got; st.param.b64 [size], 64; " call "ld.param.b64 %next, [got]; } "
@@ -1103,6 +1109,20 @@ static const struct {
      "ld.volatile.global.u32 %v, [%flag]; st.volatile.shared.u32 [own], %v; add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; "
      "@%p2 bra again; st.volatile.shared.u32 [own], 1; bra end; " WAIT("ld.volatile.shared.u32 %v, [own];"),
      NOBODY, false},
+    {"the block before, by a number that is 0 where it was found to be 0", CHOICE("%b, 0", "%b", "", ""), NOBODY,
+     false},
+    {"the ticket before, by a number that is 0 where it was found to be 0",
+     CHOICE("%x, 0", "%x", "atom.global.add.u32 %x, [%other], 1; ", ""), NOBODY, false},
+    {"the block before, by a number that is 0 where another one is", CHOICE("%t, 0", "%b", "", ""), NOBODY, true},
+    {"the block before, by a number that is 0 where it is 1", CHOICE("%b, 1", "%b", "", ""), NOBODY, true},
+    {"the block before, by a number that is 0 also where it is not",
+     CHOICE("%b, 0", "%b", "setp.eq.u32 %p4, %b, 3; @%p4 bra none; ", ""), NOBODY, true},
+    {"the block before, by a number that is changed after it was found to be 0",
+     CHOICE("%x, 0", "%x", "", "atom.global.add.u32 %x, [%other], 1; "), NOBODY, true},
+    {"a flag forwarded by a loop that counts",
+     FORWARD("st.volatile.shared.u32 [own], %v; add.u32 %i, %i, 1; setp.gt.u32 %p4, %i, 1000000; @%p4 bra end; ",
+             WAIT("ld.volatile.shared.u32 %v, [own];")),
+     NOBODY, true},
     {"a flag of the block before, forwarded",
      "{ .reg .b64 %far; mul.wide.u32 %far, %b, 4; add.u64 %next, %flag, %far; setp.ne.u32 %p1, %t, 0; @%p1 bra second; "
      "again: ld.volatile.global.u32 %v, [%next+-4]; st.volatile.shared.u32 [own], %v; ld.volatile.shared.u32 %w, "
@@ -1261,7 +1281,8 @@ static gs_text put_loop(const char *rules, enum writer writer, size_t *from) {
     gs_text text = {0};
     const char *body = strstr(head, ".param .u32 n)\n") + strlen(".param .u32 n)\n");
     const char *loop = strchr(rules, '\n') ? strchr(rules, '\n') + 1 : rules;
-    gs_text_add(&text, "%.*s%.*s%s%s", (int)(body - head), head, (int)(loop - rules), rules, body, before[writer]);
+    const char *kernel = strncmp(rules, ".func", 5) ? body : strstr(head, ".visible .entry k");
+    gs_text_add(&text, "%.*s%.*s%s%s", (int)(kernel - head), head, (int)(loop - rules), rules, kernel, before[writer]);
     *from = text.count;
     gs_text_add(&text, "%s\n%s", loop, after[writer]);
     return text;
@@ -1285,10 +1306,10 @@ static void expect(const char *what, const char *loop, enum writer writer, bool 
     gs_code code = reshape(what, loop, writer, &error);
     if (code != (is_refused ? GS_E_REFUSED : GS_OK))
         fail_msg("%s: %s %s", what, code == GS_OK ? "accepted" : "refused", error.message);
-    if (is_refused)
-        assert_true(strstr(error.message, "waits in a loop for memory that another block may write") ||
-                    strstr(error.message, "waits in a loop for memory that another block may free") ||
-                    strstr(error.message, "calls a function that may wait for memory that another block writes"));
+    if (is_refused && !strstr(error.message, "waits in a loop for memory that another block may write") &&
+        !strstr(error.message, "waits in a loop for memory that another block may free") &&
+        !strstr(error.message, "calls a function that may wait for memory that another block writes"))
+        fail_msg("%s: refused for another reason: %s", what, error.message);
 }
 
 static void loops_that_only_another_block_can_end_are_refused(void **state) {
@@ -1620,6 +1641,124 @@ static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state
     }
 }
 
+/* ---- plain loads ---- */
+
+/* A block looks for a word up to a hundred times, and others write it. Without a race it finds that only behind a
+   statement that synchronizes; else the count ends the loop. */
+static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
+    static const char *const loops[] = {
+        "again: %sld.global.u32 %%v, [%%flag]; setp.ne.u32 %%p1, %%v, 0; @%%p1 bra end; add.u32 %%i, %%i, 1; "
+        "setp.lt.u32 %%p2, %%i, 100; @%%p2 bra again; ",
+        "again: %sld.global.u32 %%v, [%%flag]; add.u32 %%i, %%i, 1; setp.lt.u32 %%p2, %%i, %%v; @%%p2 bra again; ",
+        "again: %sand.b32 %%w, %%i, 1; mul.wide.u32 %%far, %%w, 4; add.u64 %%next, %%flag, %%far; "
+        "ld.global.u32 %%v, [%%next]; setp.ne.u32 %%p1, %%v, 0; @%%p1 bra end; add.u32 %%i, %%i, 1; "
+        "setp.lt.u32 %%p2, %%i, 100; @%%p2 bra again; ",
+        "again: %scp.async.ca.shared.global [own], [%%flag], 4; cp.async.wait_all; ld.shared.u32 %%v, [own]; "
+        "setp.ne.u32 %%p1, %%v, 0; @%%p1 bra end; add.u32 %%i, %%i, 1; setp.lt.u32 %%p2, %%i, 100; @%%p2 bra again; ",
+    };
+    static const char acquire[] = "ld.acquire.gpu.global.u32 %x, [%other]; ";
+    static const char join[] = ".func join () { .reg .b32 %r; atom.acquire.gpu.global.exch.b32 %r, [word], 1; ret; }\n";
+    static const char meet[] = ".func meet () { .reg .pred %p; .reg .b64 %d; .reg .b32 %a; mov.u64 %d, 0; "
+                               "mov.u32 %a, 0; mbarrier.test_wait.shared.b64 %p, [%a], %d; ret; }\n";
+    static const struct {
+        const char *function, *before, *within;
+        bool is_refused;
+    } cases[] = {
+        {"", "", acquire, true},
+        {"", "", "ld.acquire.sys.u32 %x, [%other]; ", true},
+        {"", "", "atom.acquire.gpu.global.exch.b32 %x, [%other], 1; ", true},
+        {"", "", "atom.acq_rel.sys.global.add.u32 %x, [%other], 1; ", true},
+        {"", "", "membar.gl; ", true},
+        {"", "", "fence.acq_rel.gpu; ", true},
+        {"", "", "fence.sc.sys; ", true},
+        {"", "", "call.uni order; ", true},
+        {join, "", "call.uni join; ", true},
+        {meet, acquire, "call.uni meet; ", true},
+        {"", acquire, "bar.sync 0; ", true},
+        {"", acquire, "barrier.sync 1, 64; ", true},
+        {"", acquire, "bar.red.popc.u32 %x, 0, %p7; ", true},
+        {"", acquire, "bar.warp.sync -1; ", true},
+        {"", acquire, "mbarrier.test_wait.shared.b64 %p3, [wide], %d; ", true},
+        {"", acquire, "ld.acquire.cta.shared.u32 %x, [own+4]; ", true},
+        {"", "membar.gl; ", "bar.sync 0; ", true},
+        {"", "", "", false},
+        {"", "", "bar.sync 0; ", false},
+        {"", "", "bar.warp.sync -1; ", false},
+        {meet, "", "call.uni meet; ", false},
+        {"", "", "mbarrier.test_wait.shared.b64 %p3, [wide], %d; ", false},
+        {"", "", "ld.acquire.cta.shared.u32 %x, [own+4]; ", false},
+        {"", "", "atom.global.add.u32 %x, [%other], 1; ", false},
+        {"", "", "ld.volatile.global.u32 %x, [%other]; ", false},
+        {"", "", "st.release.gpu.global.u32 [%other], 1; ", false},
+        {"", acquire, "", false},
+        {"", acquire, "nanosleep.u32 100; cp.async.wait_all; ", false},
+        {"", acquire, "st.release.gpu.global.u32 [%other], 1; ", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++)
+        for (size_t k = 0; k < GS_COUNT(loops); k++) {
+            gs_text loop = {0};
+            gs_text_add(&loop,
+                        "%s.reg .b32 %%x; .reg .b64 %%far, %%d; .shared .b64 wide; mov.u64 %%d, 0; "
+                        "@%%p7 st.global.u32 [%%flag], 1; %s",
+                        cases[i].function, cases[i].before);
+            gs_text_add(&loop, loops[k], cases[i].within);
+            expect(loop.data, loop.data, NOBODY, cases[i].is_refused);
+            gs_text_free(&loop);
+        }
+}
+
+static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
+#define WAITS "\nagain: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end;\n"
+    static const struct {
+        const char *loop, *write, *how;
+    } cases[] = {
+        {"\n@%p7 bra give;" WAITS "give: st.global.u32 [%flag], 5;", "give:", ""},
+        {"\nst.global.u32 [%flag], 0;\ngive: st.global.u32 [%flag], 7;" WAITS, "give:", ""},
+        {"\n@%p7 bra give;" WAITS "give: st.global.u8 [%other], 7;", "give:", ", through another pointer"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        char expected[100];
+        size_t from;
+        long line = 1;
+        gs_error error = {.message = ""};
+        gs_text text = put_loop(cases[i].loop, NOBODY, &from);
+        for (const char *at = text.data; at < strstr(text.data, cases[i].write); at++)
+            line += *at == '\n';
+        snprintf(expected, sizeof expected, "that another block may write in line %ld%s", line, cases[i].how);
+        assert_int_equal(reshape(cases[i].write, cases[i].loop, NOBODY, &error), GS_E_REFUSED);
+        if (!strstr(error.message, expected))
+            fail_msg("%s, not %s", error.message, expected);
+        gs_text_free(&text);
+    }
+}
+
+/* A form lets dependent kernels begin when it ends, so it must not wait for them. */
+static void what_is_launched_is_not_waited_for(void **state) {
+    static const char wait[] = "again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char count[] = "again: add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 9; @%p1 bra again; ";
+    static const struct {
+        const char *before, *loop;
+        bool is_refused;
+    } cases[] = {
+        {"griddepcontrol.launch_dependents; ", wait, true},
+        {"griddepcontrol.launch_dependents; ", count, false},
+        {"griddepcontrol.wait; ", wait, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_error error = {.message = ""};
+        gs_text_add(&loop, "%s%s", cases[i].before, cases[i].loop);
+        gs_code code = reshape("dependents", loop.data, NOBODY, &error);
+        assert_int_equal(code, cases[i].is_refused ? GS_E_REFUSED : GS_OK);
+        if (cases[i].is_refused)
+            assert_non_null(strstr(error.message, "it launches dependents"));
+        gs_text_free(&loop);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
                                        cmocka_unit_test(stores_are_as_wide_as_they_say),
@@ -1628,6 +1767,9 @@ int main(void) {
                                        cmocka_unit_test(only_whole_values_are_followed),
                                        cmocka_unit_test(flags_are_told_apart_only_in_grids_where_no_index_wraps),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
-                                       cmocka_unit_test(only_what_ends_a_wait_is_waited_for)};
+                                       cmocka_unit_test(only_what_ends_a_wait_is_waited_for),
+                                       cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
+                                       cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),
+                                       cmocka_unit_test(what_is_launched_is_not_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

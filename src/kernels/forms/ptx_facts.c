@@ -171,11 +171,25 @@ static gs_code check_parameters(const gs_ptx_kernel *kernel, gs_error *error) {
                                      module->version % 10, (unsigned long long)most);
 }
 
+/* Whether the kernel, or a function that it calls, finds with plain loads what other blocks have written. */
+static bool kernel_acquires(const gs_ptx_kernel *kernel) {
+    const gs_ptx_module *module = kernel->module;
+    for (uint32_t f = 0; f < module->functions.count; f++) {
+        const gs_ptx_function *function = &module->functions.data[f];
+        bool is_run = f == kernel->function || kernel->is_called[f];
+        for (uint32_t i = 0; is_run && i < function->statement_count; i++)
+            if (gs_ptx_acquires(module, &module->statements.data[function->statements + i]))
+                return true;
+    }
+    return false;
+}
+
 /* Searches for waits in the functions that the kernel calls. */
 static gs_code check_called_waits(const gs_ptx_kernel *kernel, gs_error *error) {
     gs_code code = GS_OK;
     for (uint32_t i = 0; i < kernel->module->functions.count && code == GS_OK; i++) {
-        gs_ptx_kernel called = {.module = kernel->module, .function = i, .is_called = kernel->is_called};
+        gs_ptx_kernel called = {
+            .module = kernel->module, .function = i, .is_called = kernel->is_called, .acquires = kernel->acquires};
         if (!kernel->is_called[i] || !kernel->module->functions.data[i].is_defined)
             continue;
         code = gs_ptx_flow_make(&called.flow, kernel->module, i, error);
@@ -218,6 +232,7 @@ gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *optio
     if (code == GS_OK)
         code = check_parameters(kernel, error);
     kernel->loop.is_ordered = options->looks_back;
+    kernel->acquires = code == GS_OK && kernel_acquires(kernel);
     if (code == GS_OK && !options->looks_back)
         code = check_called_waits(kernel, error);
     return code == GS_OK && !options->looks_back ? gs_ptx_check_waits(kernel, false, error) : code;

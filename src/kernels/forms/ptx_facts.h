@@ -17,6 +17,7 @@ typedef struct gs_ptx_kernel {
     bool has_whole_rows;    /* what `uniform` assumes */
     bool has_shared;        /* uses shared memory, itself or in a function that it calls */
     bool has_warp_steps;    /* shuffles, votes and barriers of warps that not all lanes reach: see ptx_lanes.c */
+    bool acquires;          /* it or a function that it calls has an acquire of global memory, or a fence */
     bool *is_called;        /* functions that it calls, directly or not; */
     bool *is_copied;        /* those that the form calls as a copy: see ptx_calls.c */
     gs_block_loop loop;

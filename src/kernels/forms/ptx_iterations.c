@@ -110,19 +110,31 @@ static void collect_before(const gs_ptx_loop *loop) {
     }
 }
 
-/* Whether functions that the kernel calls have a fence. */
-static bool called_have_fence(const gs_ptx_kernel *kernel) {
+/* Whether functions that the kernel calls come behind what other threads have written. */
+static bool called_join(const gs_ptx_kernel *kernel) {
     for (uint32_t f = 0; f < kernel->module->functions.count; f++) {
         const gs_ptx_function *function = &kernel->module->functions.data[f];
         for (uint32_t i = 0; kernel->is_called[f] && i < function->statement_count; i++)
-            if (gs_ptx_statement_at(kernel, function->statements + i)->opcode == GS_PTX_FENCE)
+            if (gs_ptx_joins(kernel->module, gs_ptx_statement_at(kernel, function->statements + i)))
                 return true;
     }
     return false;
 }
 
+/* Whether an iteration may come behind what another thread has written since the one before. */
+static bool loop_joins(const gs_ptx_loop *loop) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
+            if (gs_ptx_joins(kernel->module, statement) || (statement->opcode == GS_PTX_CALL && called_join(kernel)))
+                return true;
+        }
+    return false;
+}
+
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
-    const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->head = head;
     reach_from_head(loop);
     if (!collect_last(loop))
@@ -130,13 +142,8 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     collect_before(loop);
     memset(loop->steadiness, 0,
            2 * (size_t)loop->kernel->module->functions.data[loop->kernel->function].register_count);
-    loop->has_fence = false;
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
-            uint8_t opcode = gs_ptx_statement_at(loop->kernel, i)->opcode;
-            loop->has_fence =
-                loop->has_fence || opcode == GS_PTX_FENCE || (opcode == GS_PTX_CALL && called_have_fence(loop->kernel));
-        }
+    loop->joins = loop_joins(loop);
+    loop->synchronizes = loop->joins && loop->kernel->acquires; /* this thread acquires, or waits for one that does */
     return true;
 }
 
@@ -222,7 +229,7 @@ bool gs_ptx_reads_changing(const gs_ptx_loop *loop, const gs_ptx_statement *stat
 bool gs_ptx_reads_anew(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = loop->kernel->module;
     return gs_ptx_reads_changing(loop, statement) && statement->opcode != GS_PTX_CALL &&
-           (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg") || loop->has_fence);
+           (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg") || loop->synchronizes);
 }
 
 /* Whether a statement calls a function of CUDA, like vprintf or __assertfail, which changes no memory of the kernel:

@@ -553,9 +553,67 @@ static bool is_toward(const gs_linear *change, gs_linear_side side) {
     return true;
 }
 
+/* The only block from which a thread comes to another one, over one edge; GS_PTX_NONE: there are several, or none. */
+static uint32_t only_block_before(const gs_ptx_flow *flow, uint32_t block) {
+    uint32_t found = GS_PTX_NONE;
+    for (uint32_t b = 0; b < flow->blocks.count; b++) {
+        const gs_ptx_block *data = &flow->blocks.data[b];
+        for (int i = 0; i < 2; i++) {
+            if (data->successors[i] == block && found != GS_PTX_NONE)
+                return GS_PTX_NONE;
+            found = data->successors[i] == block ? b : found;
+        }
+        for (uint32_t i = 0; i < data->target_count; i++)
+            if (flow->targets.data[data->targets + i] == block)
+                return GS_PTX_NONE;
+    }
+    return block ? found : GS_PTX_NONE; /* the first block is also where a thread begins */
+}
+
+/* The test, in the block before, by which a register is 0 where a statement runs; NULL: none. */
+static const gs_ptx_statement *test_for_zero(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_flow *flow = &kernel->flow;
+    uint32_t block = gs_ptx_flow_block(flow, gs_ptx_number_of(kernel, statement));
+    uint32_t before = only_block_before(flow, block);
+    if (before == GS_PTX_NONE)
+        return NULL;
+    const gs_ptx_block *data = &flow->blocks.data[before];
+    const gs_ptx_statement *branch = gs_ptx_statement_at(kernel, data->last);
+    const gs_ptx_statement *test = branch->guard == GS_PTX_NONE ? NULL : gs_ptx_only_writer(kernel, branch->guard);
+    if (!test || gs_ptx_flow_block(flow, gs_ptx_number_of(kernel, test)) != before || test->guard != GS_PTX_NONE ||
+        test->count != 3 || gs_ptx_math_of(test) != GS_PTX_MATH_COMPARE || gs_ptx_is_real(kernel->module, test))
+        return NULL;
+    bool holds = (block == data->successors[0]) != branch->guard_is_negated;
+    const gs_ptx_operand *zero = gs_ptx_operand_at(kernel, test, 2);
+    return gs_ptx_has(kernel->module, test, holds ? "eq" : "ne") && zero->kind == GS_PTX_INTEGER && !zero->bits &&
+                   gs_ptx_operand_at(kernel, test, 0)->kind == GS_PTX_REGISTER
+               ? test
+               : NULL;
+}
+
+/* if (x == 0) i = 0; else i = x; is i = x in both: what a 0 stands for. */
+static gs_linear value_of_zero(struct evaluation *evaluation, const gs_ptx_statement *move, gs_linear_side side) {
+    const gs_ptx_kernel *kernel = evaluation->kernel;
+    const gs_ptx_operand *zero = gs_ptx_operand_at(kernel, move, 1);
+    const gs_ptx_statement *test = gs_ptx_math_of(move) == GS_PTX_MATH_MOVE && move->guard == GS_PTX_NONE &&
+                                           zero->kind == GS_PTX_INTEGER && !zero->bits
+                                       ? test_for_zero(kernel, move)
+                                       : NULL;
+    const gs_ptx_operand *tested = test ? gs_ptx_operand_at(kernel, test, 1) : NULL;
+    const gs_ptx_statement *writer =
+        tested && tested->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, tested->value) : NULL;
+    if (!writer)
+        return unknown;
+    /* it is not written between the test and the move */
+    uint32_t at = gs_ptx_number_of(kernel, writer), first = gs_ptx_number_of(kernel, test);
+    uint32_t here = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, move));
+    bool is_later = gs_ptx_flow_block(&kernel->flow, at) == gs_ptx_flow_block(&kernel->flow, first) && at > first;
+    return is_later || gs_ptx_flow_block(&kernel->flow, at) == here ? unknown : value_of(evaluation, tested, side);
+}
+
 /* A register that is written in several places: at most its first value, which may be set in several places, if all
-   other writes only decrease it. */
-static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_linear_side side) {
+   other writes only decrease it. `by_tests`: a 0 counts as what was found to be 0. */
+static gs_linear bound_by(struct evaluation *evaluation, uint32_t number, gs_linear_side side, bool by_tests) {
     enum { MOST_WRITERS = 16 };
     uint32_t writers = writer_count(evaluation->kernel, number);
     gs_linear first = unknown, self = linear_symbol(GS_LINEAR_REGISTER, number);
@@ -566,8 +624,10 @@ static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_lin
     bool is_well = true;
     for (uint32_t i = 0; i < writers && is_well; i++) {
         const gs_ptx_statement *writer = writer_at(evaluation->kernel, number, i);
-        gs_linear value = gs_linear_in_register(result_of(evaluation, writer, number, side),
-                                                bytes_of_register(evaluation->kernel, number));
+        gs_linear value = by_tests ? value_of_zero(evaluation, writer, side) : unknown;
+        if (!value.is_known)
+            value = result_of(evaluation, writer, number, side);
+        value = gs_linear_in_register(value, bytes_of_register(evaluation->kernel, number));
         gs_linear change = gs_linear_add(value, &self, -1);
         if (is_toward(&change, side)) {
             uint64_t most = gs_linear_most(&change, GS_LINEAR_MOST_BLOCKS);
@@ -583,6 +643,11 @@ static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_lin
     evaluation->looping_count--;
     first.step = first.step > step ? first.step : step;
     return is_well ? first : unknown;
+}
+
+static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_linear_side side) {
+    gs_linear value = bound_by(evaluation, number, side, false);
+    return value.is_known ? value : bound_by(evaluation, number, side, true);
 }
 
 static gs_linear register_value(struct evaluation *evaluation, uint32_t number, gs_linear_side side) {
@@ -1031,6 +1096,13 @@ bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin 
             if (one->symbols[i] == other->symbols[j])
                 return true;
     return one->is_unknown || other->is_unknown;
+}
+
+bool gs_linear_is_of_variables(const gs_linear_origin *origin) {
+    for (int i = 0; i < origin->count; i++)
+        if (kind_of(origin->symbols[i]) != GS_LINEAR_VARIABLE)
+            return false;
+    return !origin->is_unknown;
 }
 
 bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin) {

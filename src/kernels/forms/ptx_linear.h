@@ -95,6 +95,8 @@ typedef struct gs_linear_origin {
 gs_linear_origin gs_linear_origin_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address);
 /* Whether both may be derived from the same pointer. */
 bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin *other);
+/* Whether an address is derived from variables of the module alone. */
+bool gs_linear_is_of_variables(const gs_linear_origin *origin);
 /* Whether an address is known to be in shared or local memory, or in that of parameters. */
 bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin);
 

@@ -25,7 +25,7 @@ typedef struct gs_block_loop {
     bool has_votes;             /* exited threads wait, and barriers vote: votes are counted in shared memory */
     bool has_async_copies, has_bulk_copies, has_mbarriers, has_group_products;
     bool is_ordered;       /* blocks wait for lower ones: no block is given to a worker block that has not begun */
-    bool takes_single;     /* they also wait for blocks that have begun: see put_taking in ptx_loop.c */
+    bool takes_single;     /* they also wait in another order: see put_taking in ptx_loop.c */
     bool stores_block;     /* functions read the number of the block from shared memory: ptx_calls.c */
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */
     bool needs_one_row;    /* the grid must have one row; */

@@ -787,7 +787,7 @@ bool gs_ptx_loop_counts(const gs_ptx_loop *loop) {
 }
 
 /* for (i = 0; i < *n; i++): a plain load in a loop that counts, and ends because of that. If another block wrote the
-   word meanwhile, it would be a data race. */
+   word meanwhile, it would be a data race: the loop does not synchronize. */
 static bool is_counted(const gs_ptx_poll *poll) {
     return !gs_ptx_reads_anew(poll->loop, poll->read) && gs_ptx_loop_counts(poll->loop);
 }
@@ -899,6 +899,7 @@ static bool all_are_excused(gs_ptx_poll *poll) {
     uint32_t at = GS_PTX_NONE;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
         bool is_excused = is_of_lower_block(&release);
+        poll->in_way = release.write;
         if (!is_excused && !writes_whole_word(&release))
             return false;
         if (!is_excused && release.goal_count < 0)
@@ -920,7 +921,10 @@ bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
         if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll)) {
             poll->awaits_begun = ends_alone[i].awaits_begun;
+            poll->awaits_outside = ends_alone[i].holds == is_not_written && gs_ptx_reads_anew(poll->loop, poll->read);
             return true;
         }
-    return all_are_excused(poll);
+    bool is_safe = all_are_excused(poll);
+    poll->awaits_outside = !poll->awaits_lower && !poll->awaits_begun; /* no write of the kernel ends the wait */
+    return is_safe;
 }

@@ -11,14 +11,15 @@
  * and results of functions, and the conditions of branches that decide whether these are written. Of a register that is
  * written just before, in the same basic block, only that value counts: compilers reuse registers. A read that makes a
  * wanted value is a poll, if it is one that is done anew each time: an atomic operation, or a volatile, relaxed or
- * acquire load, or one past the first cache; and in a loop with a fence any read. Other reads count only if they read
- * the same place in each iteration, and the loop does not write it: `while (*flag == 0);`. A plain load of what another
- * block writes meanwhile is a data race, and programs that have none do not wait in such a way.
+ * acquire load, or one past the first cache; and any read in a loop that synchronizes: it has an acquire or a fence, or
+ * a wait for other threads of the block, where the kernel has one of these. Other reads count only if they read the
+ * same place in each iteration, and the loop does not write it: `while (*flag == 0);`. There a plain load of what
+ * another block writes meanwhile is a data race, and programs that have none do not wait in such a way.
  *
  * A loop may also forward what it reads to a thread that waits in another loop, and that ends the first one in turn:
  * `while (!done) ready = *flag;` beside `while (!ready); done = 1;`. So what is written in one loop is wanted there, if
  * another loop waits for it; so are barriers that only some iterations come to. Loops that end whatever others write
- * forward nothing for long.
+ * forward nothing for long, unless they stop early when others write something.
  */
 #include "ptx_waits.h"
 
@@ -30,8 +31,8 @@ struct search {
     bool in_function; /* in a function that the kernel calls, not in the kernel itself */
     bool has_strong;  /* has loads that are never moved out of a loop */
     bool has_changed;
-    bool is_ordered;                 /* blocks wait for lower ones; */
-    bool awaits_lower, awaits_begun; /* see gs_ptx_poll */
+    bool is_ordered;                                 /* blocks wait for lower ones; */
+    bool awaits_lower, awaits_begun, awaits_outside; /* see gs_ptx_poll */
     gs_linear_order order;
     uint32_t most_blocks; /* of a grid in which these proofs hold */
     uint32_t proofs;      /* how many polls were examined */
@@ -434,17 +435,39 @@ static bool is_poll(const gs_ptx_loop *loop, const gs_ptx_statement *statement) 
         if (!called_read(loop->kernel, false))
             return false;
     }
-    return gs_ptx_reads_anew(loop, statement) || (statement->opcode == GS_PTX_CALL && loop->has_fence) ||
+    return gs_ptx_reads_anew(loop, statement) || (statement->opcode == GS_PTX_CALL && loop->synchronizes) ||
            (is_at_one_place(loop, statement) && !is_written_within(loop, statement));
 }
 
 /* ---- loops ---- */
 
-static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *statement, gs_error *error) {
-    return search->in_function ? gs_ptx_refuse(search->loop.kernel, statement, error,
-                                               "it calls a function that may wait for memory that another block writes")
-                               : gs_ptx_refuse(search->loop.kernel, statement, error,
-                                               "it waits in a loop for memory that another block may write");
+/* Refuses a read; `in_way` is the write for which it may wait, or NULL. */
+static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *read, const gs_ptx_statement *in_way,
+                           gs_error *error) {
+    const gs_ptx_module *module = search->loop.kernel->module;
+    if (search->in_function)
+        return gs_ptx_refuse(search->loop.kernel, read, error,
+                             "it calls a function that may wait for memory that another block writes");
+    if (!in_way)
+        return gs_ptx_refuse(search->loop.kernel, read, error,
+                             "it waits in a loop for memory that another block may write");
+    gs_error place = {.code = GS_OK};
+    gs_error_place(&place, module->text, module->size, module->tokens.data[in_way->first].at, 1, 1);
+    return gs_ptx_refuse(search->loop.kernel, read, error,
+                         "it waits in a loop for memory that another block may write in line %ld%s", place.line,
+                         gs_ptx_may_meet(&search->loop, read, in_way) ? "" : ", through another pointer");
+}
+
+/* Whether the kernel lets a dependent kernel begin. The form leaves that out. */
+static bool launches_dependents(const gs_ptx_kernel *kernel) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, function->statements + i);
+        if (statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_DEPENDENT &&
+            !gs_ptx_row(statement)->waits)
+            return true;
+    }
+    return false;
 }
 
 /* In functions no proof is tried. */
@@ -454,10 +477,14 @@ static gs_code check_poll(struct search *search, const gs_ptx_statement *stateme
         return gs_ptx_refuse(search->loop.kernel, statement, error,
                              "it waits in a loop for memory that another block may free");
     if (search->in_function || ++search->proofs > MOST_PROOFS || !gs_ptx_poll_is_safe(&poll))
-        return refuse_wait(search, statement, error);
+        return refuse_wait(search, statement, poll.in_way, error);
     search->is_ordered = true;
     search->awaits_lower = search->awaits_lower || poll.awaits_lower;
     search->awaits_begun = search->awaits_begun || poll.awaits_begun;
+    search->awaits_outside = search->awaits_outside || poll.awaits_outside;
+    if (poll.awaits_outside && launches_dependents(search->loop.kernel))
+        return gs_ptx_refuse(search->loop.kernel, statement, error,
+                             "it launches dependents, which a form does later, and waits for another kernel");
     search->order = poll.order > search->order ? poll.order : search->order;
     search->most_blocks = poll.most_blocks < search->most_blocks ? poll.most_blocks : search->most_blocks;
     return GS_OK;
@@ -498,12 +525,18 @@ static bool reads_wanted(const struct search *search, const gs_ptx_statement *st
            writes_wanted(&search->loop, statement);
 }
 
+/* The same, where what is read may change while the loop runs, without a race. */
+static bool reads_meanwhile(const struct search *search, const gs_ptx_statement *statement) {
+    return reads_wanted(search, statement) && (search->loop.joins || reads_anew(search, statement) ||
+                                               gs_ptx_is_strong(search->loop.kernel->module, statement));
+}
+
 /* Whether a loop might go on until others write something. */
 static bool loop_waits(struct search *search) {
     search->forwards = false;
     want_ends(search);
     search->forwards = true;
-    return loop_has(search, reads_wanted) && !gs_ptx_loop_counts(&search->loop);
+    return loop_has(search, reads_meanwhile) || (loop_has(search, reads_wanted) && !gs_ptx_loop_counts(&search->loop));
 }
 
 /* Whether other threads might notice a statement. */
@@ -629,7 +662,7 @@ static gs_code look_at_statements(struct search *search, gs_error *error) {
         bool is_strong = gs_ptx_reads_anew(&search->loop, statement) &&
                          (statement->opcode != GS_PTX_ATOMIC || gs_ptx_only_reads(kernel, statement));
         if (is_strong && search->in_function)
-            return refuse_wait(search, statement, error);
+            return refuse_wait(search, statement, NULL, error);
         search->has_strong = search->has_strong || is_strong;
     }
     return GS_OK;
@@ -649,7 +682,7 @@ gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *er
     if (code == GS_OK)
         code = check_loops(&search, error);
     kernel->loop.is_ordered = search.is_ordered || search.has_strong;
-    kernel->loop.takes_single = search.awaits_lower && search.awaits_begun;
+    kernel->loop.takes_single = search.awaits_lower && (search.awaits_begun || search.awaits_outside);
     kernel->loop.needs_one_row = search.order == GS_LINEAR_ONE_ROW;
     kernel->loop.most_blocks = search.most_blocks;
     kernel->loop.needs_one_layer = search.order == GS_LINEAR_ONE_LAYER;

@@ -47,7 +47,8 @@ typedef struct gs_ptx_loop {
     uint32_t *numbers_of_blocks;        /* see ptx_iterations.c */
     uint32_t head;                      /* the block at which an iteration begins */
     bool *within;                       /* blocks of the loop */
-    bool has_fence;                     /* it or a function has a fence, as loops that wait with plain loads do */
+    bool joins;                         /* plain loads may find what other threads of the block write meanwhile, */
+    bool synchronizes;                  /* and what other blocks write */
     bool *wanted;                       /* registers on which its ends depend, */
     bool *wanted_places;                /* variables of shared and local memory, */
     GS_PTX_LIST_OF(uint64_t) words;     /* and single words of them: variable << 32 | offset; */
@@ -156,10 +157,12 @@ bool gs_ptx_may_reach(const gs_ptx_loop *loop, const gs_ptx_statement *start, co
 typedef struct gs_ptx_poll {
     const gs_ptx_loop *loop;
     const gs_ptx_statement *read;
-    gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks, */
-    uint32_t most_blocks;  /* and how many it may have */
-    bool awaits_lower;     /* it may be for a block with a lower number, */
-    bool awaits_begun;     /* or for one that has begun, whatever its number: with a lower ticket, or a lock */
+    const gs_ptx_statement *in_way; /* the first write that no rule covers, or NULL */
+    gs_linear_order order;          /* what the grid must be like, if the wait is for lower blocks, */
+    uint32_t most_blocks;           /* and how many it may have */
+    bool awaits_lower;              /* it may be for a block with a lower number, */
+    bool awaits_begun;   /* or for one that has begun, whatever its number: with a lower ticket, or a lock; */
+    bool awaits_outside; /* or only for the host or another kernel, which may wait for blocks that have begun */
 } gs_ptx_poll;
 
 /* Whether the loop counts, and ends because of that. */

@@ -5,9 +5,10 @@
  * in a way that is not followed, may be any. A statement may write the word if both addresses may come from the same
  * pointer, and are not known to be different words.
  *
- * Two parameters may point to the same memory. A write through another pointer counts if the word is only read, and
- * nothing writes it through the pointer that it is read with: then the other pointer is the only way to end the wait. A
- * word may be written in parts, or as a part of a larger one: the sizes need not be the same.
+ * Two variables are different memory. Two parameters may point to the same memory, or to a variable. A write through
+ * another pointer counts if the word is only read, and nothing writes it through the pointer that it is read with: then
+ * the other pointer is the only way to end the wait. A word may be written in parts, or as a part of a larger one: the
+ * sizes need not be the same.
  */
 #include "ptx_waits.h"
 
@@ -93,7 +94,7 @@ static enum relation relation_of(const gs_ptx_loop *loop, const gs_ptx_statement
         return SAME_POINTER;
     gs_linear_origin one = gs_linear_origin_of(kernel, from), other = gs_linear_origin_of(kernel, to);
     if (!gs_linear_share_origin(&one, &other))
-        return OTHER_POINTER;
+        return gs_linear_is_of_variables(&one) && gs_linear_is_of_variables(&other) ? APART : OTHER_POINTER;
     bool is_one = !one.is_unknown && !other.is_unknown && one.count == 1 && other.count == 1;
     if (is_one && gs_linear_are_apart(kernel, from, gs_ptx_bytes_of(kernel, read), to, gs_ptx_bytes_of(kernel, write)))
         return APART;

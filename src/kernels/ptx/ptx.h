@@ -372,6 +372,11 @@ uint32_t gs_ptx_address_written(const gs_ptx_module *module, const gs_ptx_statem
 /* Whether other threads see its accesses in order, and it theirs: atomics, .volatile, .relaxed, .acquire, .release,
    .mmio, .cv. All others are weak. */
 bool gs_ptx_is_strong(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* Whether a thread finds behind it what another block has written before, with plain loads and without a race: an
+   acquire of global memory, or a fence; */
+bool gs_ptx_acquires(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* or what another thread of its block has found: that, or a wait for other threads. */
+bool gs_ptx_joins(const gs_ptx_module *module, const gs_ptx_statement *statement);
 /* Whether it reads memory, and only such as does not change while the kernel runs: .nc, .const, .param, textures. */
 bool gs_ptx_reads_constants(const gs_ptx_module *module, const gs_ptx_statement *statement);
 
@@ -414,12 +419,13 @@ gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_state
     X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                                                                     \
     X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)                                                               \
     X(LANEMASK_EQ, "lanemask_eq", THREAD)                                                                              \
-    X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD)  \
-        X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD)                \
-            X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)                                        \
-                X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)                \
-                    X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)        \
-                        X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)    \
+    X(LANEMASK_LE, "lanemask_le", THREAD)                                                                              \
+    X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD)  \
+        X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)                        \
+            X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)                          \
+                X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD)             \
+                    X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK) X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)            \
+                        X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                                               \
                             X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                            \
                                 X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
 

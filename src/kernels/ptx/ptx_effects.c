@@ -119,6 +119,27 @@ bool gs_ptx_is_strong(const gs_ptx_module *module, const gs_ptx_statement *state
            gs_ptx_has(module, statement, "volatile relaxed acquire release acq_rel mmio cv");
 }
 
+/* A fence makes an acquire of any strong read before it (PTX, 8.8: acquire patterns). */
+bool gs_ptx_acquires(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    return statement->opcode == GS_PTX_FENCE ||
+           (gs_ptx_has(module, statement, "acquire acq_rel") && gs_ptx_reads(module, statement) & GS_PTX_IN_GLOBAL);
+}
+
+bool gs_ptx_joins(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    switch (gs_ptx_row(statement)->waits) {
+    case GS_PTX_WAITS_NOT:
+    case GS_PTX_WAITS_COPIES: /* of this thread alone, */
+    case GS_PTX_WAITS_KERNEL: /* and for other kernels */
+        return gs_ptx_acquires(module, statement) || gs_ptx_has(module, statement, "acquire acq_rel");
+    default:
+        return true;
+    }
+}
+
 bool gs_ptx_reads_constants(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     uint8_t reads = gs_ptx_reads(module, statement);
     return reads && (!(reads & ~(GS_PTX_IN_PARAM | GS_PTX_IN_CONST)) || gs_ptx_has(module, statement, "nc"));
