@@ -20,7 +20,7 @@ struct options {
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
     bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached;
-    const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
+    const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside, *range;
     int64_t ahead_us;
     bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
@@ -49,6 +49,8 @@ static const gs_option option_table[] = {
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
     GS_TEXT(struct options, "beside", beside, "FILE",
             "with --run, both recordings: when a request of the first is done, beside the work of this one"),
+    GS_TEXT(struct options, "range", range, "NAME",
+            "with --beside: a request is a range that its program names so (NVTX; default: a step that repeats)"),
     GS_INT(struct options, "ahead", ahead_us, "US", 1, 1000000,
            "with --beside: best-effort work between two waits (default 50)"),
     GS_FLAG(struct options, "no-guard", no_guard, "with --beside: long kernels do not stop between their blocks"),
@@ -457,6 +459,7 @@ static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
                                    .request = options->run,
                                    .work = options->beside,
                                    .latencies = options->latencies,
+                                   .range = options->range,
                                    .ahead_us = options->ahead_us,
                                    .no_guard = options->no_guard,
                                    .json = options->json};
@@ -649,8 +652,8 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
 static int check_beside_usage(const gs_command *command, const struct options *options, const char *file) {
     if (options->beside && !options->run)
         return gs_usage(command, "--beside needs --run FILE, a recording of the requests alone");
-    if (!options->beside && (options->ahead_us || options->no_guard))
-        return gs_usage(command, "--ahead and --no-guard go with --beside");
+    if (!options->beside && (options->ahead_us || options->no_guard || options->range))
+        return gs_usage(command, "--ahead, --no-guard and --range go with --beside");
     if (options->beside && (file || options->programs.count || options->repeat || options->task.clock_mhz))
         return gs_usage(command, "--beside takes times from recordings: it does not go with programs and --clock-mhz");
     return 0;

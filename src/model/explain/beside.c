@@ -6,7 +6,8 @@
  * lie between two waits, or one operation that alone is longer. A kernel that is longer and can be stopped ends with
  * the blocks that run, and with the others coming and going. How long a block runs is taken from the recording if it
  * has the blocks, and otherwise from the kernel, as if all its blocks took equally long. After that the request takes
- * as long as the longest one that was recorded, and a launch.
+ * as long as the longest one that was recorded, and a launch. A request is a range that the program names; without a
+ * name, it is a step of what repeats.
  */
 #include "explain.h"
 
@@ -176,6 +177,18 @@ static int64_t span_of(const gs_run *run, const gs_sequence *order, size_t from,
     return last > first ? last - first : 0;
 }
 
+/* Requests that the program names: the host's time of each, from before its first call to after its last wait. */
+static gs_code find_named_requests(const gs_run *request, const char *name, gs_request_bound *found, gs_error *error) {
+    for (size_t i = 0; i < request->ranges.count; i++) {
+        const gs_named_range *range = &request->ranges.data[i];
+        if (strcmp(range->name, name) != 0)
+            continue;
+        found->requests++;
+        found->request_ns = gs_max(found->request_ns, range->to_ns - range->from_ns);
+    }
+    return found->request_ns ? GS_OK : gs_fail(error, GS_E_USAGE, "the recording has no range \"%.60s\"", name);
+}
+
 static gs_code find_requests(const gs_run *request, gs_request_bound *found, gs_error *error) {
     gs_sequence order = {0};
     gs_part part = {0};
@@ -200,7 +213,8 @@ gs_code gs_bound_request(const gs_gpu *gpu, const gs_run *request, const gs_run 
                          gs_request_bound *found, gs_error *error) {
     struct beside beside = {.gpu = gpu, .work = work, .options = options, .found = found};
     *found = (gs_request_bound){.launch_ns = options->machine->launch_ns};
-    gs_code code = find_requests(request, found, error);
+    gs_code code = options->range ? find_named_requests(request, options->range, found, error)
+                                  : find_requests(request, found, error);
     if (code == GS_OK)
         code = add_streams(&beside, error);
     if (code == GS_OK)
