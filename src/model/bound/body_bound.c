@@ -141,11 +141,24 @@ static gs_code place_blocks(struct crowd *crowd, gs_error *error) {
     return kernel < 0 ? error->code : GS_OK;
 }
 
+/* Whether the chain of the proofs can take the slowest of a few warps at a time only: it stays in one, or in a block
+   that has no more. */
+static bool chain_has_few(const struct crowd *crowd, const gs_body *body) {
+    bool stays = crowd->bound->at_once;
+    for (size_t i = 0; i < body->parts.count; i++)
+        stays = stays && body->parts.data[i].kind != GS_PART_BARRIER;
+    return stays || crowd->need.warps <= GS_FEW_WARPS;
+}
+
 /* Whether latencies of a kind hold for the kernel. */
 static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latency_kind kind) {
-    if (kind == GS_LATENCY_KEPT)
+    if (kind >= GS_LATENCY_LOADED)
+        return true;
+    if (gs_latency_is_repeated(kind) && !chain_has_few(crowd, body))
+        return false;
+    if (kind == GS_LATENCY_KEPT || kind == GS_LATENCY_KEPT_REPEATED)
         return !crowd->is_beside && body->is_kept && body->memory_bytes <= crowd->machine->kept_bytes;
-    return kind != GS_LATENCY_ALONE || !crowd->is_beside;
+    return crowd->is_beside == (kind >= GS_LATENCY_BESIDE);
 }
 
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
