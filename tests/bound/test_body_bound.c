@@ -145,7 +145,7 @@ static void draw_slow(gs_random *random, struct drawn *drawn) {
     drawn->given.slow_cycles = (int)gs_random_from(random, 1, 6);
     drawn->given.slow_most = (int)gs_random_from(random, 1, 2);
     drawn->machine->classes.data[MEMORY].held_millicycles[MEMORY - PIPE] = 0;
-    drawn->machine->kept_bytes = 1;
+    drawn->machine->kept_bytes = drawn->machine->sms = 1;
     drawn->body.is_kept = drawn->kind == GS_LATENCY_KEPT;
     for (int i = 0; i < CLASSES && drawn->kind >= GS_LATENCY_BESIDE; i++) {
         gs_machine_class *row = &drawn->machine->classes.data[i];
@@ -472,13 +472,14 @@ static void kept_and_repeated_latencies_count_where_they_hold(void **state) {
     gs_machine_class *row = &machine->classes.data[0];
     row->alone_repeated_cycles = 300, row->alone_burst_cycles = 200;
     row->kept_repeated_cycles = 150, row->kept_burst_cycles = 100;
+    machine->sms = 132;
     row->beside_cycles = 600, row->beside_repeated_cycles = 350, row->beside_burst_cycles = 400;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
     assert_int_equal(bound.kind, GS_LATENCY_ALONE_REPEATED);
     assert_int_equal(bound.cycles, 10 * (7 + 300) + 200 + 10 + 50 + 100);
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
     assert_int_equal(bound.kind, GS_LATENCY_BESIDE_REPEATED); /* with the work of the kernel itself on the memory */
-    assert_int_equal(bound.cycles, 10 * (7 + 350) + 400 + 10 + 50 + 100);
+    assert_int_equal(bound.cycles, 10 * (7 + 350) + 400 + 10 * 132 + 50 + 100);
     body.memory_bytes = 100;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
     assert_int_equal(bound.kind, GS_LATENCY_KEPT_REPEATED);

@@ -399,6 +399,7 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         store->beside_read_cycles = as ? as->beside_cycles : 0;
     }
     timing->machine->kept_bytes = KEPT_BYTES;
+    timing->machine->sms = timing->device->gpu->sms;
     return code;
 }
 

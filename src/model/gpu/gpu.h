@@ -180,6 +180,7 @@ typedef struct gs_machine {
     int64_t launch_ns;    /* of an empty kernel, from when it is the next to be launched on an idle GPU to its end */
     int64_t loaded_launch_ns; /* the same beside others; 0: as launch_ns */
     int64_t kept_bytes;       /* of memory that the L2 keeps; 0: not measured */
+    int64_t sms;              /* of the GPU that was measured; 0: not known */
     struct {
         gs_machine_unit *data;
         size_t count, capacity;

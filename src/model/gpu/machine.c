@@ -36,6 +36,7 @@ static const gs_field machine_fields[] = {
     TIME(launch_ns, 0),
     MORE(loaded_launch_ns),
     MORE(kept_bytes),
+    MORE(sms),
     {"units", GS_FIELD_OTHER, true, 0, 0, 0},
     {"classes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
