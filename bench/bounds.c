@@ -28,7 +28,7 @@ enum {
     MOST_TRIES = 20,
     EMPTY_RUNS = 10000,
     LEAST_RUNS = 20,
-    MOST_NS = 1000000000
+    MOST_NS = 500000000
 };
 
 /* A kernel that accesses random places of the memory. */

@@ -1,7 +1,7 @@
 """requests.py: how long requests took beside best-effort work, against their bounds (docs/bounds.md).
 
     python3 bench/neighbors/requests.py --record bert,vit --recordings FOLDER [--gridsmith PROGRAM] [--seconds 0.5]
-    python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE]
+    python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE] [--no-guard]
 
 The first records the programs of pairs, each alone on the GPU: FOLDER/KIND.jsonl. The second prints, for each pair and mode of a file that
 neighbors.py wrote (--json), the bound of a request, and p99.9 and the longest of those measured. The exit code is 1 if one took longer
@@ -67,8 +67,8 @@ def keep_played(path, unix_ns):
     events = [event for event in events if event.get("at_us", event.get("from_us", from_us)) >= from_us]
     known = {event.get("id") for event in events}
     for event in events:
-        if not known.issuperset(event.get("after", [])):
-            event["after"] = [number for number in event["after"] if number in known]
+        if "after" in event:
+            event["after"] = [other for other in event["after"] if (other["id"] if isinstance(other, dict) else other) in known]
     with open(path, "w", encoding="utf-8") as file:
         for event in [head, *events]:
             file.write(json.dumps(event, separators=(",", ":")) + "\n")
@@ -90,10 +90,16 @@ def bound_of(options, request, work):
              "--range", "request"]
     words += ["--latencies", options.latencies] if options.latencies else []
     words += ["--gpu", options.gpu] if options.gpu else []
+    words += ["--no-guard"] if options.no_guard else []
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         return None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
     return json.loads(done.stdout)["response_us"] / 1e3, None
+
+
+def both_times(result, number):
+    """The times of each request: for the host, and on the GPU."""
+    return [pair for answers in result["rounds"] for pair in zip(answers[number]["wall_ms"], answers[number]["gpu_ms"])]
 
 
 def show_pair(options, pair, modes):
@@ -112,8 +118,9 @@ def show_pair(options, pair, modes):
                 continue
             after = sum(time > bound for time in times)
             late += after
+            host = sum(time > bound >= on_gpu for time, on_gpu in both_times(result, number))
             print(f"{pair:18} {mode:14} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
-                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}")
+                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}, of which {host} were done on the GPU by then")
     return late
 
 
@@ -127,6 +134,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60, help="seconds until all programs must be built")
     parser.add_argument("--gpu", help="default: the GPU of the recording")
     parser.add_argument("--latencies")
+    parser.add_argument("--no-guard", action="store_true", help="bounds as if no kernel stopped between its blocks")
     options = parser.parse_args()
     if options.record:
         return record(options)
