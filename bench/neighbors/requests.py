@@ -1,7 +1,7 @@
 """requests.py: how long requests took beside best-effort work, against their bounds (docs/bounds.md).
 
     python3 bench/neighbors/requests.py --record bert,vit --recordings FOLDER [--gridsmith PROGRAM] [--seconds 0.5]
-    python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE] [--no-guard]
+    python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE]
 
 The first records the programs of pairs, each alone on the GPU: FOLDER/KIND.jsonl. The second prints, for each pair and mode of a file that
 neighbors.py wrote (--json), the bound of a request, and p99.9 and the longest of those measured. The exit code is 1 if one took longer
@@ -85,16 +85,16 @@ def is_built(kind, program, until):
 
 
 def bound_of(options, request, work):
-    """The bound of a request beside the work, in ms; or why there is none."""
+    """The bound of a request beside the work, and that as if no kernel stopped, in ms; or why there is none."""
     words = [options.gridsmith, "bound", "--run", recording_of(options, request), "--beside", recording_of(options, work), "--json",
              "--range", "request"]
     words += ["--latencies", options.latencies] if options.latencies else []
     words += ["--gpu", options.gpu] if options.gpu else []
-    words += ["--no-guard"] if options.no_guard else []
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
-        return None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
-    return json.loads(done.stdout)["response_us"] / 1e3, None
+        return None, None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
+    answer = json.loads(done.stdout)
+    return answer["response_us"] / 1e3, answer["unstopped_response_us"] / 1e3, None
 
 
 def both_times(result, number):
@@ -112,7 +112,7 @@ def show_pair(options, pair, modes):
             continue
         for number in numbers_of(result, "wall_ms"):
             times = of_all(result, number, "wall_ms")
-            bound, why = bound_of(options, kinds[number][1], works[0])
+            bound, unstopped, why = bound_of(options, kinds[number][1], works[0])
             if why:
                 print(f"{pair:18} {mode:14} {why}")
                 continue
@@ -120,7 +120,8 @@ def show_pair(options, pair, modes):
             late += after
             host = sum(time > bound >= on_gpu for time, on_gpu in both_times(result, number))
             print(f"{pair:18} {mode:14} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
-                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}, of which {host} were done on the GPU by then")
+                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}, of which {host} were done on the GPU by then; "
+                  f"if kernels do not stop: {unstopped:.3f} ms, after it {sum(time > unstopped for time in times)}")
     return late
 
 
@@ -134,7 +135,6 @@ def main():
     parser.add_argument("--limit", type=float, default=60, help="seconds until all programs must be built")
     parser.add_argument("--gpu", help="default: the GPU of the recording")
     parser.add_argument("--latencies")
-    parser.add_argument("--no-guard", action="store_true", help="bounds as if no kernel stopped between its blocks")
     options = parser.parse_args()
     if options.record:
         return record(options)

@@ -534,9 +534,10 @@ says "request: 0.225 ms, the longest of 6 recorded"
 says "longest that stops between its blocks: 0.400 ms, gemm: a block 0.100 ms, exits 0.013 ms"
 says "longest that does not stop:            0.080 ms, reduce"
 says "response: 0.432 ms = 0.193 stopping + 0.014 launch + 0.225 request"
+says "if kernels do not stop, as in the last launch of a chain: 0.719 ms"
 check "a request beside work that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --no-guard --ahead 100 --json
 documents gridsmith.beside/1
-says '"response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":6,"streams":2,"ahead_us":100,'
+says '"response_us":739,"unstopped_response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":6,"streams":2,"ahead_us":100,'
 # The last request counts, too.
 {
     echo '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}'
