@@ -33,6 +33,7 @@ import json
 import os
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -171,17 +172,21 @@ def formula_of(answer, sms):
     return -(-answer["blocks"] // sms) * -(-answer["threads"] // 32) * memory + 2
 
 
-def largest_term(answer, mode):
-    """The part of a bound that is the largest, and its share."""
-    bound = answer[mode]
-    ns_of_cycle = 1 / CLOCK_GHZ
+def terms_of(bound):
+    """The parts of a bound, in ns."""
     terms = {"path": bound["chain_blocks"] * bound["path_cycles"] + bound["burst_cycles"], "blocks": bound["block_cycles"],
              "issue": bound["issue_cycles"], "fetch": bound["fetch_cycles"]}
     terms.update(bound["unit_cycles"])
-    terms = {name: cycles * ns_of_cycle for name, cycles in terms.items()}
+    terms = {name: round(cycles / CLOCK_GHZ) for name, cycles in terms.items() if cycles}
     terms["launch"] = bound["launch_ns"]
+    return terms
+
+
+def largest_term(row):
+    """The part of a bound that is the largest, and its share."""
+    terms = row.get("terms_ns", {"": 0})
     name = max(terms, key=terms.get)
-    return f"{name} {100 * terms[name] / bound['nanoseconds']:.0f}%"
+    return f"{name} {100 * terms[name] / row['bound_ns']:.0f}%"
 
 
 def bound_launch(options, cubin, words, known):
@@ -215,7 +220,8 @@ def bound(options, work, row):
         key = "beside" if mode in BESIDE else "alone"
         known["bound_ns"] = answer[key]["nanoseconds"]
         known["launch_ns"] = answer[key]["launch_ns"]
-        known["largest_term"] = largest_term(answer, key)
+        known["kind"] = answer[key]["kind"]
+        known["terms_ns"] = terms_of(answer[key])
         known["formula_cycles"] = formula_of(answer, PART_SMS if mode in BESIDE else GPU_SMS)
 
 
@@ -328,7 +334,7 @@ def bound_again(options, work, pool):
 
 def show_ratios(ratios, mode):
     for ratio, row in reversed(ratios):
-        print(f"  {ratio:8.2f}  {row['kernel'][:60]} {row['size']}: {row[mode].get('largest_term', '')}")
+        print(f"  {ratio:8.2f}  {row['kernel'][:60]} {row['size']}: {largest_term(row[mode])}")
 
 
 def empty_late_ns(row):
@@ -357,6 +363,17 @@ def show_late(measured, mode):
     return len(late) - len(explained)
 
 
+def show_parts(measured, mode):
+    """What the median would be if a part of the bounds took no time, for parts that change it."""
+    def median_without(part):
+        ratios = [(row[mode]["bound_ns"] - row[mode].get("terms_ns", {}).get(part, 0)) / row[mode]["most_ns"] for row in measured]
+        return statistics.median(ratios)
+    whole = median_without("")
+    parts = {part for row in measured for part in row[mode].get("terms_ns", {})}
+    found = sorted((median_without(part), part) for part in parts)
+    print("the median if a part took no time: " + ", ".join(f"{part} {median:.2f}" for median, part in found if median < whole - 0.01))
+
+
 def show_mode(rows, mode):
     """A table of one mode. Returns how many launches had a run after their bound."""
     measured = [row for row in rows if "bound_ns" in row.get(mode, {}) and "runs" in row[mode]]
@@ -371,6 +388,7 @@ def show_mode(rows, mode):
     print(f"bound / longest run: least {ratios[0][0]:.2f}, median {ratios[len(ratios) // 2][0]:.2f}, "
           f"most {ratios[-1][0]:.2f}; the largest:")
     show_ratios(ratios[-10:], mode)
+    show_parts(measured, mode)
     print("around the median:")
     show_ratios(ratios[len(ratios) // 2 - 2:len(ratios) // 2 + 3], mode)
     return late
