@@ -200,12 +200,12 @@ def bound_launch(options, cubin, words, known):
     return found, why
 
 
-def bound(options, work, row):
+def bound(options, work, row, modes=MODES):
     """Adds the bounds of a launch to its row, or why there are none."""
     if "refused" in row.get("alone", {}):
         return
     cubin, launch = paths_of(work, row)
-    for mode in MODES:
+    for mode in modes:
         part = ["--like", options.gpu, "--sms", str(PART_SMS)] if mode in BESIDE else ["--gpu", options.gpu]
         part += ["--cached"] if mode == "alone" else []
         latencies = ["--latencies", options.latencies] if options.latencies else []
@@ -324,10 +324,11 @@ def bound_again(options, work, pool):
         times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)
                  if any("runs" in row.get(mode, {}) for mode in MODES)}
     rows = cases_of(options, work, pool, times)
-    list(pool.map(lambda row: bound(options, work, row), rows))
+    known_of = lambda row: times[row["file"], row["kernel"], row["size"]]
+    list(pool.map(lambda row: bound(options, work, row, [mode for mode in MODES if "runs" in known_of(row).get(mode, {})]), rows))
     for row in rows:
         for mode in MODES:
-            known = times[row["file"], row["kernel"], row["size"]].get(mode, {})
+            known = known_of(row).get(mode, {})
             row.setdefault(mode, {}).update({key: value for key, value in known.items() if key in MEASURED})
     return rows
 
@@ -379,12 +380,12 @@ def show_mode(rows, mode):
     measured = [row for row in rows if "bound_ns" in row.get(mode, {}) and "runs" in row[mode]]
     ratios = sorted(((row[mode]["bound_ns"] / row[mode]["most_ns"], row) for row in measured), key=lambda pair: pair[0])
     kernels = len({(row["file"], row["kernel"]) for row in measured})
+    if not measured:
+        return 0
     print(f"{mode}: {len(measured)} launches of {kernels} kernels, {sum(row[mode]['runs'] for row in measured)} runs")
     late = show_late(measured, mode)
     short = sum(row[mode].get("formula_cycles", 0) / CLOCK_GHZ < row[mode]["least_ns"] for row in measured)
     print(f"the paper's formula is below the shortest run in {short}")
-    if not ratios:
-        return 0
     print(f"bound / longest run: least {ratios[0][0]:.2f}, median {ratios[len(ratios) // 2][0]:.2f}, "
           f"most {ratios[-1][0]:.2f}; the largest:")
     show_ratios(ratios[-10:], mode)
