@@ -24,7 +24,8 @@ struct options {
     int64_t ahead_us;
     bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
-    gs_words loops;    /* "LINE=ROUNDS" */
+    gs_words unstopped;
+    gs_words loops; /* "LINE=ROUNDS" */
 };
 
 #define MOST ((int64_t)1000000000000)
@@ -54,6 +55,8 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "ahead", ahead_us, "US", 1, 1000000,
            "with --beside: best-effort work between two waits (default 50)"),
     GS_FLAG(struct options, "no-guard", no_guard, "with --beside: long kernels do not stop between their blocks"),
+    GS_LIST(struct options, "unstopped", unstopped, "PATTERN",
+            "with --beside: kernels that do not stop, such as those that 'gridsmith status' names; may be repeated"),
     GS_TEXT(struct options, "launch", launch, "FILE",
             "the bound of a compiled kernel: its grid, block and arguments (gridsmith.launch/1)"),
     GS_TEXT(struct options, "kernel", kernel, "NAME", "with --launch: the kernel, where the file has several"),
@@ -460,6 +463,7 @@ static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
                                    .work = options->beside,
                                    .latencies = options->latencies,
                                    .range = options->range,
+                                   .unstopped = options->unstopped.data,
                                    .ahead_us = options->ahead_us,
                                    .no_guard = options->no_guard,
                                    .json = options->json};
@@ -652,8 +656,8 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
 static int check_beside_usage(const gs_command *command, const struct options *options, const char *file) {
     if (options->beside && !options->run)
         return gs_usage(command, "--beside needs --run FILE, a recording of the requests alone");
-    if (!options->beside && (options->ahead_us || options->no_guard || options->range))
-        return gs_usage(command, "--ahead, --no-guard and --range go with --beside");
+    if (!options->beside && (options->ahead_us || options->no_guard || options->range || options->unstopped.count))
+        return gs_usage(command, "--ahead, --no-guard, --unstopped and --range go with --beside");
     if (options->beside && (file || options->programs.count || options->repeat || options->task.clock_mhz))
         return gs_usage(command, "--beside takes times from recordings: it does not go with programs and --clock-mhz");
     return 0;

@@ -85,6 +85,7 @@ static gs_code bound_request(const gs_beside_question *question, const gs_gpu *g
     gs_machine *opened = question->latencies ? gs_machine_open(question->latencies, error) : NULL;
     gs_beside_options options = {.machine = opened ? opened : gpu->machine,
                                  .range = question->range,
+                                 .unstopped = question->unstopped,
                                  .ahead_ns = (question->ahead_us ? question->ahead_us : DEFAULT_AHEAD_US) * NS_PER_US,
                                  .has_guards = !question->no_guard};
     gs_request_bound found, unstopped;

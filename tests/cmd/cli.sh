@@ -538,6 +538,8 @@ says "if kernels do not stop, as in the last launch of a chain: 0.719 ms"
 check "a request beside work that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --no-guard --ahead 100 --json
 documents gridsmith.beside/1
 says '"response_us":739,"unstopped_response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":6,"streams":2,"ahead_us":100,'
+check "a kernel that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --unstopped nosuch --unstopped 'g*m'
+says "response: 0.719 ms = 0.480 stopping + 0.014 launch + 0.225 request"
 # The last request counts, too.
 {
     echo '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}'
@@ -557,7 +559,7 @@ mistake "requests of another name" 'has no range "answer"' "$program" bound --ru
 mistake "a kernel without a GPU" "--gpu NAME|FILE is needed" "$program" bound tests/cases/flow90.cubin --launch tests/cases/flow-launch.json --instructions
 mistake "a GPU without latencies" "the latencies of a100 are not known: measure them" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --gpu a100
 mistake "work without requests" "--beside needs --run FILE" "$program" bound --beside tests/bound/work.json
-mistake "guards of nothing" "--ahead, --no-guard and --range go with --beside" "$program" bound --run tests/bound/request.json --no-guard
+mistake "guards of nothing" "--ahead, --no-guard, --unstopped and --range go with --beside" "$program" bound --run tests/bound/request.json --no-guard
 mistake "work that was not recorded" "the work beside it was not recorded" "$program" bound --run tests/bound/request.json --beside scenarios/case-1.1.json --gpu h200 --latencies tests/bound/machine.json
 mistake "requests that were not recorded" "the request was not recorded" "$program" bound --run scenarios/case-1.1.json --beside tests/bound/work.json --gpu h200 --latencies tests/bound/machine.json
 mistake "no such latencies" "nosuch.json" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies nosuch.json

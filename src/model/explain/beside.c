@@ -11,7 +11,12 @@
  */
 #include "explain.h"
 
+#include <fnmatch.h>
 #include <string.h>
+
+/* Of a wave of blocks that come and go, as `gridsmith run` expects it (src/sharing/gate/gate_chain.c). It does not stop
+   kernels for which that, and one block, is more than half of their time. */
+enum { WAVE_EXIT_NS = 2500 };
 
 struct beside {
     const gs_gpu *gpu;
@@ -22,8 +27,11 @@ struct beside {
 
 /* ---- the work ---- */
 
-static bool can_be_stopped(const gs_launch *launch, int64_t waves) {
+static bool can_be_stopped(const struct beside *beside, const gs_launch *launch, int64_t waves) {
     const gs_launch_facts *facts = launch->issue.facts;
+    for (const char *const *pattern = beside->options->unstopped; pattern && *pattern; pattern++)
+        if (fnmatch(*pattern, launch->kernel, 0) == 0)
+            return false;
     return waves >= 2 && !(facts && facts->is_cooperative > 0) && launch->cluster <= 1;
 }
 
@@ -54,10 +62,11 @@ static gs_code launch_piece(const struct beside *beside, const gs_launch *launch
     piece->block_ns = longest_block(beside->work, launch);
     if (!piece->block_ns)
         piece->block_ns = gs_divide_up(piece->ns, waves);
-    piece->exit_ns = gs_divide_up(exits * 1000, machine->clock_mhz);
-    piece->is_stopped = can_be_stopped(launch, waves) && piece->block_ns + piece->exit_ns < piece->ns;
+    piece->exit_ns = gs_max(gs_divide_up(exits * 1000, machine->clock_mhz), waves * WAVE_EXIT_NS);
+    int64_t stop_ns = piece->block_ns + piece->exit_ns;
+    piece->is_stopped = can_be_stopped(beside, launch, waves) && 2 * stop_ns <= piece->ns;
     if (piece->is_stopped)
-        piece->lost_ns = piece->block_ns + piece->exit_ns;
+        piece->lost_ns = stop_ns;
     return GS_OK;
 }
 
