@@ -207,7 +207,7 @@ def bound(options, work, row, modes=MODES):
     cubin, launch = paths_of(work, row)
     for mode in modes:
         part = ["--like", options.gpu, "--sms", str(PART_SMS)] if mode in BESIDE else ["--gpu", options.gpu]
-        part += ["--cached"] if mode == "alone" else []
+        part += {"alone": ["--cached"], "writing": ["--writers"]}.get(mode, [])
         latencies = ["--latencies", options.latencies] if options.latencies else []
         words = ["--kernel", row["kernel"], "--launch", launch, "--json"] + latencies + part
         known = row.setdefault(mode, {})

@@ -19,7 +19,7 @@ struct options {
     gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached;
+    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached, writers;
     const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside, *range;
     int64_t ahead_us;
     bool no_guard;
@@ -66,6 +66,8 @@ static const gs_option option_table[] = {
             "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
     GS_FLAG(struct options, "input", input,
             "with --launch: count the rounds of loops for the input of the launch, on the CPU; needs PTX"),
+    GS_FLAG(struct options, "writers", writers,
+            "with --launch: the other programs beside it write memory, instead of reading it"),
     GS_FLAG(struct options, "cached", cached,
             "with --launch: the kernel accesses the buffers of the launch only, and the L2 has them when it starts, as "
             "after a kernel that used them; ignored if they are more than it keeps"),
@@ -498,7 +500,8 @@ static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error
                                    .html = options->html,
                                    .instructions = options->instructions,
                                    .input = options->input,
-                                   .cached = options->cached};
+                                   .cached = options->cached,
+                                   .writers = options->writers};
     return gs_answer_kernel(&question, text, error);
 }
 
@@ -636,9 +639,10 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
 
 static int check_kernel_usage(const gs_command *command, const struct options *options, const char *file) {
     bool has_more = options->kernel || options->loops.count || options->instructions || options->csv ||
-                    options->input || options->cached;
+                    options->input || options->cached || options->writers;
     if (!options->launch && has_more)
-        return gs_usage(command, "--kernel, --loop, --instructions, --input, --cached and --csv go with --launch");
+        return gs_usage(command, "--kernel, --loop, --instructions, --input, --cached, --writers and --csv go with "
+                                 "--launch");
     if (options->latencies && !options->launch && !options->beside)
         return gs_usage(command, "--latencies goes with --launch or --beside");
     if (options->launch && !file)
@@ -669,7 +673,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     if (beside_status)
         return beside_status;
     if (options->launch || options->kernel || options->loops.count || options->latencies || options->instructions ||
-        options->csv || options->input || options->cached) {
+        options->csv || options->input || options->cached || options->writers) {
         int status = check_kernel_usage(command, options, file);
         if (status)
             return status;

@@ -492,6 +492,13 @@ static void kept_and_repeated_latencies_count_where_they_hold(void **state) {
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
     assert_int_equal(bound.kind, GS_LATENCY_BESIDE_REPEATED); /* with the work of the kernel itself on the memory */
     assert_int_equal(bound.cycles, 10 * (7 + 350) + 400 + 10 * 132 + 50 + 100);
+    body.others_write = true;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "beside others that write were not measured"));
+    row->written_cycles = 2000; /* more than under load, but that is a load of others that read */
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_BESIDE);
+    assert_int_equal(bound.cycles, 10 * (7 + 2000) + 10 * 132 + 50 + 100);
     body.memory_bytes = 100;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
     assert_int_equal(bound.kind, GS_LATENCY_KEPT_REPEATED);

@@ -7,7 +7,7 @@
  *   latency   one warp on each SM. For units of a partition or an SM: the difference of two chains, per instruction;
  *             for units of the GPU the longest single one, because they differ from each other
  *   loaded    the longest single one, with as many warps as fit on all SMs
- *   beside    the longest single one of one warp of a block, while warps on other SMs read memory
+ *   beside    the longest single one of one warp of a block, while warps on other SMs read memory, or write it
  *   kept      the longest single one, and the time of a chain, in memory that the cache of the GPU keeps
  *   in a row  how long some take, each of which begins when the slowest of some warps has done the one before: of all
  *             warps of a full block (loaded), or of a few (the others)
@@ -114,7 +114,7 @@ struct in_a_row {
 struct row_times {
     int64_t latency, loaded, held, load_store; /* held and load_store: thousandths of a cycle, of one transaction */
     int64_t kept_latency, kept_held;           /* in memory that the cache of the GPU keeps */
-    int64_t beside;                            /* the longest, by one warp of a block, beside others */
+    int64_t beside, written; /* the longest, by one warp of a block, beside others that read, and that write */
     struct in_a_row alone_row, kept_row, beside_row, loaded_row;
 };
 
@@ -223,7 +223,7 @@ static gs_code measure_loaded(struct timing *timing, size_t row, struct row_time
     return code;
 }
 
-/* A few warps on half of the SMs, while those on the others read at random places. */
+/* A few warps on half of the SMs, while those on the others read, or write, at random places. */
 static gs_code measure_beside(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
     gs_timing_request request = single_of(row, 0, FULL_BLOCK);
     int64_t on_sm;
@@ -236,7 +236,9 @@ static gs_code measure_beside(struct timing *timing, size_t row, struct row_time
     request.few = GS_FEW_WARPS;
     if (code == GS_OK)
         code = measure_in_a_row(timing, request, time_most, times->beside, &times->beside_row, error);
-    return code;
+    request.few = 1;
+    request.is_writing = true;
+    return code == GS_OK ? time_most(timing, &request, &times->written, error) : code;
 }
 
 /* In memory that the cache of the GPU keeps: a full GPU reads all of it first. And some in a row, there and in all
@@ -300,20 +302,15 @@ static gs_machine_class *class_of(gs_machine *machine, const char *name) {
 
 /* Each time of a class becomes the larger of two. */
 static void class_larger(gs_machine_class *row, const gs_machine_class *other) {
-    static const size_t times[] = {offsetof(gs_machine_class, latency_cycles),
-                                   offsetof(gs_machine_class, loaded_cycles),
-                                   offsetof(gs_machine_class, repeated_cycles),
-                                   offsetof(gs_machine_class, burst_cycles),
-                                   offsetof(gs_machine_class, kept_cycles),
-                                   offsetof(gs_machine_class, kept_millicycles),
-                                   offsetof(gs_machine_class, kept_repeated_cycles),
-                                   offsetof(gs_machine_class, kept_burst_cycles),
-                                   offsetof(gs_machine_class, alone_repeated_cycles),
-                                   offsetof(gs_machine_class, alone_burst_cycles),
-                                   offsetof(gs_machine_class, beside_cycles),
-                                   offsetof(gs_machine_class, transactions),
-                                   offsetof(gs_machine_class, beside_repeated_cycles),
-                                   offsetof(gs_machine_class, beside_burst_cycles)};
+    static const size_t times[] = {
+        offsetof(gs_machine_class, latency_cycles),        offsetof(gs_machine_class, loaded_cycles),
+        offsetof(gs_machine_class, repeated_cycles),       offsetof(gs_machine_class, burst_cycles),
+        offsetof(gs_machine_class, kept_cycles),           offsetof(gs_machine_class, kept_millicycles),
+        offsetof(gs_machine_class, kept_repeated_cycles),  offsetof(gs_machine_class, kept_burst_cycles),
+        offsetof(gs_machine_class, alone_repeated_cycles), offsetof(gs_machine_class, alone_burst_cycles),
+        offsetof(gs_machine_class, beside_cycles),         offsetof(gs_machine_class, transactions),
+        offsetof(gs_machine_class, written_cycles),        offsetof(gs_machine_class, beside_repeated_cycles),
+        offsetof(gs_machine_class, beside_burst_cycles)};
     for (size_t i = 0; i < GS_COUNT(times); i++) {
         int64_t *to = (int64_t *)(void *)((char *)row + times[i]);
         *to = gs_max(*to, *(const int64_t *)(const void *)((const char *)other + times[i]));
@@ -334,6 +331,7 @@ static gs_code add_row(struct timing *timing, size_t row, const struct row_times
                               .alone_repeated_cycles = times->alone_row.repeated,
                               .alone_burst_cycles = times->alone_row.burst,
                               .beside_cycles = times->beside,
+                              .written_cycles = times->written,
                               .beside_repeated_cycles = times->beside_row.repeated,
                               .beside_burst_cycles = times->beside_row.burst,
                               .kept_millicycles = times->kept_held,
@@ -397,6 +395,7 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         store->loaded_read_cycles = as ? as->loaded_cycles : 0;
         store->kept_read_cycles = as ? as->kept_cycles : 0;
         store->beside_read_cycles = as ? as->beside_cycles : 0;
+        store->written_read_cycles = as ? as->written_cycles : 0;
     }
     timing->machine->kept_bytes = KEPT_BYTES;
     timing->machine->sms = timing->device->gpu->sms;

@@ -158,7 +158,7 @@ static const char source_begin[] =
     "template <int ROW> static __device__ __forceinline__ void step(chained &c, const timed_arguments &a) {\n";
 
 static const char source_helpers[] =
-    "/* Whether the block only reads at random places while others are timed: on every second TPC. */\n"
+    "/* Whether the block only reads or writes at random places while others are timed: on every second TPC. */\n"
     "static __device__ __forceinline__ bool is_neighbor(const timed_arguments &a, unsigned sm) {\n"
     "    return a.is_beside && sm / 2 % 2;\n"
     "}\n"
@@ -167,7 +167,9 @@ static const char source_helpers[] =
     "    for (unsigned long long began = now(); a.arrived[DONE + round] < timed && now() - began < 2000000000ull;)\n"
     "        for (int i = 0; i < 8; i++) {\n"
     "            x = x * 1664525u + 1013904223u;\n"
-    "            x += *(volatile unsigned *)(a.data + ((unsigned long long)((x >> 4) & a.data_mask) << 5));\n"
+    "            volatile unsigned *at = (volatile unsigned *)(a.data + ((unsigned long long)((x >> 4) & a.data_mask) "
+    "<< 5));\n"
+    "            if (a.is_beside == 2) *at = x; else x += *at;\n"
     "        }\n"
     "    if (x == marker) a.arrived[MARK] = x;\n"
     "}\n"

@@ -162,8 +162,17 @@ static bool chain_has_few(const struct crowd *crowd, const gs_body *body) {
     return stays || crowd->need.warps <= GS_FEW_WARPS;
 }
 
+static bool has_written(const gs_machine *machine) {
+    bool has = false;
+    for (size_t i = 0; i < machine->classes.count; i++)
+        has = has || machine->classes.data[i].written_cycles;
+    return has && machine->sms;
+}
+
 /* Whether latencies of a kind hold for the kernel. */
 static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latency_kind kind) {
+    if (crowd->is_beside && body->others_write)
+        return kind == GS_LATENCY_BESIDE && has_written(crowd->machine);
     if (kind >= GS_LATENCY_LOADED)
         return true;
     if (gs_latency_is_repeated(kind) && !chain_has_few(crowd, body))
@@ -198,5 +207,8 @@ gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_bod
         if (code == GS_OK && (bound->kind == GS_LATENCY_KINDS || found.cycles < bound->cycles))
             *bound = found;
     }
+    if (code == GS_OK && bound->kind == GS_LATENCY_KINDS)
+        code = gs_fail(error, GS_E_UNSUPPORTED,
+                       "no bound is known: the latencies beside others that write were not measured");
     return code;
 }

@@ -226,6 +226,8 @@ static struct access access_of(const struct demanding *demanding, const gs_machi
                                 : alone;
     case GS_LATENCY_BESIDE:
     case GS_LATENCY_BESIDE_REPEATED:
+        if (demanding->body->others_write && row->written_cycles)
+            return (struct access){.longest = row->written_cycles, .reads = row->written_read_cycles};
         return row->beside_cycles ? (struct access){row->beside_cycles, row->beside_read_cycles,
                                                     row->beside_repeated_cycles, row->beside_burst_cycles}
                                   : loaded;

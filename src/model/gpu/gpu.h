@@ -158,6 +158,7 @@ typedef struct gs_machine_class {
     int64_t kept_millicycles;                  /* and how long units of the GPU are busy with a transaction then */
     int64_t beside_cycles, beside_read_cycles; /* as latency and read beside other programs on other SMs, which contains
                                                   the delays by them; 0: not measured */
+    int64_t written_cycles, written_read_cycles; /* the same beside others that write; 0: not measured */
     /* k of them in a chain take at most k times the first, and the second once: alone, kept, beside, loaded. 0: not
        measured, so k times the longest. The first three hold for the slowest of up to GS_FEW_WARPS at a time. */
     int64_t alone_repeated_cycles, alone_burst_cycles, kept_repeated_cycles, kept_burst_cycles;

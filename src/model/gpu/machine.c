@@ -66,6 +66,8 @@ static const gs_field class_fields[] = {
     CYCLES(alone_burst_cycles, false),
     CYCLES(beside_cycles, false),
     CYCLES(beside_read_cycles, false),
+    CYCLES(written_cycles, false),
+    CYCLES(written_read_cycles, false),
     CYCLES(beside_repeated_cycles, false),
     CYCLES(beside_burst_cycles, false),
     {"transactions", GS_FIELD_INT64, true, offsetof(gs_machine_class, transactions), 1, MOST_TRANSACTIONS},
