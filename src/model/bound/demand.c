@@ -213,6 +213,13 @@ struct access {
     int64_t longest, reads, repeated, burst;
 };
 
+/* Beside others: one access may take as long as one of several in a row can. */
+static struct access beside_access(const gs_machine_class *row) {
+    int64_t most = gs_max(row->beside_cycles, row->beside_repeated_cycles + row->beside_burst_cycles);
+    return (struct access){most, row->beside_read_cycles ? most : 0, row->beside_repeated_cycles,
+                           row->beside_burst_cycles};
+}
+
 static struct access access_of(const struct demanding *demanding, const gs_machine_class *row) {
     const struct access alone = {row->latency_cycles, row->read_cycles, row->alone_repeated_cycles,
                                  row->alone_burst_cycles};
@@ -228,9 +235,7 @@ static struct access access_of(const struct demanding *demanding, const gs_machi
     case GS_LATENCY_BESIDE_REPEATED:
         if (demanding->body->others_write && row->written_cycles)
             return (struct access){.longest = row->written_cycles, .reads = row->written_read_cycles};
-        return row->beside_cycles ? (struct access){row->beside_cycles, row->beside_read_cycles,
-                                                    row->beside_repeated_cycles, row->beside_burst_cycles}
-                                  : loaded;
+        return row->beside_cycles ? beside_access(row) : loaded;
     default:
         return is_under_load(demanding) ? loaded : alone;
     }
