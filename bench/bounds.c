@@ -2,7 +2,7 @@
  * bounds.c: times kernels on a GPU, alone or beside the worst neighbor on other SMs, to compare them with their bounds.
  * See docs/bounds.md; bounds.py calls it.
  *
- *   bounds CASES RUNS [beside|cold]
+ *   bounds CASES RUNS [beside|writing|cold]
  *
  * A line of CASES is a cubin, a kernel of it, and a launch file, whose buffers are filled with zeros. For each there is
  * a line of JSON with its times; one that fails ends the program. The first line is of an empty kernel. Behind each run
@@ -10,8 +10,8 @@
  *
  * A run lasts from when the kernel is the next to be launched to its end, by events before and after it. The runs are
  * queued behind a kernel that holds the stream until all are there, so that the host is not in between. With `beside`
- * the kernel has 64 SMs, and others are full of warps that read at random addresses all the time. With `cold` such
- * warps on all SMs run before each run, so that no cache has what it needs.
+ * the kernel has 64 SMs, and others are full of warps that read at random addresses all the time, or with `writing`
+ * write there. With `cold` warps on all SMs read before each run, so that no cache has what it needs.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/kernel.h"
@@ -28,8 +28,22 @@ enum {
     MOST_TRIES = 20,
     EMPTY_RUNS = 10000,
     LEAST_RUNS = 20,
-    MOST_NS = 1000000000
+    MOST_NS = 500000000
 };
+
+/* A kernel that accesses random places of the memory. */
+#define NEIGHBOR(name, access)                                                                                         \
+    ".visible .entry " name "(.param .u64 data, .param .u32 mask, .param .u32 rounds) {\n"                             \
+    "\t.reg .pred %more;\n\t.reg .b32 %x, %block, %threads, %mask, %rounds, %unit, %value;\n\t.reg .b64 %data, %at;\n" \
+    "\tmov.u32 %x, %tid.x;\n\tmov.u32 %block, %ctaid.x;\n\tmov.u32 %threads, %ntid.x;\n"                               \
+    "\tmad.lo.u32 %x, %block, %threads, %x;\n"                                                                         \
+    "\tld.param.u64 %data, [data];\n\tld.param.u32 %mask, [mask];\n\tld.param.u32 %rounds, [rounds];\n"                \
+    "\tcvta.to.global.u64 %data, %data;\n"                                                                             \
+    "next:\n"                                                                                                          \
+    "\tmad.lo.u32 %x, %x, 1664525, 1013904223;\n\tshr.u32 %unit, %x, 4;\n\tand.b32 %unit, %unit, %mask;\n"             \
+    "\tmul.wide.u32 %at, %unit, 32;\n\tadd.u64 %at, %data, %at;\n" access                                              \
+    "\tsub.u32 %rounds, %rounds, 1;\n\tsetp.ne.u32 %more, %rounds, 0;\n\t@%more bra next;\n"                           \
+    "\tret;\n}\n"
 
 static const char own_text[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -38,19 +52,8 @@ static const char own_text[] =
     "\t.reg .pred %more;\n\t.reg .b64 %end, %now, %ns;\n"
     "\tld.param.u64 %ns, [ns];\n\tmov.u64 %end, %globaltimer;\n\tadd.u64 %end, %end, %ns;\n"
     "wait:\n\tmov.u64 %now, %globaltimer;\n\tsetp.lt.u64 %more, %now, %end;\n\t@%more bra wait;\n"
-    "\tret;\n}\n"
-    ".visible .entry neighbor(.param .u64 data, .param .u32 mask, .param .u32 rounds) {\n"
-    "\t.reg .pred %more;\n\t.reg .b32 %x, %block, %threads, %mask, %rounds, %unit, %value;\n\t.reg .b64 %data, %at;\n"
-    "\tmov.u32 %x, %tid.x;\n\tmov.u32 %block, %ctaid.x;\n\tmov.u32 %threads, %ntid.x;\n"
-    "\tmad.lo.u32 %x, %block, %threads, %x;\n"
-    "\tld.param.u64 %data, [data];\n\tld.param.u32 %mask, [mask];\n\tld.param.u32 %rounds, [rounds];\n"
-    "\tcvta.to.global.u64 %data, %data;\n"
-    "next:\n"
-    "\tmad.lo.u32 %x, %x, 1664525, 1013904223;\n\tshr.u32 %unit, %x, 4;\n\tand.b32 %unit, %unit, %mask;\n"
-    "\tmul.wide.u32 %at, %unit, 32;\n\tadd.u64 %at, %data, %at;\n"
-    "\tld.volatile.global.u32 %value, [%at];\n\tadd.u32 %x, %x, %value;\n"
-    "\tsub.u32 %rounds, %rounds, 1;\n\tsetp.ne.u32 %more, %rounds, 0;\n\t@%more bra next;\n"
-    "\tret;\n}\n";
+    "\tret;\n}\n" NEIGHBOR("neighbor", "\tld.volatile.global.u32 %value, [%at];\n\tadd.u32 %x, %x, %value;\n")
+        NEIGHBOR("writer", "\tst.volatile.global.u32 [%at], %x;\n");
 
 /* Launches a kernel that uses the memory, again and again, on a stream of other SMs. */
 struct neighbor {
@@ -294,14 +297,15 @@ static gs_code open_timer(struct timer *timer, int64_t runs, int *device, gs_err
 }
 
 /* The stream of the timer gets some SMs, the neighbor all others. */
-static gs_code start_neighbor(struct timer *timer, struct neighbor *neighbor, int device, gs_error *error) {
+static gs_code start_neighbor(struct timer *timer, struct neighbor *neighbor, const char *kernel, int device,
+                              gs_error *error) {
     const cu_api *api = neighbor->api = &timer->api;
     gs_code code = gs_cuda_green_two(api, device, PART_SMS, &timer->stream, &neighbor->stream, error);
     if (code != GS_OK)
         return code;
     timer->neighbor = neighbor;
     int failed = api->context_get(&neighbor->context);
-    failed = failed ? failed : gs_cuda_kernel_find(api, timer->modules.data[0], "neighbor", &neighbor->kernel);
+    failed = failed ? failed : gs_cuda_kernel_find(api, timer->modules.data[0], kernel, &neighbor->kernel);
     failed = failed ? failed : api->alloc(&neighbor->data, (size_t)32 << NEIGHBOR_BITS);
     if (!failed)
         neighbor->has_thread = pthread_create(&neighbor->thread, NULL, disturb, neighbor) == 0;
@@ -314,7 +318,7 @@ static gs_code start_sweeps(struct timer *timer, gs_error *error) {
     return gs_cuda_check(&timer->api, failed, "starting the sweeps", error);
 }
 
-static gs_code measure(const char *cases, int64_t runs, bool is_beside, bool is_cold, gs_error *error) {
+static gs_code measure(const char *cases, int64_t runs, const char *neighbor_kernel, bool is_cold, gs_error *error) {
     static struct neighbor neighbor;
     static struct timer timer;
     char *text = NULL;
@@ -323,8 +327,8 @@ static gs_code measure(const char *cases, int64_t runs, bool is_beside, bool is_
     gs_code code = gs_input_all(cases, (size_t)64 << 20, &text, &size, error);
     if (code == GS_OK)
         code = open_timer(&timer, runs, &device, error);
-    if (code == GS_OK && is_beside)
-        code = start_neighbor(&timer, &neighbor, device, error);
+    if (code == GS_OK && neighbor_kernel)
+        code = start_neighbor(&timer, &neighbor, neighbor_kernel, device, error);
     if (code == GS_OK && is_cold)
         code = start_sweeps(&timer, error);
     if (code == GS_OK)
@@ -338,16 +342,19 @@ static gs_code measure(const char *cases, int64_t runs, bool is_beside, bool is_
 }
 
 int main(int count, char **words) {
+    static const char *const modes[][2] = {{"beside", "neighbor"}, {"writing", "writer"}, {"cold", NULL}};
     gs_error error = {.code = GS_OK};
     char *end = NULL;
     int64_t runs = count > 2 ? strtoll(words[2], &end, 10) : 0;
-    bool is_beside = count == 4 && strcmp(words[3], "beside") == 0;
-    bool is_cold = count == 4 && strcmp(words[3], "cold") == 0;
-    if (count < 3 || count > 4 || *end || runs < 1 || runs > MOST_RUNS || (count == 4 && !is_beside && !is_cold)) {
-        fprintf(stderr, "usage: bounds CASES RUNS [beside|cold]\n");
+    size_t mode = 0;
+    while (count == 4 && mode < GS_COUNT(modes) && strcmp(words[3], modes[mode][0]) != 0)
+        mode++;
+    if (count < 3 || count > 4 || *end || runs < 1 || runs > MOST_RUNS || mode == GS_COUNT(modes)) {
+        fprintf(stderr, "usage: bounds CASES RUNS [beside|writing|cold]\n");
         return 2;
     }
-    gs_code code = measure(words[1], runs, is_beside, is_cold, &error);
+    const char *neighbor = count == 4 ? modes[mode][1] : NULL;
+    gs_code code = measure(words[1], runs, neighbor, count == 4 && !neighbor, &error);
     if (code != GS_OK)
         fprintf(stderr, "bounds: %s\n", error.message);
     return code == GS_OK ? 0 : code == GS_E_NO_GPU ? 3 : 1;

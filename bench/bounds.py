@@ -8,12 +8,13 @@
 
 Each kernel of each PTX file is launched in three sizes: whole numbers among its parameters are the size, pointers are
 buffers with zeros, and there are as many blocks as an eighth of the size. PTX is assembled by ptxas. With --input,
-rounds of loops that the code does not say are counted on the CPU, for these buffers. A buffer has 64 MB; with --fit it has 2 MB
-if the kernel runs to its end with that on the CPU, within so many seconds.
+rounds of loops that the code does not say are counted on the CPU, for these buffers; with --input all, those of all loops. A buffer has
+64 MB; with --fit it has 2, 4 or 8 MB if the kernel runs to its end with that on the CPU, within so many seconds.
 `gridsmith bound` bounds the launches on all cores. Then `bounds` (bench/bounds.c) times those that have a bound:
   alone    again and again, so that the L2 has what the kernel accesses (--cached);
   cold     each time after a kernel that filled the L2 with other data;
-  beside   beside warps that read memory on all other SMs.
+  beside   beside warps that read memory on all other SMs;
+  writing  beside warps that write there.
 A kernel that has no bound, or that fails, is counted with its reason. --prepare writes all that the timing needs to a folder; on the
 GPU's machine, without Python, `bounds FOLDER/cases RUNS [MODE] > FOLDER/MODE.times` follows there for each mode, and
 --collect makes the rows. With --show and --ptx the bounds are computed again, for times that were measured before.
@@ -32,16 +33,18 @@ import json
 import os
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
 SIZES = (256, 1024, 4096)
-BUFFER_FLOATS, FITTED_FLOATS = 1 << 24, 1 << 19
+BUFFER_FLOATS, FITTED_FLOATS = 1 << 24, (1 << 19, 1 << 20, 1 << 21)
 GPU_SMS, PART_SMS = 132, 64
 CLOCK_GHZ = 1.98
-MODES = ("alone", "cold", "beside")
+MODES = ("alone", "cold", "beside", "writing")
+BESIDE = ("beside", "writing")
 MEASURED = ("runs", "least_ns", "median_ns", "p99_ns", "most_ns", "empty_most_ns", "neighbor_launches", "failed")
 LAUNCHES = {"transpose": {"block": [32, 8, 1]},  # kernels that access memory outside of their buffers otherwise
             "stenc": {"sizes": (64, 128, 256)},
@@ -124,7 +127,7 @@ def fits(options, work, row):
 
 def write_launch(options, work, row, types, threads):
     """Writes the launch of a row, with buffers that are as small as it allows."""
-    known = [row["floats"]] if "floats" in row else [FITTED_FLOATS, BUFFER_FLOATS] if options.fit else [BUFFER_FLOATS]
+    known = [row["floats"]] if "floats" in row else [*FITTED_FLOATS, BUFFER_FLOATS] if options.fit else [BUFFER_FLOATS]
     for floats in known:
         with open(paths_of(work, row)[1], "w", encoding="utf-8") as file:
             json.dump(launch_of(types, threads, row["size"], floats), file)
@@ -169,44 +172,57 @@ def formula_of(answer, sms):
     return -(-answer["blocks"] // sms) * -(-answer["threads"] // 32) * memory + 2
 
 
-def largest_term(answer, mode):
-    """The part of a bound that is the largest, and its share."""
-    bound = answer[mode]
-    ns_of_cycle = 1 / CLOCK_GHZ
+def terms_of(bound):
+    """The parts of a bound, in ns."""
     terms = {"path": bound["chain_blocks"] * bound["path_cycles"] + bound["burst_cycles"], "blocks": bound["block_cycles"],
              "issue": bound["issue_cycles"], "fetch": bound["fetch_cycles"]}
     terms.update(bound["unit_cycles"])
-    terms = {name: cycles * ns_of_cycle for name, cycles in terms.items()}
+    terms = {name: round(cycles / CLOCK_GHZ) for name, cycles in terms.items() if cycles}
     terms["launch"] = bound["launch_ns"]
+    return terms
+
+
+def largest_term(row):
+    """The part of a bound that is the largest, and its share."""
+    terms = row.get("terms_ns", {"": 0})
     name = max(terms, key=terms.get)
-    return f"{name} {100 * terms[name] / bound['nanoseconds']:.0f}%"
+    return f"{name} {100 * terms[name] / row['bound_ns']:.0f}%"
 
 
-def bound(options, work, row):
+def bound_launch(options, cubin, words, known):
+    """What `gridsmith bound` prints for a launch, and why it does not."""
+    found, why = run_tool([options.gridsmith, "bound", cubin] + words, 60)
+    if options.input == "all" or (why and options.input and "the rounds of the loop" in why):
+        counted, why_not = run_tool([options.gridsmith, "bound", cubin.removesuffix(".cubin"), "--input"] + words, 90)
+        if why or not why_not:
+            known["is_for_input"] = True
+            return counted, why_not
+    return found, why
+
+
+def bound(options, work, row, modes=MODES):
     """Adds the bounds of a launch to its row, or why there are none."""
     if "refused" in row.get("alone", {}):
         return
     cubin, launch = paths_of(work, row)
-    for mode in MODES:
-        part = ["--like", options.gpu, "--sms", str(PART_SMS)] if mode == "beside" else ["--gpu", options.gpu]
-        part += ["--cached"] if mode == "alone" else []
+    for mode in modes:
+        part = ["--like", options.gpu, "--sms", str(PART_SMS)] if mode in BESIDE else ["--gpu", options.gpu]
+        part += {"alone": ["--cached"], "writing": ["--writers"]}.get(mode, [])
         latencies = ["--latencies", options.latencies] if options.latencies else []
         words = ["--kernel", row["kernel"], "--launch", launch, "--json"] + latencies + part
-        found, why = run_tool([options.gridsmith, "bound", cubin] + words, 60)
         known = row.setdefault(mode, {})
-        if why and options.input and "the rounds of the loop" in why:
-            found, why = run_tool([options.gridsmith, "bound", cubin.removesuffix(".cubin"), "--input"] + words, 90)
-            known["is_for_input"] = True
+        found, why = bound_launch(options, cubin, words, known)
         known.pop("bound_ns", None)
         if why:
             known["refused"] = why
             return
         answer = json.loads(found)
-        key = "beside" if mode == "beside" else "alone"
+        key = "beside" if mode in BESIDE else "alone"
         known["bound_ns"] = answer[key]["nanoseconds"]
         known["launch_ns"] = answer[key]["launch_ns"]
-        known["largest_term"] = largest_term(answer, key)
-        known["formula_cycles"] = formula_of(answer, PART_SMS if mode == "beside" else GPU_SMS)
+        known["kind"] = answer[key]["kind"]
+        known["terms_ns"] = terms_of(answer[key])
+        known["formula_cycles"] = formula_of(answer, PART_SMS if mode in BESIDE else GPU_SMS)
 
 
 def times_in(printed):
@@ -257,7 +273,7 @@ def run(options, work, pool):
     list(pool.map(lambda row: bound(options, work, row), rows))
     print(f"bounds known after {options.limit - until + time.monotonic():.0f} s", file=sys.stderr)
     alone = some_of([row for row in rows if "bound_ns" in row.get("alone", {})], options.kernels)
-    for mode, share in zip(MODES, (0.6, 0.3, 0)):
+    for mode, share in zip(MODES, (0.7, 0.5, 0.2, 0)):
         timed = [row for row in alone if mode == "alone" or ("runs" in row["alone"] and "bound_ns" in row[mode])]
         time_rows(options, work, timed, mode, until - options.limit * share)
     write_rows(options.out, rows)
@@ -308,17 +324,18 @@ def bound_again(options, work, pool):
         times = {(row["file"], row["kernel"], row["size"]): row for row in map(json.loads, file)
                  if any("runs" in row.get(mode, {}) for mode in MODES)}
     rows = cases_of(options, work, pool, times)
-    list(pool.map(lambda row: bound(options, work, row), rows))
+    known_of = lambda row: times[row["file"], row["kernel"], row["size"]]
+    list(pool.map(lambda row: bound(options, work, row, [mode for mode in MODES if "runs" in known_of(row).get(mode, {})]), rows))
     for row in rows:
         for mode in MODES:
-            known = times[row["file"], row["kernel"], row["size"]].get(mode, {})
+            known = known_of(row).get(mode, {})
             row.setdefault(mode, {}).update({key: value for key, value in known.items() if key in MEASURED})
     return rows
 
 
 def show_ratios(ratios, mode):
     for ratio, row in reversed(ratios):
-        print(f"  {ratio:8.2f}  {row['kernel'][:60]} {row['size']}: {row[mode].get('largest_term', '')}")
+        print(f"  {ratio:8.2f}  {row['kernel'][:60]} {row['size']}: {largest_term(row[mode])}")
 
 
 def empty_late_ns(row):
@@ -347,20 +364,32 @@ def show_late(measured, mode):
     return len(late) - len(explained)
 
 
+def show_parts(measured, mode):
+    """What the median would be if a part of the bounds took no time, for parts that change it."""
+    def median_without(part):
+        ratios = [(row[mode]["bound_ns"] - row[mode].get("terms_ns", {}).get(part, 0)) / row[mode]["most_ns"] for row in measured]
+        return statistics.median(ratios)
+    whole = median_without("")
+    parts = {part for row in measured for part in row[mode].get("terms_ns", {})}
+    found = sorted((median_without(part), part) for part in parts)
+    print("the median if a part took no time: " + ", ".join(f"{part} {median:.2f}" for median, part in found if median < whole - 0.01))
+
+
 def show_mode(rows, mode):
     """A table of one mode. Returns how many launches had a run after their bound."""
     measured = [row for row in rows if "bound_ns" in row.get(mode, {}) and "runs" in row[mode]]
     ratios = sorted(((row[mode]["bound_ns"] / row[mode]["most_ns"], row) for row in measured), key=lambda pair: pair[0])
     kernels = len({(row["file"], row["kernel"]) for row in measured})
+    if not measured:
+        return 0
     print(f"{mode}: {len(measured)} launches of {kernels} kernels, {sum(row[mode]['runs'] for row in measured)} runs")
     late = show_late(measured, mode)
     short = sum(row[mode].get("formula_cycles", 0) / CLOCK_GHZ < row[mode]["least_ns"] for row in measured)
     print(f"the paper's formula is below the shortest run in {short}")
-    if not ratios:
-        return 0
     print(f"bound / longest run: least {ratios[0][0]:.2f}, median {ratios[len(ratios) // 2][0]:.2f}, "
           f"most {ratios[-1][0]:.2f}; the largest:")
     show_ratios(ratios[-10:], mode)
+    show_parts(measured, mode)
     print("around the median:")
     show_ratios(ratios[len(ratios) // 2 - 2:len(ratios) // 2 + 3], mode)
     return late
@@ -392,7 +421,8 @@ def main():
     parser.add_argument("--fit", type=float, default=0, help="buffers of 2 MB where the CPU can run the kernel with them, in so many seconds")
     parser.add_argument("--prepare", help="write what the timing needs to a folder")
     parser.add_argument("--collect", help="make rows of what was timed in a folder")
-    parser.add_argument("--input", action="store_true", help="count rounds of loops on the CPU where the code does not say them")
+    parser.add_argument("--input", nargs="?", const="unknown", choices=("unknown", "all"),
+                        help="count rounds of loops on the CPU where the code does not say them, or of all loops")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--latencies", help="a file of gridsmith probe --latency; default: those of the GPU's description")
     parser.add_argument("--gridsmith", default="gridsmith")

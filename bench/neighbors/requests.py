@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from neighbors import HERE, MORE_S, PAIRS, Lost, Program
+from neighbors import HERE, MORE_S, PAIRS, Lost, Program, close_all
 from percentiles import percentile
 from table import numbers_of, of_all
 
@@ -29,38 +29,77 @@ def recording_of(options, kind):
     return os.path.join(options.recordings, kind + ".jsonl")
 
 
+def told_as(wanted, kind):
+    """Requests are named in their recording."""
+    return kind + "+named" if wanted[kind][1] == "serve" else kind
+
+
 def record(options):
-    """Programs start and build at the same time, because that takes long, and play one after the other."""
+    """Programs start and build at the same time, because that takes long, and then play one after the other."""
     os.makedirs(options.recordings, exist_ok=True)
     wanted = {kind: (program, role) for program, kinds in map(kinds_of, options.record.split(",")) for role, kind in kinds
               if not os.path.exists(recording_of(options, kind))}
     programs = {kind: Program([options.gridsmith, "trace", "--quiet", "-o", recording_of(options, kind), "--", sys.executable,
                                os.path.join(HERE, program), role], {}) for kind, (program, role) in wanted.items()}
     for kind, program in programs.items():
-        program.tell("build", kind)
+        program.tell("build", told_as(wanted, kind))
     until = time.monotonic() + options.limit
-    for kind, program in programs.items():
+    built = [kind for kind in programs if is_built(kind, programs[kind], until)]  # all of them, before the first one plays
+    began = {}
+    for kind in built:
         try:
-            program.answer(max(until - time.monotonic(), 1))  # it is ready,
-            program.answer(max(until - time.monotonic(), 1))  # and built
-            program.tell("play", kind, options.seconds)
-            print(kind, str(program.answer(options.seconds + MORE_S))[:80], flush=True)
+            began[kind] = time.time_ns()
+            programs[kind].tell("play", told_as(wanted, kind), options.seconds)
+            print(kind, str(programs[kind].answer(options.seconds + MORE_S))[:80], flush=True)
         except Lost as why:
             print(kind, why, flush=True)
-    for program in programs.values():
-        program.close()
+    close_all(programs.values())
+    for kind, unix_ns in began.items():
+        keep_played(recording_of(options, kind), unix_ns)
     return 0
 
 
+def keep_played(path, unix_ns):
+    """Leaves out of a recording what was issued before a time: others used the GPU then, while they were built."""
+    with open(path, encoding="utf-8") as file:
+        head, *events = map(json.loads, file)
+    from_us = (unix_ns - head["start_unix_ns"]) / 1e3
+    events = [event for event in events if event.get("at_us", event.get("from_us", from_us)) >= from_us]
+    known = {event.get("id") for event in events}
+    for event in events:
+        if "after" in event:
+            event["after"] = [other for other in event["after"] if (other["id"] if isinstance(other, dict) else other) in known]
+    with open(path, "w", encoding="utf-8") as file:
+        for event in [head, *events]:
+            file.write(json.dumps(event, separators=(",", ":")) + "\n")
+
+
+def is_built(kind, program, until):
+    try:
+        for _ in ("ready", "built"):
+            print(kind, program.answer(max(until - time.monotonic(), 1)), flush=True)
+        return True
+    except Lost as why:
+        print(kind, why, flush=True)
+        return False
+
+
 def bound_of(options, request, work):
-    """The bound of a request beside the work, in ms; or why there is none."""
-    words = [options.gridsmith, "bound", "--run", recording_of(options, request), "--beside", recording_of(options, work), "--json"]
+    """The bound of a request beside the work, and that as if no kernel stopped, in ms; or why there is none."""
+    words = [options.gridsmith, "bound", "--run", recording_of(options, request), "--beside", recording_of(options, work), "--json",
+             "--range", "request"]
     words += ["--latencies", options.latencies] if options.latencies else []
     words += ["--gpu", options.gpu] if options.gpu else []
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
-        return None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
-    return json.loads(done.stdout)["response_us"] / 1e3, None
+        return None, None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
+    answer = json.loads(done.stdout)
+    return answer["response_us"] / 1e3, answer["unstopped_response_us"] / 1e3, None
+
+
+def both_times(result, number):
+    """The times of each request: for the host, and on the GPU."""
+    return [pair for answers in result["rounds"] for pair in zip(answers[number]["wall_ms"], answers[number]["gpu_ms"])]
 
 
 def show_pair(options, pair, modes):
@@ -73,14 +112,16 @@ def show_pair(options, pair, modes):
             continue
         for number in numbers_of(result, "wall_ms"):
             times = of_all(result, number, "wall_ms")
-            bound, why = bound_of(options, kinds[number][1], works[0])
+            bound, unstopped, why = bound_of(options, kinds[number][1], works[0])
             if why:
                 print(f"{pair:18} {mode:14} {why}")
                 continue
             after = sum(time > bound for time in times)
             late += after
+            host = sum(time > bound >= on_gpu for time, on_gpu in both_times(result, number))
             print(f"{pair:18} {mode:14} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
-                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}")
+                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}, of which {host} were done on the GPU by then; "
+                  f"if kernels do not stop: {unstopped:.3f} ms, after it {sum(time > unstopped for time in times)}")
     return late
 
 

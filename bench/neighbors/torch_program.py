@@ -4,7 +4,8 @@
 
 Reads commands (commands.py); the kinds are in models.py, and drawn at random (drawn.py). With --priority its stream has the highest
 priority. Words that follow only name the program. A request of a kind
-that ends in "+clock" also measures the clock of the GPU, by a kernel that takes a number of cycles.
+that ends in "+clock" also measures the clock of the GPU, by a kernel that takes a number of cycles. One that ends in "+named" names
+each request that counts by a range, "request", for a recorder.
 """
 import faulthandler
 import signal
@@ -47,6 +48,7 @@ def is_drawn(kind):
 def build_request(kind):
     """A function that does requests for some seconds."""
     kind, *extra = kind.split("+")
+    has_clock = "clock" in extra
     asked = drawn.request(kind) if is_drawn(kind) else models.REQUESTS[kind]
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
     begin, end, later = (torch.cuda.Event(enable_timing=True) for _ in range(3))
@@ -64,19 +66,23 @@ def build_request(kind):
         for _ in range(asked.steps):
             step()
         end.record(stream)
-        if extra:
+        if has_clock:
             torch.cuda._sleep(CYCLES)
             later.record(stream)
         stream.synchronize()
-        if extra:
+        if has_clock:
             clocks.append(round(CYCLES / end.elapsed_time(later) / 1e3))
         return lambda: begin.elapsed_time(end)
+
+    def named_request():
+        with torch.cuda.nvtx.range("request"):
+            return request()
 
     def play(seconds):
         clocks.clear()
         with torch.inference_mode(), torch.cuda.stream(stream):
-            answer = commands.serve(request, seconds, asked.about_ms, asked.pauses)
-        return {**answer, "mhz": clocks[:]} if extra else answer
+            answer = commands.serve(named_request if "named" in extra else request, seconds, asked.about_ms, asked.pauses)
+        return {**answer, "mhz": clocks[:]} if has_clock else answer
 
     play.model, play.about_ms = model, asked.about_ms
     with torch.inference_mode(), torch.cuda.stream(stream):

@@ -19,12 +19,13 @@ struct options {
     gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached;
-    const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside;
+    bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached, writers;
+    const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside, *range;
     int64_t ahead_us;
     bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
-    gs_words loops;    /* "LINE=ROUNDS" */
+    gs_words unstopped;
+    gs_words loops; /* "LINE=ROUNDS" */
 };
 
 #define MOST ((int64_t)1000000000000)
@@ -49,9 +50,13 @@ static const gs_option option_table[] = {
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
     GS_TEXT(struct options, "beside", beside, "FILE",
             "with --run, both recordings: when a request of the first is done, beside the work of this one"),
+    GS_TEXT(struct options, "range", range, "NAME",
+            "with --beside: a request is a range that its program names so (NVTX; default: a step that repeats)"),
     GS_INT(struct options, "ahead", ahead_us, "US", 1, 1000000,
            "with --beside: best-effort work between two waits (default 50)"),
     GS_FLAG(struct options, "no-guard", no_guard, "with --beside: long kernels do not stop between their blocks"),
+    GS_LIST(struct options, "unstopped", unstopped, "PATTERN",
+            "with --beside: kernels that do not stop, such as those that 'gridsmith status' names; may be repeated"),
     GS_TEXT(struct options, "launch", launch, "FILE",
             "the bound of a compiled kernel: its grid, block and arguments (gridsmith.launch/1)"),
     GS_TEXT(struct options, "kernel", kernel, "NAME", "with --launch: the kernel, where the file has several"),
@@ -61,6 +66,8 @@ static const gs_option option_table[] = {
             "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
     GS_FLAG(struct options, "input", input,
             "with --launch: count the rounds of loops for the input of the launch, on the CPU; needs PTX"),
+    GS_FLAG(struct options, "writers", writers,
+            "with --launch: the other programs beside it write memory, instead of reading it"),
     GS_FLAG(struct options, "cached", cached,
             "with --launch: the kernel accesses the buffers of the launch only, and the L2 has them when it starts, as "
             "after a kernel that used them; ignored if they are more than it keeps"),
@@ -457,6 +464,8 @@ static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
                                    .request = options->run,
                                    .work = options->beside,
                                    .latencies = options->latencies,
+                                   .range = options->range,
+                                   .unstopped = options->unstopped.data,
                                    .ahead_us = options->ahead_us,
                                    .no_guard = options->no_guard,
                                    .json = options->json};
@@ -491,7 +500,8 @@ static gs_code answer_kernel(struct bound *bound, gs_text *text, gs_error *error
                                    .html = options->html,
                                    .instructions = options->instructions,
                                    .input = options->input,
-                                   .cached = options->cached};
+                                   .cached = options->cached,
+                                   .writers = options->writers};
     return gs_answer_kernel(&question, text, error);
 }
 
@@ -629,9 +639,10 @@ static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_err
 
 static int check_kernel_usage(const gs_command *command, const struct options *options, const char *file) {
     bool has_more = options->kernel || options->loops.count || options->instructions || options->csv ||
-                    options->input || options->cached;
+                    options->input || options->cached || options->writers;
     if (!options->launch && has_more)
-        return gs_usage(command, "--kernel, --loop, --instructions, --input, --cached and --csv go with --launch");
+        return gs_usage(command, "--kernel, --loop, --instructions, --input, --cached, --writers and --csv go with "
+                                 "--launch");
     if (options->latencies && !options->launch && !options->beside)
         return gs_usage(command, "--latencies goes with --launch or --beside");
     if (options->launch && !file)
@@ -649,8 +660,8 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
 static int check_beside_usage(const gs_command *command, const struct options *options, const char *file) {
     if (options->beside && !options->run)
         return gs_usage(command, "--beside needs --run FILE, a recording of the requests alone");
-    if (!options->beside && (options->ahead_us || options->no_guard))
-        return gs_usage(command, "--ahead and --no-guard go with --beside");
+    if (!options->beside && (options->ahead_us || options->no_guard || options->range || options->unstopped.count))
+        return gs_usage(command, "--ahead, --no-guard, --unstopped and --range go with --beside");
     if (options->beside && (file || options->programs.count || options->repeat || options->task.clock_mhz))
         return gs_usage(command, "--beside takes times from recordings: it does not go with programs and --clock-mhz");
     return 0;
@@ -662,7 +673,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     if (beside_status)
         return beside_status;
     if (options->launch || options->kernel || options->loops.count || options->latencies || options->instructions ||
-        options->csv || options->input || options->cached) {
+        options->csv || options->input || options->cached || options->writers) {
         int status = check_kernel_usage(command, options, file);
         if (status)
             return status;

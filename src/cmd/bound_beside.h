@@ -7,6 +7,8 @@
 typedef struct gs_beside_question {
     const gs_gpu_choice *gpu;
     const char *request, *work, *latencies; /* files; latencies: may be NULL */
+    const char *range;                      /* the name of a request in its recording, or NULL */
+    const char *const *unstopped;           /* patterns of kernels that cannot be stopped, and NULL; or NULL */
     int64_t ahead_us;                       /* 0: the default of `gridsmith run` */
     bool no_guard, json;
 } gs_beside_question;

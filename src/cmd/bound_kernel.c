@@ -408,6 +408,7 @@ static gs_code answer_on(struct kernel *kernel, const gs_gpu *gpu, gs_text *text
     if (code == GS_OK)
         code = walk_kernel(kernel, error);
     kernel->body.is_kept = question->cached;
+    kernel->body.others_write = question->writers;
     kernel->body.memory_bytes = count_memory(kernel);
     if (code == GS_OK)
         code = answer_body(kernel, gpu, machine, text, error);

@@ -11,6 +11,7 @@ typedef struct gs_kernel_question {
     bool json, csv, html, instructions;             /* instructions: they are counted only */
     bool input;                                     /* rounds of loops are counted for the input of the launch */
     bool cached;                                    /* the L2 has the buffers of the launch */
+    bool writers;                                   /* other programs write memory */
 } gs_kernel_question;
 
 gs_code gs_answer_kernel(const gs_kernel_question *question, gs_text *text, gs_error *error);

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_RUNS = 20000, MOST_SECONDS = 86400 };
+enum { MOST_RUNS = 20000, MOST_SECONDS = 86400, DEFAULT_TRIALS = 20 };
 
 struct options {
     const char *device, *name, *out, *pack;
-    int64_t runs, held_out, seconds, seed;
+    int64_t runs, held_out, seconds, seed, trials;
     bool has_uuid, latency, dry_run;
 };
 
@@ -25,6 +25,8 @@ static const gs_option option_table[] = {
             "cuda[:N] or model:GPU[,MECHANISM=VALUE]...[,skip=SM] (default with --pack: cuda)"),
     GS_FLAG(struct options, "latency", latency,
             "measure how long instructions take, alone and under load, for 'gridsmith bound --latencies'"),
+    GS_INT(struct options, "trials", trials, "N", 1, MOST_RUNS,
+           "with --latency: how often each time is measured; the longest counts (default 20)"),
     GS_TEXT(struct options, "pack", pack, "FILE",
             "write all measurements to FILE, for 'gridsmith adopt'; the same command resumes after a stop (default "
             "without --device: gpu.gspack)"),
@@ -144,15 +146,16 @@ static gs_code write_machine(gs_output *output, const gs_machine *machine, gs_er
 }
 
 static int time_device(const struct options *options) {
-    enum { TRIALS = 20 };
     gs_machine *machine = NULL;
     gs_output output = {0};
     gs_progress progress;
     gs_error error = {.code = GS_OK};
     char date[16];
     write_today(date);
-    gs_latency_options request = {
-        .date = date[0] ? date : NULL, .trials = TRIALS, .progress = show_row, .user = &progress};
+    gs_latency_options request = {.date = date[0] ? date : NULL,
+                                  .trials = (int)(options->trials ? options->trials : DEFAULT_TRIALS),
+                                  .progress = show_row,
+                                  .user = &progress};
     gs_device *device = gs_device_open(options->device, &error);
     gs_code code = device ? gs_output_open(&output, options->out, &error) : error.code;
     if (code == GS_OK) {
@@ -268,6 +271,8 @@ static int check_usage(const gs_command *command, const struct options *options)
     if (options->latency && (options->pack || options->name))
         return gs_usage(command, "--latency writes latencies, not a description: leave out --%s",
                         options->pack ? "pack" : "name");
+    if (!options->latency && options->trials)
+        return gs_usage(command, "--trials goes with --latency");
     if (!options->pack && options->has_uuid)
         return gs_usage(command, "--uuid needs --pack; a description always has the UUID");
     if (!options->pack && options->dry_run)

@@ -136,20 +136,51 @@ struct drawn {
     gs_machine *machine;
     gs_body body;
     body_case given;
+    gs_latency_kind kind; /* the situation: of each two the first */
 };
 
-/* Accesses to memory that may be slow: a machine under load, whose latencies contain what delays they have. */
+static void say_beside(const struct drawn *drawn) {
+    drawn->machine->sms = 1;
+    for (int i = 0; i < CLASSES; i++)
+        drawn->machine->classes.data[i].beside_cycles = drawn->machine->classes.data[i].latency_cycles;
+}
+
+/* Accesses to memory that may be slow, whose latencies contain what delays they have. */
 static void draw_slow(gs_random *random, struct drawn *drawn) {
-    gs_machine_class *row = &drawn->machine->classes.data[MEMORY];
+    drawn->kind = (gs_latency_kind)(2 * gs_random_from(random, GS_LATENCY_ALONE / 2, GS_LATENCY_LOADED / 2));
     drawn->given.slow_cycles = (int)gs_random_from(random, 1, 6);
     drawn->given.slow_most = (int)gs_random_from(random, 1, 2);
-    row->held_millicycles[MEMORY - PIPE] = 0;
-    row->repeated_cycles = row->latency_cycles;
-    row->burst_cycles = (int64_t)drawn->given.slow_cycles * drawn->given.slow_most;
-    row->loaded_cycles = row->latency_cycles + drawn->given.slow_cycles;
-    for (int i = 0; i < CLASSES; i++)
-        if (i != MEMORY)
-            drawn->machine->classes.data[i].loaded_cycles = drawn->machine->classes.data[i].latency_cycles;
+    drawn->machine->classes.data[MEMORY].held_millicycles[MEMORY - PIPE] = 0;
+    drawn->machine->kept_bytes = 1;
+    drawn->body.is_kept = drawn->kind == GS_LATENCY_KEPT;
+    if (drawn->kind >= GS_LATENCY_BESIDE)
+        say_beside(drawn);
+    for (int i = 0; i < CLASSES && drawn->kind == GS_LATENCY_LOADED; i++)
+        drawn->machine->classes.data[i].loaded_cycles = drawn->machine->classes.data[i].latency_cycles;
+}
+
+/* Latencies contain what others delay; the unit of the GPU serves this kernel on the one SM. */
+static void draw_beside(struct drawn *drawn) {
+    drawn->kind = GS_LATENCY_BESIDE;
+    say_beside(drawn);
+}
+
+/* What the machine says of slow accesses, in the situation of the case only. */
+static void say_slow(const struct drawn *drawn) {
+    gs_machine_class *row = &drawn->machine->classes.data[MEMORY];
+    int64_t usual = row->latency_cycles, longest = usual + drawn->given.slow_cycles;
+    int64_t burst = (int64_t)drawn->given.slow_cycles * drawn->given.slow_most;
+    if (drawn->kind == GS_LATENCY_ALONE) {
+        row->latency_cycles = longest, row->alone_repeated_cycles = usual, row->alone_burst_cycles = burst;
+    } else if (drawn->kind == GS_LATENCY_KEPT) {
+        row->latency_cycles = row->loaded_cycles, row->kept_cycles = longest;
+        row->kept_repeated_cycles = usual, row->kept_burst_cycles = burst;
+    } else if (drawn->kind == GS_LATENCY_BESIDE) {
+        row->beside_cycles = longest, row->beside_repeated_cycles = usual, row->beside_burst_cycles = burst;
+    } else {
+        row->beside_cycles = 0;
+        row->loaded_cycles = longest, row->repeated_cycles = usual, row->burst_cycles = burst;
+    }
 }
 
 static void draw_case(struct drawn *drawn, uint64_t index) {
@@ -158,6 +189,7 @@ static void draw_case(struct drawn *drawn, uint64_t index) {
     drawn->body = random_body(&random);
     body_case *given = &drawn->given;
     *given = (body_case){.machine = drawn->machine, .body = &drawn->body};
+    drawn->kind = GS_LATENCY_ALONE;
     given->partitions = (int)gs_random_from(&random, 1, CASE_PARTITIONS);
     given->warps = (int)gs_random_from(&random, 1, 3);
     given->slots = (int)gs_random_from(&random, 1, gs_min(2, 4 / given->warps));
@@ -167,6 +199,8 @@ static void draw_case(struct drawn *drawn, uint64_t index) {
     given->early = gs_random_chance(&random, 25);
     if (gs_random_chance(&random, 30))
         draw_slow(&random, drawn);
+    else if (gs_random_chance(&random, 20))
+        draw_beside(drawn);
 }
 
 static void case_clear(struct drawn *drawn) {
@@ -178,10 +212,13 @@ static int64_t bound_of(const struct drawn *drawn) {
     gs_gpu *gpu = one_sm(&drawn->given);
     gs_shape shape = gs_shape_of(32 * drawn->given.warps, 16, 0);
     gs_body_bound bound;
-    bool is_slow = drawn->given.slow_most > 0;
+    bool is_beside = drawn->kind >= GS_LATENCY_BESIDE;
+    if (drawn->given.slow_most)
+        say_slow(drawn);
     assert_int_equal(
-        gs_bound_body(gpu, drawn->machine, &drawn->body, &shape, drawn->given.blocks, is_slow, &bound, &error), GS_OK);
-    assert_true(!is_slow || bound.kind >= GS_LATENCY_LOADED);
+        gs_bound_body(gpu, drawn->machine, &drawn->body, &shape, drawn->given.blocks, is_beside, &bound, &error),
+        GS_OK);
+    assert_true(bound.cycles < 100000); /* the kind is one of the situation */
     assert_int_equal(bound.at_once, drawn->given.blocks <= drawn->given.slots);
     gs_gpu_free(gpu);
     return bound.cycles;
@@ -444,6 +481,32 @@ static void kept_and_repeated_latencies_count_where_they_hold(void **state) {
     body.memory_bytes = 101;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
     assert_int_equal(bound.kind, GS_LATENCY_ALONE);
+    gs_machine_class *row = &machine->classes.data[0];
+    row->alone_repeated_cycles = 300, row->alone_burst_cycles = 200;
+    row->kept_repeated_cycles = 150, row->kept_burst_cycles = 100;
+    machine->sms = 132;
+    row->beside_cycles = 600, row->beside_repeated_cycles = 350, row->beside_burst_cycles = 400;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_ALONE_REPEATED);
+    assert_int_equal(bound.cycles, 10 * (7 + 300) + 200 + 10 + 50 + 100);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_BESIDE_REPEATED); /* with the work of the kernel itself on the memory */
+    assert_int_equal(bound.cycles, 10 * (7 + 350) + 400 + 10 * 132 + 50 + 100);
+    body.others_write = true;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "beside others that write were not measured"));
+    row->written_cycles = 2000; /* more than under load, but that is a load of others that read */
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_BESIDE);
+    assert_int_equal(bound.cycles, 10 * (7 + 2000) + 10 * 132 + 50 + 100);
+    body.memory_bytes = 100;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_KEPT_REPEATED);
+    assert_int_equal(bound.cycles, 10 * (7 + 150) + 100 + 1 + 50 + 100);
+    gs_body_open(&body, GS_PART_BARRIER, 0, 0); /* at which the slowest of 32 warps arrives last */
+    shape = gs_shape_of(1024, 32, 0);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.kind, GS_LATENCY_KEPT);
     gs_body_clear(&body);
     gs_machine_free(machine);
     gs_gpu_free(gpu);

@@ -79,6 +79,7 @@ on h200 0 "global_load              860      2580            32  memory 0.047 lo
 grep -qF '"repeated_cycles":3225,"kept_cycles":430,"kept_millicycles":47' "$work/machine.json" ||
     { failed=1 && echo "FAILED: accesses in a row, or in the L2, have other times"; }
 on small 2 "only a real GPU can be timed" probe --latency --device model:h200
+on small 2 "--trials goes with --latency" probe --trials 3
 on small 2 "leave out --pack" probe --latency --pack "$work/none.gspack"
 on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"
 on none 1 "after bound" bound --measured "$work/slow.jsonl"

@@ -79,7 +79,7 @@ expect 2 'the latencies of rtx3090 are not known: measure them (gridsmith probe 
 ask counts --cached; status=$?
 expect 0 'assumed: the L2 has the buffers of the launch when the kernel starts'
 ask counts --cached --json; status=$?
-expect 0 '"kind":"cached"'
+expect 0 '"kind":"cached-repeated"'
 "$gridsmith" bound --cached 2>"$folder/err" >"$folder/out"; status=$?; kernel='--cached alone'
 expect 2 'go with --launch'
 ask spins --instructions; status=$?
@@ -123,6 +123,21 @@ PTX
         --loop*) expect 1 'several loops begin in line 5; --loop 0x' ;;
         --json) expect 1 'the rounds of the loop are not known; --loop 0x' ;;
         esac
+    done
+    # Atomic operations of the GPU have a bound, those of the system have none.
+    for scope in gpu sys; do
+        for operation in 'atom.global.SCOPE.add.u32 %r, [%a], %r' 'atom.global.SCOPE.cas.b32 %r, [%a], %r, 5' 'red.global.SCOPE.max.u32 [%a], %r'; do
+            cat >"$folder/atomic.ptx" <<PTX
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 to, .param .u32 most) { .reg .b32 %r; .reg .b64 %a;
+ld.param.u64 %a, [to]; cvta.to.global.u64 %a, %a; mov.u32 %r, %tid.x; $(echo "$operation" | sed "s/SCOPE/$scope/"); st.global.u32 [%a+4], %r; ret; }
+PTX
+            "$gridsmith" bound "$folder/atomic.ptx" --launch "$folder/line.json" --gpu h200 --instructions \
+                2>"$folder/err" >"$folder/out"; status=$?; kernel="$operation, $scope"
+            if [ $scope = gpu ]; then expect 0 'line 5 '; else expect 1 'an atomic operation for the whole system'; fi
+        done
     done
 fi
 

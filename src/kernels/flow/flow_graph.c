@@ -84,6 +84,14 @@ void gs_flow_add_written(gs_flow_written_set *set, const gs_flow_instruction *in
 
 /* ---- blocks ---- */
 
+/* An atomic operation on memory whose scope is the system: it takes longer than one of the GPU. */
+static bool is_system_atomic(const gs_flow_instruction *instruction) {
+    enum { STRONG_SYSTEM = 10 };
+    const char *name = instruction->opcode->class_name;
+    bool is_atomic = name && (strcmp(name, "global_atomic") == 0 || strcmp(name, "generic_atomic") == 0);
+    return is_atomic && gs_bits(instruction->high, 13, 4) == STRONG_SYSTEM;
+}
+
 /* Why an instruction has no bound, or GS_OK. */
 static gs_code check_instruction(const gs_flow_instruction *instruction, size_t at, gs_error *error) {
     static const struct {
@@ -108,6 +116,8 @@ static gs_code check_instruction(const gs_flow_instruction *instruction, size_t 
             return gs_flow_refuse(error, at, "%s", refused[i].words);
     if (instruction->opcode->number == GS_OP_UNKNOWN)
         return gs_flow_refuse(error, at, "unknown instruction 0x%03x", gs_bits(instruction->low, 0, 12));
+    if (is_system_atomic(instruction))
+        return gs_flow_refuse(error, at, "is an atomic operation for the whole system, which was not measured");
     if (number == GS_OP_CALL && (gs_form(instruction) == 1 || instruction->is_relocated))
         return gs_flow_refuse(error, at, "calls a function that is not in this code, or through a pointer");
     if (number == GS_OP_BAR && gs_form(instruction) != PLAIN_BARRIER)

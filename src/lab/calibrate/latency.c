@@ -6,8 +6,11 @@
  *
  *   latency   one warp on each SM. For units of a partition or an SM: the difference of two chains, per instruction;
  *             for units of the GPU the longest single one, because they differ from each other
- *   loaded    the longest single one, with as many warps as fit on all SMs; and how long some in a row take there
+ *   loaded    the longest single one, with as many warps as fit on all SMs
+ *   beside    the longest single one of one warp of a block, while warps on other SMs read memory, or write it
  *   kept      the longest single one, and the time of a chain, in memory that the cache of the GPU keeps
+ *   in a row  how long some take, each of which begins when the slowest of some warps has done the one before: of all
+ *             warps of a full block (loaded), or of a few (the others)
  *   held      the time of a chain with as many warps as fit, over all transactions: of a partition, of an SM, of the
  *             GPU. A transaction for the memory also passes the load/store units of its SM: this is measured with one
  *             block alone, in memory that is in the cache of the GPU
@@ -19,6 +22,7 @@
  */
 #include "calibrate.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,11 +105,17 @@ static gs_code full_blocks(struct timing *timing, int32_t body, int32_t count, i
 
 /* ---- rows ---- */
 
+/* What some in a row take: so many cycles each, and beyond that in all. */
+struct in_a_row {
+    int64_t repeated, burst;
+};
+
 /* What a row was measured as. */
 struct row_times {
     int64_t latency, loaded, held, load_store; /* held and load_store: thousandths of a cycle, of one transaction */
-    int64_t repeated, burst;                   /* under load: of some in a row, and beyond that in all */
     int64_t kept_latency, kept_held;           /* in memory that the cache of the GPU keeps */
+    int64_t beside, written; /* the longest, by one warp of a block, beside others that read, and that write */
+    struct in_a_row alone_row, kept_row, beside_row, loaded_row;
 };
 
 static int64_t instructions_of(const gs_timed_row *row) {
@@ -154,52 +164,85 @@ static gs_code measure_load(struct timing *timing, size_t row, struct row_times 
     return GS_OK;
 }
 
-/* The most cycles on a full GPU: on which all warps do the same, or half of them read at random places. */
-static gs_code time_loads(struct timing *timing, gs_timing_request *request, int64_t *most, gs_error *error) {
-    *most = 0;
-    for (int i = 0; i < 2; i++) {
-        struct extremes cycles, ns;
-        request->is_beside = i == 1;
-        gs_code code = time_request(timing, request, &cycles, &ns, error);
-        if (code != GS_OK)
-            return code;
-        *most = gs_max(*most, cycles.most);
-    }
-    return GS_OK;
+static gs_code time_most(struct timing *timing, const gs_timing_request *request, int64_t *most, gs_error *error) {
+    struct extremes cycles, ns;
+    gs_code code = time_request(timing, request, &cycles, &ns, error);
+    *most = gs_max(cycles.most, *most);
+    return code;
 }
 
-/* Under load: the longest single one; and what some in a row take, as `repeated` cycles each and `burst` once, for the
-   better of two rates above their mean. In a row each takes until all warps of its block have done theirs, because the
-   chain of a proof may take the slowest of several. */
-static gs_code measure_repeated(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
-    enum { ROUNDS = 256, TYPICAL = 32, PARTS = 4 };
+/* The most cycles on a full GPU: on which all warps do the same, or half of them read at random places. */
+static gs_code time_loads(struct timing *timing, const gs_timing_request *given, int64_t *most, gs_error *error) {
+    gs_timing_request request = *given;
+    gs_code code = time_most(timing, &request, most, error);
+    request.is_beside = true;
+    return code == GS_OK ? time_most(timing, &request, most, error) : code;
+}
+
+typedef gs_code time_function(struct timing *timing, const gs_timing_request *request, int64_t *most, gs_error *error);
+
+/* What some in a row take, of which one takes `longest`, for the better of two rates above their mean. In a row each
+   takes until all warps of its block have done theirs, because the chain of a proof may take the slowest of several. */
+static gs_code measure_in_a_row(struct timing *timing, gs_timing_request request, time_function *time, int64_t longest,
+                                struct in_a_row *row, gs_error *error) {
+    enum { ROUNDS = 256, SLOW_ROUNDS = 64, SLOW_CYCLES = 100000, TYPICAL = 32, PARTS = 4 };
     static const int64_t rates[] = {5, 8}; /* parts of the mean */
-    gs_timing_request request = {.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_SINGLE),
-                                 .count = GS_TIMED_SINGLES,
-                                 .warps = FULL_BLOCK};
-    int64_t on_sm, sum = 0, burst;
-    gs_code code = full_blocks(timing, (int32_t)request.body, request.count, &on_sm, error);
-    request.blocks = on_sm * timing->device->gpu->sms;
-    if (code == GS_OK)
-        code = time_loads(timing, &request, &times->loaded, error);
+    int64_t sum = 0, rounds = longest > SLOW_CYCLES ? SLOW_ROUNDS : ROUNDS;
     request.is_together = true;
-    request.singles = ROUNDS;
+    request.singles = (int32_t)rounds;
     request.rate = 1;
-    if (code == GS_OK)
-        code = time_loads(timing, &request, &sum, error);
-    int64_t mean = sum / ROUNDS + 1;
+    gs_code code = time(timing, &request, &sum, error);
+    int64_t mean = sum / rounds + 1;
     for (size_t i = 0; i < GS_COUNT(rates) && code == GS_OK; i++) {
+        int64_t burst = 0;
         request.rate = (int32_t)gs_min(gs_divide_up(mean * rates[i], PARTS), INT32_MAX);
-        code = time_loads(timing, &request, &burst, error);
-        if (!i || burst + TYPICAL * request.rate < times->burst + TYPICAL * times->repeated) {
-            times->repeated = request.rate;
-            times->burst = burst;
-        }
+        code = time(timing, &request, &burst, error);
+        if (!i || burst + TYPICAL * request.rate < row->burst + TYPICAL * row->repeated)
+            *row = (struct in_a_row){request.rate, burst};
     }
     return code;
 }
 
-/* In memory that the cache of the GPU keeps: a full GPU reads all of it first. */
+static gs_timing_request single_of(size_t row, int64_t blocks, int32_t warps) {
+    return (gs_timing_request){.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_SINGLE),
+                               .count = GS_TIMED_SINGLES,
+                               .blocks = blocks,
+                               .warps = warps};
+}
+
+/* On a full GPU: the longest single one, and some in a row. */
+static gs_code measure_loaded(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
+    gs_timing_request request = single_of(row, 0, FULL_BLOCK);
+    int64_t on_sm;
+    gs_code code = full_blocks(timing, (int32_t)request.body, request.count, &on_sm, error);
+    request.blocks = on_sm * timing->device->gpu->sms;
+    if (code == GS_OK)
+        code = time_loads(timing, &request, &times->loaded, error);
+    if (code == GS_OK)
+        code = measure_in_a_row(timing, request, time_loads, times->loaded, &times->loaded_row, error);
+    return code;
+}
+
+/* A few warps on half of the SMs, while those on the others read, or write, at random places. */
+static gs_code measure_beside(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
+    gs_timing_request request = single_of(row, 0, FULL_BLOCK);
+    int64_t on_sm;
+    gs_code code = full_blocks(timing, (int32_t)request.body, request.count, &on_sm, error);
+    request.blocks = on_sm * timing->device->gpu->sms;
+    request.is_beside = true;
+    request.few = 1;
+    if (code == GS_OK)
+        code = time_most(timing, &request, &times->beside, error);
+    request.few = GS_FEW_WARPS;
+    if (code == GS_OK)
+        code = measure_in_a_row(timing, request, time_most, times->beside, &times->beside_row, error);
+    request.few = 1;
+    request.is_writing = true;
+    return code == GS_OK ? time_most(timing, &request, &times->written, error) : code;
+}
+
+/* In memory that the cache of the GPU keeps: a full GPU reads all of it first. And some in a row, there and in all
+   memory. */
 static gs_code measure_kept(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
     const gs_timed_row *of = &gs_timed_rows[row];
     int64_t sms = timing->device->gpu->sms, on_sm;
@@ -212,12 +255,16 @@ static gs_code measure_kept(struct timing *timing, size_t row, struct row_times 
     request.blocks = on_sm * sms;
     if (code == GS_OK)
         code = time_request(timing, &request, &all, &ns, error);
-    request.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_SINGLE);
-    request.count = GS_TIMED_SINGLES;
-    request.blocks = sms;
-    request.warps = 1;
+    request = single_of(row, sms, 1);
+    request.data_bytes = KEPT_BYTES;
     if (code == GS_OK)
         code = time_request(timing, &request, &single, &ns, error);
+    request.warps = GS_FEW_WARPS;
+    if (code == GS_OK)
+        code = measure_in_a_row(timing, request, time_most, single.most, &times->kept_row, error);
+    request.data_bytes = 0;
+    if (code == GS_OK)
+        code = measure_in_a_row(timing, request, time_most, times->latency, &times->alone_row, error);
     if (code != GS_OK)
         return code;
     int64_t transactions = LONG_CHAIN * FULL_BLOCK * instructions_of(of) * of->transactions;
@@ -255,13 +302,19 @@ static gs_machine_class *class_of(gs_machine *machine, const char *name) {
 
 /* Each time of a class becomes the larger of two. */
 static void class_larger(gs_machine_class *row, const gs_machine_class *other) {
-    row->latency_cycles = gs_max(row->latency_cycles, other->latency_cycles);
-    row->loaded_cycles = gs_max(row->loaded_cycles, other->loaded_cycles);
-    row->repeated_cycles = gs_max(row->repeated_cycles, other->repeated_cycles);
-    row->burst_cycles = gs_max(row->burst_cycles, other->burst_cycles);
-    row->kept_cycles = gs_max(row->kept_cycles, other->kept_cycles);
-    row->kept_millicycles = gs_max(row->kept_millicycles, other->kept_millicycles);
-    row->transactions = gs_max(row->transactions, other->transactions);
+    static const size_t times[] = {
+        offsetof(gs_machine_class, latency_cycles),        offsetof(gs_machine_class, loaded_cycles),
+        offsetof(gs_machine_class, repeated_cycles),       offsetof(gs_machine_class, burst_cycles),
+        offsetof(gs_machine_class, kept_cycles),           offsetof(gs_machine_class, kept_millicycles),
+        offsetof(gs_machine_class, kept_repeated_cycles),  offsetof(gs_machine_class, kept_burst_cycles),
+        offsetof(gs_machine_class, alone_repeated_cycles), offsetof(gs_machine_class, alone_burst_cycles),
+        offsetof(gs_machine_class, beside_cycles),         offsetof(gs_machine_class, transactions),
+        offsetof(gs_machine_class, written_cycles),        offsetof(gs_machine_class, beside_repeated_cycles),
+        offsetof(gs_machine_class, beside_burst_cycles)};
+    for (size_t i = 0; i < GS_COUNT(times); i++) {
+        int64_t *to = (int64_t *)(void *)((char *)row + times[i]);
+        *to = gs_max(*to, *(const int64_t *)(const void *)((const char *)other + times[i]));
+    }
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         row->held_millicycles[i] = gs_max(row->held_millicycles[i], other->held_millicycles[i]);
 }
@@ -270,9 +323,17 @@ static gs_code add_row(struct timing *timing, size_t row, const struct row_times
     const gs_timed_row *of = &gs_timed_rows[row];
     gs_machine_class found = {.latency_cycles = times->latency,
                               .loaded_cycles = gs_max(times->loaded, times->latency),
-                              .repeated_cycles = times->repeated,
-                              .burst_cycles = times->burst,
+                              .repeated_cycles = times->loaded_row.repeated,
+                              .burst_cycles = times->loaded_row.burst,
                               .kept_cycles = times->kept_latency,
+                              .kept_repeated_cycles = times->kept_row.repeated,
+                              .kept_burst_cycles = times->kept_row.burst,
+                              .alone_repeated_cycles = times->alone_row.repeated,
+                              .alone_burst_cycles = times->alone_row.burst,
+                              .beside_cycles = times->beside,
+                              .written_cycles = times->written,
+                              .beside_repeated_cycles = times->beside_row.repeated,
+                              .beside_burst_cycles = times->beside_row.burst,
                               .kept_millicycles = times->kept_held,
                               .transactions = of->transactions};
     int unit = unit_of(timing->machine, of->unit, of->scope);
@@ -305,7 +366,9 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         if (code == GS_OK)
             code = measure_load(timing, row, &times, error);
         if (code == GS_OK && is_of_gpu)
-            code = measure_repeated(timing, row, &times, error);
+            code = measure_loaded(timing, row, &times, error);
+        if (code == GS_OK && is_of_gpu)
+            code = measure_beside(timing, row, &times, error);
         if (code == GS_OK && is_of_gpu)
             code = measure_kept(timing, row, &times, error);
         if (code == GS_OK)
@@ -319,7 +382,8 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         if (!into)
             return gs_fail_memory(error);
         if (strncmp(aliases[i].name, "global", strlen("global")) != 0)
-            copy.kept_cycles = copy.kept_millicycles = 0; /* local memory is not among the buffers of a launch */
+            copy.kept_cycles = copy.kept_millicycles = copy.kept_repeated_cycles = copy.kept_burst_cycles =
+                0; /* local memory is not among the buffers of a launch */
         class_larger(into, &copy);
     }
     for (size_t i = 0; i < GS_COUNT(reads) && code == GS_OK; i++) {
@@ -330,8 +394,11 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
         store->read_cycles = as ? as->latency_cycles : 0;
         store->loaded_read_cycles = as ? as->loaded_cycles : 0;
         store->kept_read_cycles = as ? as->kept_cycles : 0;
+        store->beside_read_cycles = as ? as->beside_cycles : 0;
+        store->written_read_cycles = as ? as->written_cycles : 0;
     }
     timing->machine->kept_bytes = KEPT_BYTES;
+    timing->machine->sms = timing->device->gpu->sms;
     return code;
 }
 

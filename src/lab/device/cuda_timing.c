@@ -30,7 +30,8 @@ static struct reports lay_out_reports(struct cuda *cuda, const gs_timed *timed, 
                                    .rate = (uint32_t)request->rate,
                                    .singles = (uint32_t)(request->singles ? request->singles : GS_TIMED_SINGLES),
                                    .is_together = request->is_together,
-                                   .is_beside = request->is_beside};
+                                   .is_beside = request->is_beside ? 1 + request->is_writing : 0,
+                                   .few = (uint32_t)(request->few ? request->few : request->warps)};
     if (request->data_bytes)
         arguments->data_mask &= (uint32_t)(request->data_bytes / TIMED_UNIT_BYTES - 1);
     return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,

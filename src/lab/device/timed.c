@@ -21,7 +21,7 @@ static const char source_head[] =
     "struct timed_arguments {\n"
     "    unsigned *sm; unsigned long long *start, *end; volatile unsigned *arrived; unsigned long long *go;\n"
     "    unsigned blocks, sms, one, zero; unsigned long long data; unsigned data_mask, rate;\n"
-    "    unsigned singles, is_together, is_beside, unused;\n"
+    "    unsigned singles, is_together, is_beside, few;\n"
     "};\n"
     "/* Words of `arrived` behind those of the barriers. Nothing reads the mark: it is there for the compiler. */\n"
     "enum { TIMED_BLOCKS = 4, DONE = 6, MARK = 15 };\n"

@@ -19,7 +19,7 @@ typedef struct timed_arguments {
     uint32_t data_mask; /* its units of 32 bytes, which are a power of 2, minus 1 */
     uint32_t rate;      /* as in gs_timing_request, like the next three */
     uint32_t singles, is_together, is_beside;
-    uint32_t unused;
+    uint32_t few; /* warps of a block that are timed */
 } timed_arguments;
 
 typedef struct timed_kernel {

@@ -158,7 +158,7 @@ static const char source_begin[] =
     "template <int ROW> static __device__ __forceinline__ void step(chained &c, const timed_arguments &a) {\n";
 
 static const char source_helpers[] =
-    "/* Whether the block only reads at random places while others are timed: on every second TPC. */\n"
+    "/* Whether the block only reads or writes at random places while others are timed: on every second TPC. */\n"
     "static __device__ __forceinline__ bool is_neighbor(const timed_arguments &a, unsigned sm) {\n"
     "    return a.is_beside && sm / 2 % 2;\n"
     "}\n"
@@ -167,7 +167,9 @@ static const char source_helpers[] =
     "    for (unsigned long long began = now(); a.arrived[DONE + round] < timed && now() - began < 2000000000ull;)\n"
     "        for (int i = 0; i < 8; i++) {\n"
     "            x = x * 1664525u + 1013904223u;\n"
-    "            x += *(volatile unsigned *)(a.data + ((unsigned long long)((x >> 4) & a.data_mask) << 5));\n"
+    "            volatile unsigned *at = (volatile unsigned *)(a.data + ((unsigned long long)((x >> 4) & a.data_mask) "
+    "<< 5));\n"
+    "            if (a.is_beside == 2) *at = x; else x += *at;\n"
     "        }\n"
     "    if (x == marker) a.arrived[MARK] = x;\n"
     "}\n"
@@ -199,7 +201,7 @@ static const char source_end[] =
     "            unsigned long long began = now();\n"
     "            step<ROW>(c, a);\n"
     "            if (is_marked(c)) a.arrived[MARK] = marker;\n"
-    "            if (a.is_together) __syncthreads();\n"
+    "            if (a.is_together) asm volatile(\"bar.sync 1, %0;\" : : \"r\"(a.few * 32) : \"memory\");\n"
     "            late = (a.rate && late > 0 ? late : 0) + (long long)(now() - began) - (long long)a.rate;\n"
     "            if (late > most) most = late;\n"
     "        }\n"
@@ -250,7 +252,7 @@ static const char source_end[] =
     "        while (now() < when) {}\n"
     "        if (disturbs) disturb(a, round);\n"
     "        else if (BODY == 15) count_cycles(started, ended);\n"
-    "        else measure<BODY / 4 - 4, BODY % 4, COUNT>(c, a, started, ended);\n"
+    "        else if (threadIdx.x / 32 < a.few) measure<BODY / 4 - 4, BODY % 4, COUNT>(c, a, started, ended);\n"
     "        if (round == 0 || BODY % 4 != 2) kept_start = started, kept_end = ended;\n"
     "        __syncthreads();\n"
     "        if (threadIdx.x == 0 && !disturbs) atomicAdd((unsigned *)&a.arrived[DONE + round], 1u);\n"

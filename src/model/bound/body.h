@@ -59,6 +59,7 @@ typedef struct gs_body {
     char *file;           /* of `line`, or NULL */
     int64_t memory_bytes; /* that all warps access, with what lies between */
     bool is_kept;         /* and the L2 has it when the kernel starts, if it is not too much */
+    bool others_write;    /* other programs beside it write memory, instead of reading it */
     struct {
         char **data;
         size_t count, capacity;

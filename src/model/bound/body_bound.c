@@ -53,6 +53,17 @@ static int64_t warps_met(struct crowd *crowd, int64_t links, int64_t blocks) {
     return warps;
 }
 
+static bool is_kind_beside(gs_latency_kind kind) {
+    return kind == GS_LATENCY_BESIDE || kind == GS_LATENCY_BESIDE_REPEATED;
+}
+
+/* Whether the work of a unit is counted for each SM: it is a unit of the SM; or others use the unit of the GPU as much
+   as they can, and it serves the SMs in turn. */
+static bool serves_sm(const struct crowd *crowd, size_t unit) {
+    gs_unit_scope scope = crowd->machine->units.data[unit].scope;
+    return scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && is_kind_beside(crowd->bound->kind));
+}
+
 /* Adds the work that a part of the chain can meet on an SM. A warp is not left out for its own instructions, but can
    find its own units in use. */
 static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
@@ -61,10 +72,11 @@ static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
     add_product(crowd, &bound->issue_cycles, warps_met(crowd, links, blocks), crowd->demand.issue_millicycles);
     add_product(crowd, &bound->issue_cycles, links, crowd->demand.after_issue_millicycles);
     for (size_t i = 0; i < crowd->machine->units.count; i++)
-        if (crowd->machine->units.data[i].scope == GS_UNIT_OF_SM) {
+        if (serves_sm(crowd, i)) {
             int64_t held = 0;
             add_product(crowd, &held, blocks, crowd->demand.held_millicycles[i]);
-            add_product(crowd, &bound->unit_cycles[i], held, warps);
+            add_product(crowd, &bound->unit_cycles[i], held,
+                        crowd->machine->units.data[i].scope == GS_UNIT_OF_SM ? warps : warps * crowd->machine->sms);
         }
     add_product(crowd, &bound->fetch_cycles, crowd->demand.lines, crowd->machine->cold_fetch_cycles);
     add_product(crowd, &bound->fetch_cycles, crowd->demand.constant_lines, crowd->machine->cold_constant_cycles);
@@ -73,7 +85,7 @@ static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
 /* Units of the GPU serve all blocks of the kernel, once. */
 static void add_gpu_work(struct crowd *crowd) {
     for (size_t i = 0; i < crowd->machine->units.count; i++)
-        if (crowd->machine->units.data[i].scope == GS_UNIT_OF_GPU) {
+        if (crowd->machine->units.data[i].scope == GS_UNIT_OF_GPU && !serves_sm(crowd, i)) {
             int64_t held = 0;
             add_product(crowd, &held, crowd->blocks, crowd->demand.held_millicycles[i]);
             add_product(crowd, &crowd->bound->unit_cycles[i], held, crowd->need.warps);
@@ -141,11 +153,33 @@ static gs_code place_blocks(struct crowd *crowd, gs_error *error) {
     return kernel < 0 ? error->code : GS_OK;
 }
 
+/* Whether the chain of the proofs can take the slowest of a few warps at a time only: it stays in one, or in a block
+   that has no more. */
+static bool chain_has_few(const struct crowd *crowd, const gs_body *body) {
+    bool stays = crowd->bound->at_once;
+    for (size_t i = 0; i < body->parts.count; i++)
+        stays = stays && body->parts.data[i].kind != GS_PART_BARRIER;
+    return stays || crowd->need.warps <= GS_FEW_WARPS;
+}
+
+static bool has_written(const gs_machine *machine) {
+    bool has = false;
+    for (size_t i = 0; i < machine->classes.count; i++)
+        has = has || machine->classes.data[i].written_cycles;
+    return has && machine->sms;
+}
+
 /* Whether latencies of a kind hold for the kernel. */
 static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latency_kind kind) {
-    if (kind == GS_LATENCY_KEPT)
+    if (crowd->is_beside && body->others_write)
+        return kind == GS_LATENCY_BESIDE && has_written(crowd->machine);
+    if (kind >= GS_LATENCY_LOADED)
+        return true;
+    if (gs_latency_is_repeated(kind) && !chain_has_few(crowd, body))
+        return false;
+    if (kind == GS_LATENCY_KEPT || kind == GS_LATENCY_KEPT_REPEATED)
         return !crowd->is_beside && body->is_kept && body->memory_bytes <= crowd->machine->kept_bytes;
-    return kind != GS_LATENCY_ALONE || !crowd->is_beside;
+    return is_kind_beside(kind) ? crowd->is_beside && crowd->machine->sms : !crowd->is_beside;
 }
 
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
@@ -173,5 +207,8 @@ gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_bod
         if (code == GS_OK && (bound->kind == GS_LATENCY_KINDS || found.cycles < bound->cycles))
             *bound = found;
     }
+    if (code == GS_OK && bound->kind == GS_LATENCY_KINDS)
+        code = gs_fail(error, GS_E_UNSUPPORTED,
+                       "no bound is known: the latencies beside others that write were not measured");
     return code;
 }

@@ -242,14 +242,22 @@ int64_t gs_least_when_full(const gs_gpu *gpu, const gs_need *need, bool is_alone
 
 /* ---- compiled kernels ---- */
 
-/* Which latencies count. Under load they contain the delays by others on units of the GPU. */
+/* Which latencies count: the longest of each access, or, in the second of each two, what some in a chain take. */
 typedef enum gs_latency_kind {
     GS_LATENCY_ALONE,
-    GS_LATENCY_KEPT,     /* alone, and the L2 has all that the kernel accesses */
-    GS_LATENCY_LOADED,   /* under load, the longest of each */
-    GS_LATENCY_REPEATED, /* under load, the longest of some in a chain */
+    GS_LATENCY_ALONE_REPEATED,
+    GS_LATENCY_KEPT, /* alone, and the L2 has all that the kernel accesses */
+    GS_LATENCY_KEPT_REPEATED,
+    GS_LATENCY_BESIDE, /* beside others: with the delays by them, but not by the kernel itself */
+    GS_LATENCY_BESIDE_REPEATED,
+    GS_LATENCY_LOADED, /* under load: with all delays on units of the GPU */
+    GS_LATENCY_REPEATED,
     GS_LATENCY_KINDS
 } gs_latency_kind;
+
+static inline bool gs_latency_is_repeated(gs_latency_kind kind) {
+    return kind % 2 == 1;
+}
 
 /* What one warp asks of the machine, at most. */
 typedef struct gs_demand {

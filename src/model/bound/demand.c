@@ -15,9 +15,9 @@
  * A store is done when a fence behind it is. The latency of its class is longer: that until a load has read what it
  * wrote. It counts if a load of memory can follow the store, in the order of the tree or in a round of a loop.
  *
- * Under load single accesses to memory take much longer than most do. In a chain of k accesses of a class they take at
- * most k times its repeated latency, and its burst once: so the chain is that of the repeated latencies, and each
- * class adds its burst.
+ * Single accesses to memory take much longer than most do. In a chain of k accesses of a class they take at most k
+ * times its repeated latency, and its burst once: so the chain is that of the repeated latencies, and each class adds
+ * its burst.
  */
 #include "bound.h"
 
@@ -207,28 +207,56 @@ static bool is_under_load(const struct demanding *demanding) {
     return demanding->kind >= GS_LATENCY_LOADED;
 }
 
+/* The times of accesses of a class: the longest of one, the longest until it has read its operands, 0 if that is not
+   known; and what some in a row take, 0 if that is not known. */
+struct access {
+    int64_t longest, reads, repeated, burst;
+};
+
+/* Beside others: one access may take as long as one of several in a row can. */
+static struct access beside_access(const gs_machine_class *row) {
+    int64_t most = gs_max(row->beside_cycles, row->beside_repeated_cycles + row->beside_burst_cycles);
+    return (struct access){most, row->beside_read_cycles ? most : 0, row->beside_repeated_cycles,
+                           row->beside_burst_cycles};
+}
+
+static struct access access_of(const struct demanding *demanding, const gs_machine_class *row) {
+    const struct access alone = {row->latency_cycles, row->read_cycles, row->alone_repeated_cycles,
+                                 row->alone_burst_cycles};
+    const struct access loaded = {row->loaded_cycles, row->loaded_read_cycles, row->repeated_cycles, row->burst_cycles};
+    int64_t kept_reads = row->kept_read_cycles ? gs_min(row->read_cycles, row->kept_read_cycles) : row->read_cycles;
+    switch (demanding->kind) {
+    case GS_LATENCY_KEPT:
+    case GS_LATENCY_KEPT_REPEATED:
+        return row->kept_cycles ? (struct access){gs_min(row->kept_cycles, row->latency_cycles), kept_reads,
+                                                  row->kept_repeated_cycles, row->kept_burst_cycles}
+                                : alone;
+    case GS_LATENCY_BESIDE:
+    case GS_LATENCY_BESIDE_REPEATED:
+        if (demanding->body->others_write && row->written_cycles)
+            return (struct access){.longest = row->written_cycles, .reads = row->written_read_cycles};
+        return row->beside_cycles ? beside_access(row) : loaded;
+    default:
+        return is_under_load(demanding) ? loaded : alone;
+    }
+}
+
 /* Whether up to `most` accesses in a row take less with the repeated latency and the burst than with the longest. Both
    hold; a long burst is not worth it for a few accesses. */
 static bool is_repeated(const struct demanding *demanding, const gs_machine_class *row, int64_t most) {
-    int64_t saved = row->loaded_cycles - row->repeated_cycles;
-    return demanding->kind == GS_LATENCY_REPEATED && row->repeated_cycles && saved > 0 &&
-           row->burst_cycles / saved < most;
+    struct access access = access_of(demanding, row);
+    int64_t saved = access.longest - access.repeated;
+    return gs_latency_is_repeated(demanding->kind) && access.repeated && saved > 0 && access.burst / saved < most;
 }
 
 static int64_t latency_of(const struct demanding *demanding, const gs_machine_class *row, int64_t most) {
-    if (demanding->kind == GS_LATENCY_KEPT && row->kept_cycles)
-        return gs_min(row->kept_cycles, row->latency_cycles);
-    if (is_repeated(demanding, row, most))
-        return row->repeated_cycles;
-    return is_under_load(demanding) ? row->loaded_cycles : row->latency_cycles;
+    struct access access = access_of(demanding, row);
+    return is_repeated(demanding, row, most) ? access.repeated : access.longest;
 }
 
 /* Until an instruction has read its operands: no later than it is done. 0: the machine does not say. */
 static int64_t reads_of(const struct demanding *demanding, const gs_machine_class *row, int64_t latency) {
-    int64_t reads = is_under_load(demanding) ? row->loaded_read_cycles : row->read_cycles;
-    if (demanding->kind == GS_LATENCY_KEPT && row->kept_cycles && row->kept_read_cycles)
-        reads = gs_min(reads, row->kept_read_cycles);
-    return gs_min(reads, latency);
+    return gs_min(access_of(demanding, row).reads, latency);
 }
 
 /* How long a unit is busy with a transaction of a class, in thousandths. Under load latencies contain the delays at
@@ -238,8 +266,8 @@ static int64_t held_of(const struct demanding *demanding, const gs_machine_class
     int64_t held = row->held_millicycles[unit];
     if (scope == GS_UNIT_OF_PARTITION || (scope == GS_UNIT_OF_GPU && is_under_load(demanding)))
         return 0;
-    bool is_kept = scope == GS_UNIT_OF_GPU && demanding->kind == GS_LATENCY_KEPT && row->kept_millicycles;
-    return is_kept ? gs_min(held, row->kept_millicycles) : held;
+    bool is_kept = demanding->kind == GS_LATENCY_KEPT || demanding->kind == GS_LATENCY_KEPT_REPEATED;
+    return is_kept && scope == GS_UNIT_OF_GPU && row->kept_millicycles ? gs_min(held, row->kept_millicycles) : held;
 }
 
 /* Whether an instruction uses a unit of the GPU, and stores, or does something else. */
@@ -252,14 +280,28 @@ static bool uses_memory(const struct demanding *demanding, const gs_body_part *p
     return is_used && (strstr(demanding->body->classes.data[part->class_number], "_store") != NULL) == stores;
 }
 
+/* Whether an instruction is a store that no load can follow, and the machine has a fence. */
+static bool is_only_stored(const struct demanding *demanding, const gs_body_part *part) {
+    size_t place = (size_t)(part - demanding->body->parts.data);
+    bool is_read = demanding->last_load > (demanding->outer_loop == SIZE_MAX ? place : demanding->outer_loop);
+    return !is_read && demanding->fence && uses_memory(demanding, part, true);
+}
+
 /* Until a store is done that has read its operands after so many cycles. */
 static int64_t stored_cycles(const struct demanding *demanding, const gs_body_part *part, int64_t latency,
                              int64_t reads) {
-    size_t place = (size_t)(part - demanding->body->parts.data);
-    bool is_read = demanding->last_load > (demanding->outer_loop == SIZE_MAX ? place : demanding->outer_loop);
-    if (is_read || !demanding->fence || !uses_memory(demanding, part, true))
+    if (!is_only_stored(demanding, part))
         return latency;
     return gs_min(latency, gs_max(latency_of(demanding, demanding->fence, demanding->most_stores), reads));
+}
+
+/* How long a unit is busy with a transaction of an instruction. The memory does for a store no more than for one before
+   a fence. */
+static int64_t held_by(const struct demanding *demanding, const gs_body_part *part, size_t unit) {
+    int64_t held = held_of(demanding, demanding->classes[part->class_number], unit);
+    bool is_of_gpu = demanding->machine->units.data[unit].scope == GS_UNIT_OF_GPU;
+    return is_of_gpu && is_only_stored(demanding, part) ? gs_min(held, held_of(demanding, demanding->fence, unit))
+                                                        : held;
 }
 
 static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
@@ -280,7 +322,7 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     add_times(demanding, &sum->serial, fetch + waited, 1);
     sum->tail = gs_max(sum->tail, latency - waited);
     for (size_t i = 0; i < machine->units.count; i++)
-        add_times(demanding, &sum->held[i], held_of(demanding, row, i), transactions);
+        add_times(demanding, &sum->held[i], held_by(demanding, part, i), transactions);
     int64_t after = after_issue(machine, row, transactions);
     add_times(demanding, &sum->issue, 1000 + after, 1);
     add_times(demanding, &sum->after_issue, after, 1);
@@ -438,9 +480,9 @@ static int64_t burst_of(const struct demanding *demanding) {
     int64_t burst = 0;
     for (size_t i = 0; i < body->classes.count; i++)
         if (is_repeated(demanding, demanding->classes[i], demanding->most[i]))
-            burst += demanding->classes[i]->burst_cycles;
+            burst += access_of(demanding, demanding->classes[i]).burst;
     if (demanding->fence && is_repeated(demanding, demanding->fence, demanding->most_stores))
-        burst += demanding->fence->burst_cycles;
+        burst += access_of(demanding, demanding->fence).burst;
     return burst;
 }
 

@@ -65,7 +65,8 @@ static bool change_body(const struct sharing *sharing, size_t row, size_t part, 
     const gs_body *body = sharing->body;
     *changed = (gs_body){.classes = {body->classes.data, body->classes.count, 0},
                          .memory_bytes = body->memory_bytes,
-                         .is_kept = body->is_kept};
+                         .is_kept = body->is_kept,
+                         .others_write = body->others_write};
     size_t *place = calloc(body->parts.count + 1, sizeof *place);
     bool is_stored = place && GS_RESERVE(&changed->parts, body->parts.count + 1);
     for (size_t i = 0; i < body->parts.count && is_stored; i++) {

@@ -6,11 +6,17 @@
  * lie between two waits, or one operation that alone is longer. A kernel that is longer and can be stopped ends with
  * the blocks that run, and with the others coming and going. How long a block runs is taken from the recording if it
  * has the blocks, and otherwise from the kernel, as if all its blocks took equally long. After that the request takes
- * as long as the longest one that was recorded, and a launch.
+ * as long as the longest one that was recorded, and a launch. A request is a range that the program names; without a
+ * name, it is a step of what repeats.
  */
 #include "explain.h"
 
+#include <fnmatch.h>
 #include <string.h>
+
+/* Of a wave of blocks that come and go, as `gridsmith run` expects it (src/sharing/gate/gate_chain.c). It does not stop
+   kernels for which that, and one block, is more than half of their time. */
+enum { WAVE_EXIT_NS = 2500 };
 
 struct beside {
     const gs_gpu *gpu;
@@ -21,8 +27,11 @@ struct beside {
 
 /* ---- the work ---- */
 
-static bool can_be_stopped(const gs_launch *launch, int64_t waves) {
+static bool can_be_stopped(const struct beside *beside, const gs_launch *launch, int64_t waves) {
     const gs_launch_facts *facts = launch->issue.facts;
+    for (const char *const *pattern = beside->options->unstopped; pattern && *pattern; pattern++)
+        if (fnmatch(*pattern, launch->kernel, 0) == 0)
+            return false;
     return waves >= 2 && !(facts && facts->is_cooperative > 0) && launch->cluster <= 1;
 }
 
@@ -53,10 +62,11 @@ static gs_code launch_piece(const struct beside *beside, const gs_launch *launch
     piece->block_ns = longest_block(beside->work, launch);
     if (!piece->block_ns)
         piece->block_ns = gs_divide_up(piece->ns, waves);
-    piece->exit_ns = gs_divide_up(exits * 1000, machine->clock_mhz);
-    piece->is_stopped = can_be_stopped(launch, waves) && piece->block_ns + piece->exit_ns < piece->ns;
+    piece->exit_ns = gs_max(gs_divide_up(exits * 1000, machine->clock_mhz), waves * WAVE_EXIT_NS);
+    int64_t stop_ns = piece->block_ns + piece->exit_ns;
+    piece->is_stopped = can_be_stopped(beside, launch, waves) && 2 * stop_ns <= piece->ns;
     if (piece->is_stopped)
-        piece->lost_ns = piece->block_ns + piece->exit_ns;
+        piece->lost_ns = stop_ns;
     return GS_OK;
 }
 
@@ -176,6 +186,18 @@ static int64_t span_of(const gs_run *run, const gs_sequence *order, size_t from,
     return last > first ? last - first : 0;
 }
 
+/* Requests that the program names: the host's time of each, from before its first call to after its last wait. */
+static gs_code find_named_requests(const gs_run *request, const char *name, gs_request_bound *found, gs_error *error) {
+    for (size_t i = 0; i < request->ranges.count; i++) {
+        const gs_named_range *range = &request->ranges.data[i];
+        if (strcmp(range->name, name) != 0)
+            continue;
+        found->requests++;
+        found->request_ns = gs_max(found->request_ns, range->to_ns - range->from_ns);
+    }
+    return found->request_ns ? GS_OK : gs_fail(error, GS_E_USAGE, "the recording has no range \"%.60s\"", name);
+}
+
 static gs_code find_requests(const gs_run *request, gs_request_bound *found, gs_error *error) {
     gs_sequence order = {0};
     gs_part part = {0};
@@ -200,7 +222,8 @@ gs_code gs_bound_request(const gs_gpu *gpu, const gs_run *request, const gs_run 
                          gs_request_bound *found, gs_error *error) {
     struct beside beside = {.gpu = gpu, .work = work, .options = options, .found = found};
     *found = (gs_request_bound){.launch_ns = options->machine->launch_ns};
-    gs_code code = find_requests(request, found, error);
+    gs_code code = options->range ? find_named_requests(request, options->range, found, error)
+                                  : find_requests(request, found, error);
     if (code == GS_OK)
         code = add_streams(&beside, error);
     if (code == GS_OK)

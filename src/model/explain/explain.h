@@ -367,8 +367,10 @@ typedef struct gs_request_bound {
 
 typedef struct gs_beside_options {
     const gs_machine *machine;
-    int64_t ahead_ns; /* of work between two waits */
-    bool has_guards;  /* kernels are stopped between blocks where that is possible */
+    const char *range;            /* requests are the ranges of this name; NULL: the steps that repeat */
+    int64_t ahead_ns;             /* of work between two waits */
+    bool has_guards;              /* kernels are stopped between blocks where that is possible */
+    const char *const *unstopped; /* patterns of names of kernels that cannot be stopped, and NULL; or NULL */
 } gs_beside_options;
 
 /* GS_E_USAGE: a run has no measured times. */

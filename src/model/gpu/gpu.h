@@ -147,16 +147,23 @@ typedef struct gs_machine_unit {
 } gs_machine_unit;
 
 /* A class of instructions. All times are maxima. */
+enum { GS_FEW_WARPS = 8 };
+
 typedef struct gs_machine_class {
     char *name;
     int64_t latency_cycles; /* from its issue until its scoreboard is cleared, if it waits for nobody */
     int64_t loaded_cycles;  /* the same while others use the units of the GPU as much as they can */
-    int64_t read_cycles, loaded_read_cycles; /* the same until it has read its operands; 0: as the two above */
-    int64_t repeated_cycles, burst_cycles; /* k of them in a chain take at most k times the first, and the second once,
-                                              while others use the units of the GPU; 0: k times loaded_cycles */
-    int64_t kept_cycles, kept_read_cycles; /* as the first two if the L2 has what they access; 0: not measured */
-    int64_t kept_millicycles;              /* and how long units of the GPU are busy with a transaction then */
-    int64_t transactions;                  /* the most that one instruction of a warp makes */
+    int64_t read_cycles, loaded_read_cycles;   /* the same until it has read its operands; 0: as the two above */
+    int64_t kept_cycles, kept_read_cycles;     /* as latency and read if the L2 has what they access; 0: not measured */
+    int64_t kept_millicycles;                  /* and how long units of the GPU are busy with a transaction then */
+    int64_t beside_cycles, beside_read_cycles; /* as latency and read beside other programs on other SMs, which contains
+                                                  the delays by them; 0: not measured */
+    int64_t written_cycles, written_read_cycles; /* the same beside others that write; 0: not measured */
+    /* k of them in a chain take at most k times the first, and the second once: alone, kept, beside, loaded. 0: not
+       measured, so k times the longest. The first three hold for the slowest of up to GS_FEW_WARPS at a time. */
+    int64_t alone_repeated_cycles, alone_burst_cycles, kept_repeated_cycles, kept_burst_cycles;
+    int64_t beside_repeated_cycles, beside_burst_cycles, repeated_cycles, burst_cycles;
+    int64_t transactions;                       /* the most that one instruction of a warp makes */
     int64_t held_millicycles[GS_MACHINE_UNITS]; /* how long each unit is busy with one transaction */
 } gs_machine_class;
 
@@ -174,6 +181,7 @@ typedef struct gs_machine {
     int64_t launch_ns;    /* of an empty kernel, from when it is the next to be launched on an idle GPU to its end */
     int64_t loaded_launch_ns; /* the same beside others; 0: as launch_ns */
     int64_t kept_bytes;       /* of memory that the L2 keeps; 0: not measured */
+    int64_t sms;              /* of the GPU that was measured; 0: not known */
     struct {
         gs_machine_unit *data;
         size_t count, capacity;

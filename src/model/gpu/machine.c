@@ -36,6 +36,7 @@ static const gs_field machine_fields[] = {
     TIME(launch_ns, 0),
     MORE(loaded_launch_ns),
     MORE(kept_bytes),
+    MORE(sms),
     {"units", GS_FIELD_OTHER, true, 0, 0, 0},
     {"classes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
@@ -45,17 +46,30 @@ static const gs_field unit_fields[] = {
     {"scope", GS_FIELD_OTHER, true, 0, 0, 0},
 };
 
+#define CYCLES(name, is_needed)                                                                                        \
+    { #name, GS_FIELD_INT64, is_needed, offsetof(gs_machine_class, name), 1, MOST_CYCLES }
+
 static const gs_field class_fields[] = {
     {"name", GS_FIELD_NAME, true, offsetof(gs_machine_class, name), 0, 0},
-    {"latency_cycles", GS_FIELD_INT64, true, offsetof(gs_machine_class, latency_cycles), 1, MOST_CYCLES},
-    {"loaded_cycles", GS_FIELD_INT64, true, offsetof(gs_machine_class, loaded_cycles), 1, MOST_CYCLES},
-    {"read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, read_cycles), 1, MOST_CYCLES},
-    {"loaded_read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, loaded_read_cycles), 1, MOST_CYCLES},
-    {"repeated_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, repeated_cycles), 1, MOST_CYCLES},
-    {"burst_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, burst_cycles), 1, MOST_CYCLES},
-    {"kept_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, kept_cycles), 1, MOST_CYCLES},
-    {"kept_read_cycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, kept_read_cycles), 1, MOST_CYCLES},
-    {"kept_millicycles", GS_FIELD_INT64, false, offsetof(gs_machine_class, kept_millicycles), 1, MOST_CYCLES},
+    CYCLES(latency_cycles, true),
+    CYCLES(loaded_cycles, true),
+    CYCLES(read_cycles, false),
+    CYCLES(loaded_read_cycles, false),
+    CYCLES(repeated_cycles, false),
+    CYCLES(burst_cycles, false),
+    CYCLES(kept_cycles, false),
+    CYCLES(kept_read_cycles, false),
+    CYCLES(kept_millicycles, false),
+    CYCLES(kept_repeated_cycles, false),
+    CYCLES(kept_burst_cycles, false),
+    CYCLES(alone_repeated_cycles, false),
+    CYCLES(alone_burst_cycles, false),
+    CYCLES(beside_cycles, false),
+    CYCLES(beside_read_cycles, false),
+    CYCLES(written_cycles, false),
+    CYCLES(written_read_cycles, false),
+    CYCLES(beside_repeated_cycles, false),
+    CYCLES(beside_burst_cycles, false),
     {"transactions", GS_FIELD_INT64, true, offsetof(gs_machine_class, transactions), 1, MOST_TRANSACTIONS},
     {"held_millicycles", GS_FIELD_OTHER, true, 0, 0, 0},
 };

@@ -13,7 +13,11 @@ static const char *const sources[] = {[GS_ROUNDS_OF_CODE] = "code",
                                       [GS_ROUNDS_OF_GROUPS] = "groups"};
 
 static const char *const kinds[GS_LATENCY_KINDS] = {[GS_LATENCY_ALONE] = "alone",
+                                                    [GS_LATENCY_ALONE_REPEATED] = "alone-repeated",
                                                     [GS_LATENCY_KEPT] = "cached",
+                                                    [GS_LATENCY_KEPT_REPEATED] = "cached-repeated",
+                                                    [GS_LATENCY_BESIDE] = "beside",
+                                                    [GS_LATENCY_BESIDE_REPEATED] = "beside-repeated",
                                                     [GS_LATENCY_LOADED] = "loaded",
                                                     [GS_LATENCY_REPEATED] = "repeated"};
 
@@ -111,7 +115,7 @@ void gs_put_body_bound(gs_text *text, const gs_body_answer *answer) {
         put_terms(text, answer);
         gs_text_add(text, "latencies: %s\n", answer->machine->found);
     }
-    if (bound->kind == GS_LATENCY_KEPT)
+    if (bound->kind == GS_LATENCY_KEPT || bound->kind == GS_LATENCY_KEPT_REPEATED)
         gs_text_add(text, "assumed: the L2 has the buffers of the launch when the kernel starts\n");
     if (answer->is_for_input)
         gs_text_add(text, "this is for one input: rounds were counted on the CPU\n");
