@@ -1247,7 +1247,7 @@ check "a step of two equal layers" 0 "$program" explain corpus/h200-explain-expe
 says "14 steps of 94 operations, 2.56 ms each"
 says "a step is 2 equal parts: the host pauses longer after these"
 check "a late host does not wait" 0 "$program" explain --what-if graph,streams=2 corpus/h200-explain-retrieval.jsonl.gz
-says "383.7 us to 398.6 us"
+says "381.9 us to 397.4 us"
 check "two of what repeats are a step" 0 "$program" explain --range every=2 corpus/h200-program-cupy-streams.jsonl.gz
 says "a step is 2 equal parts: by --range"
 mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --range steps=1-9 corpus/h200-program-eager.jsonl.gz
