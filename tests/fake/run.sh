@@ -172,8 +172,8 @@ on compile-fails 3 "compiling the probe: a PTX JIT" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
 on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1
-on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
-on small 3 'there is no GPU "0,sms=0": CUDA sees 1' fuzz --device cuda:0,sms=0
+on small 2 'there is no device "cuda:first"' fuzz --device cuda:first
+on small 2 'there is no device "cuda:0,sms=0"' fuzz --device cuda:0,sms=0
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" fuzz --device cuda:0,sms=6,part=1
 on compile-fails 3 "compiling the probe: a PTX JIT compilation failed (CUDA error 218)" fuzz --device cuda
 on launch-fails 1 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
