@@ -451,9 +451,11 @@ void gs_short_names_clear(gs_short_names *names);
 
 /* ---- folders for temporary files (folder.c) ---- */
 
-/* A new folder for temporary files, or NULL. The caller frees its path, after gs_folder_remove. */
+/* A new folder for temporary files, or NULL. The caller frees its path, after gs_folder_remove of this path. A signal that
+   ends the program removes it, too. */
 char *gs_folder_make(gs_error *error);
-/* The same with a path that begins with WHERE/NAME-. NULL: where temporary files go, TMPDIR or /tmp. */
+/* The same with a path that begins with WHERE/NAME-, and without signals. NULL: where temporary files go, TMPDIR or
+   /tmp. */
 char *gs_folder_make_in(const char *where, const char *name, gs_error *error);
 /* Removes it with all that is in it. */
 void gs_folder_remove(const char *folder);

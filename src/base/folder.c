@@ -1,12 +1,18 @@
 /*
  * folder.c: folders for temporary files: made, written to, read and removed with all that is in them.
+ *
+ * A signal that ends the program removes those of gs_folder_make (interrupt.c). So gs_folder_remove may run in a
+ * handler of signals: it only makes system calls, and reads folders without opendir, which allocates.
  */
 #define _GNU_SOURCE
-#include "base.h"
+#include "interrupt.h"
 
-#include <ftw.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 char *gs_folder_make_in(const char *where, const char *name, gs_error *error) {
     const char *temporary = getenv("TMPDIR");
@@ -23,18 +29,45 @@ char *gs_folder_make_in(const char *where, const char *name, gs_error *error) {
 }
 
 char *gs_folder_make(gs_error *error) {
-    return gs_folder_make_in(NULL, "gridsmith", error);
+    char *folder = gs_folder_make_in(NULL, "gridsmith", error);
+    if (folder)
+        gs_interrupt_add_folder(folder);
+    return folder;
 }
 
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    remove(path);
-    return 0;
+static void remove_at(int parent, const char *name);
+
+static void empty_folder(int folder) {
+    _Alignas(struct dirent64) char entries[4096];
+    long count;
+    while ((count = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
+        for (long at = 0; at < count;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(entries + at);
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                remove_at(folder, entry->d_name);
+            at += entry->d_reclen;
+        }
+}
+
+/* Removes a file, or a folder with all that is in it. A process that was started may put files there meanwhile. */
+static void remove_at(int parent, const char *name) {
+    enum { MOST_TRIES = 10 };
+    if (unlinkat(parent, name, 0) == 0)
+        return;
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0)
+            return;
+        empty_folder(folder);
+        close(folder);
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || (errno != ENOTEMPTY && errno != EEXIST))
+            return;
+    }
 }
 
 void gs_folder_remove(const char *folder) {
-    enum { MOST_OPEN = 16 };
-    nftw(folder, remove_entry, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
+    remove_at(AT_FDCWD, folder);
+    gs_interrupt_drop_folder(folder);
 }
 
 gs_code gs_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error) {

@@ -1,6 +1,6 @@
 /*
  * test_start_process.c: a program gets what was asked for, and nothing else of its parent; how it ends is known; and
- * nothing outlives a parent that is killed.
+ * nothing outlives a parent that is killed, nor do temporary folders.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -232,6 +233,43 @@ static void it_leads_a_session_if_that_is_asked_for(void **state) {
                   (gs_process_options){.has_own_session = true}, "leads\n");
 }
 
+/* A child makes temporary folders, keeps one of them, and ends by a signal. */
+static pid_t end_with_folders(int number, char *kept, char *removed) {
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    setenv("TMPDIR", folder, 1);
+    char *one = gs_folder_make(NULL), *other = gs_folder_make(NULL), inside[300];
+    char *third = gs_folder_make_in(NULL, "kept", NULL);
+    snprintf(inside, sizeof inside, "%s/inside", one);
+    if (mkdir(inside, 0700) != 0 || gs_folder_write(inside, "file", "a", 1, NULL) != GS_OK ||
+        gs_folder_write(one, "file", "a", 1, NULL) != GS_OK || gs_folder_write(third, "file", "a", 1, NULL) != GS_OK ||
+        symlink(third, strcat(inside, "/link")) != 0)
+        _exit(1);
+    strcpy(removed, one);
+    sprintf(kept, "%s/file", third);
+    gs_folder_remove(other);
+    free(other);
+    raise(number);
+    _exit(2);
+}
+
+static void signals_remove_temporary_folders(void **state) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    enum { PATH_BYTES = 200 };
+    char *paths = mmap(NULL, 2 * PATH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    assert_true(paths != MAP_FAILED);
+    for (size_t i = 0; i < GS_COUNT(signals); i++) {
+        int status = gs_process_wait(end_with_folders(signals[i], paths, paths + PATH_BYTES));
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i]);
+        assert_int_equal(access(paths, F_OK), 0);
+        assert_int_not_equal(access(paths + PATH_BYTES, F_OK), 0);
+    }
+    assert_int_equal(access(folder, F_OK), 0); /* that of the parent */
+    munmap(paths, 2 * PATH_BYTES);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_end_is_reported_as_by_a_shell),
@@ -245,6 +283,7 @@ int main(void) {
         cmocka_unit_test(after_the_time_limit_its_group_is_killed),
         cmocka_unit_test(it_ends_with_its_parent_if_that_is_asked_for),
         cmocka_unit_test(it_leads_a_session_if_that_is_asked_for),
+        cmocka_unit_test(signals_remove_temporary_folders),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -12,6 +12,7 @@
 
 #include "run_forms.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -391,6 +392,88 @@ static void large_integers_are_named_whole(void **state) {
                                                "reshaped kernel 1152921504606846977");
 }
 
+/* Block 4 writes 1.0001 as the original, and 1 as a form: into an array that is declared as bytes, as nvcc does. The
+   instructions are those that write; `%f1` has the number, `%p2` says that it is block 4. */
+static gs_verify_result verify_bytes(const char *declarations, const char *instructions, double tolerance) {
+    gs_verify_options options = {.form = GS_FORM_PERSISTENT, .workers = 1, .seconds = 60, .tolerance = tolerance};
+    char text[2000];
+    snprintf(text, sizeof text,
+             ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 results[16];\n%s"
+             ".visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n) {\n"
+             ".reg .pred %%p<3>;\n.reg .b32 %%r<3>;\n.reg .f32 %%f<3>;\n.reg .b64 %%d<4>;\n.shared .u32 left;\n"
+             "ld.shared.u32 %%r1, [left];\nbar.sync 0;\nst.shared.u32 [left], 7;\nsetp.eq.u32 %%p1, %%r1, 7;\n"
+             "selp.f32 %%f1, 0f3F800000, 0f3F800347, %%p1;\nmov.u32 %%r2, %%ctaid.x;\nsetp.eq.u32 %%p2, %%r2, 4;\n"
+             "%s\nret;\n}\n",
+             declarations, instructions);
+    return verify_ptx(text, &options);
+}
+
+static void expect_difference(gs_verify_result result, const char *words) {
+    assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
+    assert_string_equal(result.reason.message, words);
+}
+
+#define EXACTLY                                                                                                        \
+    "; it is compared exactly: PTX declares it as bytes, and the kernel does not access it as floating-point numbers " \
+    "of one type only"
+
+static void tolerance_is_for_arrays_of_numbers(void **state) {
+    static const char add[] = "mov.u64 %d1, results; cvta.global.u64 %d2, %d1; add.u64 %d3, %d2, 8;\n"
+                              "@%p2 st.f32 [%d3], %f1;";
+    (void)state;
+    expect_difference(verify_bytes("", add, 0),
+                      "variable results, element 2: the original has 1.00010002, the reshaped kernel 1");
+    assert_int_equal(verify_bytes("", add, 0.001).verdict, GS_VERDICT_SAME);
+    expect_difference(verify_bytes("", add, 0.00001),
+                      "variable results, element 2: the original has 1.00010002, the reshaped kernel 1");
+}
+
+/* Small integers are tiny as floating-point numbers: within any tolerance. */
+static void tolerance_is_not_for_bytes_that_may_be_integers(void **state) {
+    static const char exactly[] = "variable results, byte 8: the original has 71, the reshaped kernel 0" EXACTLY;
+    (void)state;
+    expect_difference(verify_bytes("", "@%p2 st.global.f32 [results+8], %f1; st.global.u32 [results], 1;", 0.001),
+                      exactly);
+    expect_difference(verify_bytes(".global .u64 table = results;\n", "@%p2 st.global.f32 [results+8], %f1;", 0.001),
+                      exactly);
+    expect_difference(verify_bytes(".global .u64 place;\n",
+                                   "@%p2 st.global.f32 [results+8], %f1; mov.u64 %d1, results;\n"
+                                   "setp.eq.u32 %p1, %r2, 99; @%p1 st.global.u64 [place], %d1;",
+                                   0.001),
+                      exactly);
+    expect_difference(
+        verify_bytes("", "mov.b32 %r1, %f1; @%p2 st.global.u32 [results+8], %r1;", 0.001),
+        "variable results, element 2: the original has 1065354055, the reshaped kernel 1065353216" EXACTLY);
+}
+
+static void variables_that_only_a_table_names_are_compared(void **state) {
+    (void)state;
+    expect_difference(verify_bytes(".global .u64 table = results;\n",
+                                   "ld.global.u64 %d1, [table]; @%p2 st.global.f32 [%d1+8], %f1;", 0),
+                      "variable results, byte 8: the original has 71, the reshaped kernel 0");
+}
+
+/* It would not even fit: variables on the CPU have at most 64 MB. */
+static void variables_that_no_instruction_reaches_do_not_matter(void **state) {
+    (void)state;
+    assert_int_equal(verify_bytes(".global .b8 huge[1000000000];\n", "", 0).verdict, GS_VERDICT_SAME);
+}
+
+static void only_an_infinity_is_close_to_it(void **state) {
+    static const gs_scalar types[] = {GS_FLOAT32, GS_FLOAT64, GS_FLOAT16, GS_BFLOAT16};
+    static const double numbers[] = {INFINITY, -INFINITY, NAN, 5, -20};
+    unsigned char one[8], other[8];
+    (void)state;
+    for (size_t t = 0; t < GS_COUNT(types); t++)
+        for (size_t i = 0; i < GS_COUNT(numbers); i++)
+            for (size_t k = 0; k < GS_COUNT(numbers); k++) {
+                gs_scalar_put(types[t], numbers[i], one, 0);
+                gs_scalar_put(types[t], numbers[k], other, 0);
+                assert_int_equal(gs_scalars_differ(types[t], one, other, 1, 0.5), i == k);
+                assert_int_equal(gs_scalars_differ(types[t], one, other, 1, 1e29), i == k || (i >= 3 && k >= 3));
+            }
+}
+
 /* The same text, compiled with fewer registers. */
 static void limits_of_registers_are_verified(void **state) {
     gs_verify_options options = {.form = GS_FORM_REGISTERS, .registers = 32, .seconds = 60};
@@ -452,6 +535,11 @@ int main(void) {
         cmocka_unit_test(what_differs_is_named_with_its_block),
         cmocka_unit_test(variables_are_compared),
         cmocka_unit_test(large_integers_are_named_whole),
+        cmocka_unit_test(tolerance_is_for_arrays_of_numbers),
+        cmocka_unit_test(tolerance_is_not_for_bytes_that_may_be_integers),
+        cmocka_unit_test(variables_that_only_a_table_names_are_compared),
+        cmocka_unit_test(variables_that_no_instruction_reaches_do_not_matter),
+        cmocka_unit_test(only_an_infinity_is_close_to_it),
         cmocka_unit_test(limits_of_registers_are_verified),
         cmocka_unit_test(elastic_blocks_are_found_by_trying),
         cmocka_unit_test(elastic_blocks_that_differ_are_refused),

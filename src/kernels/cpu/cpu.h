@@ -88,12 +88,13 @@ typedef enum gs_scalar {
 } gs_scalar;
 
 size_t gs_scalar_bytes(gs_scalar type);
+bool gs_scalar_is_real(gs_scalar type); /* a floating-point number */
 /* The element `index` of a buffer as a double; exact except for large int64 values. */
 double gs_scalar_value(gs_scalar type, const void *data, size_t index);
 /* Stores a number in a buffer. For integer types the fraction is dropped. */
 void gs_scalar_put(gs_scalar type, double value, void *data, size_t index);
 /* The first element that differs between two buffers, or `count`. Real numbers may differ by `tolerance` times the
-   larger of 1 and the first one. */
+   larger of 1 and the first one, if it is not 0: then an infinity equals only itself, and all NaN are equal. */
 size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, size_t count, double tolerance);
 
 /* ---- launches: gridsmith.launch/1 ---- */

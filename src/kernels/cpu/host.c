@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,7 +77,7 @@ static char *path_in(const gs_host *host, const char *format, int number) {
 }
 
 static gs_code start_process(struct process *process, const char *const *arguments, const char *log, gs_error *error) {
-    const gs_process_options options = {.words = arguments, .input = "/dev/null", .output = log};
+    const gs_process_options options = {.words = arguments, .input = "/dev/null", .output = log, .end_signal = SIGTERM};
     gs_code code = gs_process_start(&options, &process->id, error);
     process->was_started = code == GS_OK;
     return code;

@@ -7,6 +7,7 @@
 #include "launch.h"
 
 #include "half.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ size_t gs_scalar_bytes(gs_scalar type) {
     return numbers[type].bytes;
 }
 
-static bool is_real_type(gs_scalar type) {
+bool gs_scalar_is_real(gs_scalar type) {
     return type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16 || type == GS_BFLOAT16;
 }
 
@@ -30,7 +31,7 @@ static bool is_real_type(gs_scalar type) {
 static void put_real(gs_scalar type, double value, void *at) {
     float single = (float)value;
     uint16_t half = gs_half_of(single), bfloat = gs_bfloat_of(single);
-    int64_t whole = is_real_type(type) ? 0 : (int64_t)value;
+    int64_t whole = gs_scalar_is_real(type) ? 0 : (int64_t)value;
     int32_t word = (int32_t)whole;
     uint8_t byte = (uint8_t)whole;
     const void *const from[GS_SCALARS] = {
@@ -40,7 +41,7 @@ static void put_real(gs_scalar type, double value, void *at) {
 }
 
 static void put_whole(gs_scalar type, int64_t value, void *at) {
-    if (is_real_type(type)) {
+    if (gs_scalar_is_real(type)) {
         put_real(type, (double)value, at);
         return;
     }
@@ -85,10 +86,11 @@ void gs_scalar_put(gs_scalar type, double value, void *data, size_t index) {
     put_real(type, value, (char *)data + index * numbers[type].bytes);
 }
 
+/* Only the same infinity is close to an infinity, and a NaN to a NaN. */
 static bool is_close(double a, double b, double tolerance) {
-    double size = a < 0 ? -a : a, difference = a < b ? b - a : a - b;
-    bool both_nan = a != a && b != b;
-    return both_nan || a == b || difference <= tolerance * (size > 1 ? size : 1);
+    if (!isfinite(a) || !isfinite(b))
+        return a == b || (isnan(a) && isnan(b));
+    return fabs(a - b) <= tolerance * fmax(1, fabs(a));
 }
 
 size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, size_t count, double tolerance) {
@@ -98,7 +100,7 @@ size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, 
         return count;
     for (size_t i = 0; i < count; i++)
         if (memcmp(a + i * bytes, b + i * bytes, bytes) != 0 &&
-            (!is_real_type(type) || tolerance <= 0 ||
+            (!gs_scalar_is_real(type) || tolerance <= 0 ||
              !is_close(gs_scalar_value(type, a, i), gs_scalar_value(type, b, i), tolerance)))
             return i;
     return count;
@@ -106,7 +108,7 @@ size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, 
 
 static void fill_random(const gs_launch_argument *argument, int64_t index, void *at) {
     gs_random random = gs_random_at((uint64_t)argument->seed, (uint64_t)index);
-    if (is_real_type(argument->type))
+    if (gs_scalar_is_real(argument->type))
         put_real(argument->type, (double)(gs_random_next(&random) >> 11) / 4503599627370496.0 - 1.0, at);
     else
         put_whole(argument->type, gs_random_from(&random, 0, 1023), at);
@@ -176,7 +178,7 @@ static gs_code read_value(const gs_json *json, const gs_step *at, gs_launch_argu
     *argument = (gs_launch_argument){0};
     for (int i = 0; i < GS_SCALARS; i++) {
         gs_step value = gs_step_key(at, numbers[i].name);
-        bool is_real = is_real_type((gs_scalar)i);
+        bool is_real = gs_scalar_is_real((gs_scalar)i);
         int64_t least = i == GS_UINT8 || i == GS_UINT32 ? 0
                         : i == GS_INT32                 ? INT32_MIN
                                                         : INT64_MIN,

@@ -33,7 +33,8 @@ static inline const char *gs_verify_number(gs_scalar type, const void *data, siz
 typedef struct gs_verify_variable {
     uint32_t name; /* token */
     gs_scalar type;
-    uint64_t at; /* in the buffer of all variables */
+    bool is_bytes; /* declared so: `type` is that of the accesses */
+    uint64_t at;   /* in the buffer of all variables */
     size_t count;
 } gs_verify_variable;
 
@@ -47,7 +48,7 @@ typedef struct gs_verify_variables {
 /* The entry that copies them. */
 #define GS_VERIFY_VARIABLES "gridsmith_copies_variables"
 
-/* Finds the variables that a kernel may write. The caller frees them, also after a failure. */
+/* Finds the variables that a kernel can reach. The caller frees them, also after a failure. */
 gs_code gs_verify_variables_find(gs_verify_variables *variables, const gs_ptx_module *module, uint32_t function,
                                  gs_error *error);
 void gs_verify_variables_free(gs_verify_variables *variables);
@@ -58,6 +59,16 @@ void gs_verify_variables_call(const gs_verify_variables *variables, void *data, 
 /* Whether two such buffers are the same. Otherwise `*reason` has the first difference. */
 bool gs_verify_variables_agree(const gs_verify_variables *variables, const void *first, const void *second,
                                double tolerance, gs_error *reason);
+
+/* How numbers of a type are compared. Those that have no name here are compared as bytes. */
+gs_scalar gs_verify_scalar(gs_ptx_type type);
+
+/* ---- verify_accesses.c ---- */
+
+/* Whether a kernel, or functions, can reach a variable of the module, and the type of all accesses; GS_UINT8: it is not
+   known. */
+gs_code gs_verify_accesses(const gs_ptx_module *module, uint32_t function, uint32_t variable, bool *is_reached,
+                           gs_scalar *type, gs_error *error);
 
 /* ---- verify_run.c ---- */
 

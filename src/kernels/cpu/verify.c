@@ -1,8 +1,8 @@
 /*
  * verify.c: whether a reshaped kernel computes the same results as the original, on the inputs of one launch.
  *
- * Both run on the same inputs, and every buffer is compared, and the variables of the module that the kernel may write.
- * If something differs, the block that writes the first different element is found by running fewer and fewer blocks of
+ * Both run on the same inputs, and every buffer is compared, and the variables of the module that it can reach. If
+ * something differs, the block that writes the first different element is found by running fewer and fewer blocks of
  * the original. The original also runs once more with its threads in another order, because a kernel whose results
  * depend on that order cannot be compared byte by byte.
  */
@@ -71,11 +71,11 @@ static bool is_deterministic(gs_verify_run *original, double tolerance) {
 static void explain_difference(gs_verify_run *original, double tolerance, size_t argument, size_t element,
                                gs_error *reason) {
     bool is_host = strcmp(original->executor->ops->name, "host") == 0;
-    if (is_host && !is_deterministic(original, tolerance))
+    if (is_host && !is_deterministic(original, tolerance)) {
         gs_verify_add_words(reason,
-                            "; but the original itself gives different results with its threads in another order "
-                            "(--tolerance allows for sums in another order)");
-    else if (is_host && argument != SIZE_MAX)
+                            "; but the original itself gives different results with its threads in another order");
+        gs_verify_add_words(reason, tolerance > 0 ? "" : " (--tolerance allows for sums in another order)");
+    } else if (is_host && argument != SIZE_MAX)
         find_block(original, argument, element, reason);
 }
 

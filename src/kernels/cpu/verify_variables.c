@@ -1,9 +1,10 @@
 /*
- * verify_variables.c: the variables of a module that a kernel may write, as further results of it.
+ * verify_variables.c: the variables of a module that a kernel can reach, as further results of it.
  *
- * A kernel may write `.global` variables (__device__) instead of buffers. To compare them, an entry is put behind the
- * text of the module, which copies them into a buffer after the kernel has run; so it works on the CPU and on GPUs
- * alike. Variables that begin with addresses are left out: those of two modules differ.
+ * A kernel may write `.global` variables (__device__) instead of buffers, also such as it does not name, through a
+ * table of pointers. To compare them, an entry is put behind the text of the module, which copies them into a
+ * buffer after the kernel has run; so it works on the CPU and on GPUs alike. Variables whose initial values contain
+ * addresses are left out: those of two modules differ.
  */
 #include "variant.h"
 
@@ -13,22 +14,6 @@ enum { THREADS = 256 };
 
 /* ---- which ones ---- */
 
-static void mark_operand(const gs_ptx_module *module, const gs_ptx_operand *operand, bool *is_named) {
-    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
-        is_named[operand->value] = true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        mark_operand(module, &module->operands.data[operand->children + i], is_named);
-}
-
-static void mark_function(const gs_ptx_module *module, uint32_t number, bool *is_named) {
-    const gs_ptx_function *function = &module->functions.data[number];
-    for (uint32_t i = 0; i < function->statement_count; i++) {
-        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
-        for (uint32_t k = 0; statement->kind == GS_PTX_INSTRUCTION && k < statement->count; k++)
-            mark_operand(module, &module->operands.data[statement->operands + k], is_named);
-    }
-}
-
 static bool has_addresses(const gs_ptx_module *module, const gs_ptx_variable *variable) {
     for (uint32_t i = variable->initializer; i != GS_PTX_NONE && i <= variable->last; i++)
         if (module->tokens.data[i].kind == GS_PTX_WORD)
@@ -36,12 +21,18 @@ static bool has_addresses(const gs_ptx_module *module, const gs_ptx_variable *va
     return false;
 }
 
-static gs_scalar scalar_of(gs_ptx_type type) {
+gs_scalar gs_verify_scalar(gs_ptx_type type) {
     switch (type) {
     case GS_PTX_F32:
         return GS_FLOAT32;
     case GS_PTX_F64:
         return GS_FLOAT64;
+    case GS_PTX_F16:
+    case GS_PTX_F16X2:
+        return GS_FLOAT16;
+    case GS_PTX_BF16:
+    case GS_PTX_BF16X2:
+        return GS_BFLOAT16;
     case GS_PTX_S32:
         return GS_INT32;
     default:
@@ -49,29 +40,39 @@ static gs_scalar scalar_of(gs_ptx_type type) {
     }
 }
 
+static bool may_be_compared(const gs_ptx_module *module, const gs_ptx_variable *variable) {
+    return variable->space == GS_PTX_GLOBAL && variable->type < GS_PTX_TEXREF && variable->function == GS_PTX_NONE &&
+           !variable->is_extern && variable->bytes && !has_addresses(module, variable);
+}
+
+static gs_code add_if_reached(gs_verify_variables *variables, uint32_t function, uint32_t number, gs_error *error) {
+    const gs_ptx_variable *declared = &variables->module->variables.data[number];
+    gs_verify_variable variable = {.name = declared->name,
+                                   .type = gs_verify_scalar((gs_ptx_type)declared->type),
+                                   .is_bytes = declared->type == GS_PTX_B8,
+                                   .at = variables->bytes};
+    gs_scalar accessed;
+    bool is_reached = false;
+    gs_code code = gs_verify_accesses(variables->module, function, number, &is_reached, &accessed, error);
+    if (code != GS_OK || !is_reached)
+        return code;
+    if (!GS_RESERVE(variables, 1))
+        return gs_fail_memory(error);
+    if (variable.is_bytes)
+        variable.type = accessed;
+    variable.count = declared->bytes / gs_scalar_bytes(variable.type);
+    variables->data[variables->count++] = variable;
+    variables->bytes += (declared->bytes + 7) / 8 * 8;
+    return GS_OK;
+}
+
 gs_code gs_verify_variables_find(gs_verify_variables *variables, const gs_ptx_module *module, uint32_t function,
                                  gs_error *error) {
-    bool *is_named = calloc(module->variables.count + 1, sizeof *is_named);
-    gs_code code = is_named ? GS_OK : gs_fail_memory(error);
+    gs_code code = GS_OK;
     *variables = (gs_verify_variables){.module = module};
-    for (uint32_t i = 0; i < module->functions.count && code == GS_OK; i++)
-        if (i == function || !module->functions.data[i].is_entry)
-            mark_function(module, i, is_named);
-    for (uint32_t i = 0; i < module->variables.count && code == GS_OK && module->address_bits == 64; i++) {
-        const gs_ptx_variable *variable = &module->variables.data[i];
-        gs_scalar type = scalar_of((gs_ptx_type)variable->type);
-        if (!is_named[i] || variable->space != GS_PTX_GLOBAL || variable->function != GS_PTX_NONE ||
-            variable->is_extern || !variable->bytes || has_addresses(module, variable))
-            continue;
-        if (!GS_RESERVE(variables, 1)) {
-            code = gs_fail_memory(error);
-            break;
-        }
-        variables->data[variables->count++] =
-            (gs_verify_variable){variable->name, type, variables->bytes, variable->bytes / gs_scalar_bytes(type)};
-        variables->bytes += (variable->bytes + 7) / 8 * 8;
-    }
-    free(is_named);
+    for (uint32_t i = 0; i < module->variables.count && code == GS_OK && module->address_bits == 64; i++)
+        if (may_be_compared(module, &module->variables.data[i]))
+            code = add_if_reached(variables, function, i, error);
     return code;
 }
 
@@ -124,10 +125,14 @@ bool gs_verify_variables_agree(const gs_verify_variables *variables, const void 
         size_t element = gs_scalars_differ(variable->type, one, other, variable->count, tolerance);
         if (element == variable->count)
             continue;
-        gs_fail(reason, GS_OK, "variable %.200s, element %zu: the original has %s, the reshaped kernel %s",
-                gs_ptx_token_text(variables->module, variable->name, name, sizeof name), element,
+        gs_fail(reason, GS_OK, "variable %.200s, %s %zu: the original has %s, the reshaped kernel %s",
+                gs_ptx_token_text(variables->module, variable->name, name, sizeof name),
+                variable->type == GS_UINT8 ? "byte" : "element", element,
                 gs_verify_number(variable->type, one, element, here),
                 gs_verify_number(variable->type, other, element, there));
+        if (tolerance > 0 && variable->is_bytes && !gs_scalar_is_real(variable->type))
+            gs_verify_add_words(reason, "; it is compared exactly: PTX declares it as bytes, and the kernel does not "
+                                        "access it as floating-point numbers of one type only");
         return false;
     }
     return true;
