@@ -31,7 +31,7 @@ char *gs_folder_make_in(const char *where, const char *name, gs_error *error) {
 char *gs_folder_make(gs_error *error) {
     char *folder = gs_folder_make_in(NULL, "gridsmith", error);
     if (folder)
-        gs_interrupt_add_folder(folder);
+        gs_interrupt_add_folder(folder, gs_folder_remove);
     return folder;
 }
 

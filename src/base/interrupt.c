@@ -23,6 +23,7 @@ static struct {
     char texts[2][160];
     _Atomic(const char *) folders[MOST_FOLDERS]; /* or NULL; for all threads */
     atomic_int folder_count;
+    void (*_Atomic remove_folder)(const char *);
     _Atomic(pid_t) owner; /* the process that made the folders, or 0 */
 } state;
 
@@ -48,7 +49,7 @@ static void end_by_signal(int signal_number) {
         unlink(state.file);
     for (int i = 0; i < MOST_FOLDERS && state.owner == getpid(); i++)
         if (state.folders[i])
-            gs_folder_remove(state.folders[i]);
+            state.remove_folder(state.folders[i]);
     if (state.what && (signal_number == SIGINT || signal_number == SIGTERM))
         say_how_far();
     signal(signal_number, SIG_DFL);
@@ -90,8 +91,9 @@ static void forget_inherited_folders(void) {
     state.folder_count = 0;
 }
 
-void gs_interrupt_add_folder(const char *path) {
+void gs_interrupt_add_folder(const char *path, void (*remove_folder)(const char *)) {
     forget_inherited_folders();
+    state.remove_folder = remove_folder;
     if (!replace_folder(NULL, path))
         return;
     state.folder_count++;

@@ -9,9 +9,9 @@
 /* Sets the file that a signal removes; NULL: none. The path is not copied. */
 void gs_interrupt_removes(char *path);
 
-/* Adds a folder that a signal removes, unless there are too many, and takes it from the list. The path is not copied.
-   Any thread may call these. */
-void gs_interrupt_add_folder(const char *path);
+/* Adds a folder that a signal removes by this function, unless there are too many, and takes it from the list. The path
+   is not copied. Any thread may call these. */
+void gs_interrupt_add_folder(const char *path, void (*remove_folder)(const char *));
 void gs_interrupt_drop_folder(const char *path);
 
 /* Sets the name of the current work: "placing blocks"; NULL: no long work. */

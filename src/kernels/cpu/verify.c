@@ -16,11 +16,6 @@ const char *gs_verdict_name(gs_verdict verdict) {
     return names[verdict];
 }
 
-void gs_verify_add_words(gs_error *reason, const char *words) {
-    size_t length = strlen(reason->message);
-    snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
-}
-
 /* ---- the cause of a difference ---- */
 
 static bool has_final_value(gs_verify_run *original, uint64_t first_blocks, size_t argument, size_t element,

@@ -12,6 +12,25 @@
 
 #include <stdlib.h>
 
+gs_scalar gs_verify_scalar(gs_ptx_type type) {
+    switch (type) {
+    case GS_PTX_F32:
+        return GS_FLOAT32;
+    case GS_PTX_F64:
+        return GS_FLOAT64;
+    case GS_PTX_F16:
+    case GS_PTX_F16X2:
+        return GS_FLOAT16;
+    case GS_PTX_BF16:
+    case GS_PTX_BF16X2:
+        return GS_BFLOAT16;
+    case GS_PTX_S32:
+        return GS_INT32;
+    default:
+        return gs_ptx_type_bytes(type) == 4 ? GS_UINT32 : gs_ptx_type_bytes(type) == 8 ? GS_INT64 : GS_UINT8;
+    }
+}
+
 struct accesses {
     const gs_ptx_module *module;
     uint32_t variable;

@@ -9,8 +9,14 @@
 #include "variant.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { THREADS = 256 };
+
+void gs_verify_add_words(gs_error *reason, const char *words) {
+    size_t length = strlen(reason->message);
+    snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
+}
 
 /* ---- which ones ---- */
 
@@ -19,25 +25,6 @@ static bool has_addresses(const gs_ptx_module *module, const gs_ptx_variable *va
         if (module->tokens.data[i].kind == GS_PTX_WORD)
             return true;
     return false;
-}
-
-gs_scalar gs_verify_scalar(gs_ptx_type type) {
-    switch (type) {
-    case GS_PTX_F32:
-        return GS_FLOAT32;
-    case GS_PTX_F64:
-        return GS_FLOAT64;
-    case GS_PTX_F16:
-    case GS_PTX_F16X2:
-        return GS_FLOAT16;
-    case GS_PTX_BF16:
-    case GS_PTX_BF16X2:
-        return GS_BFLOAT16;
-    case GS_PTX_S32:
-        return GS_INT32;
-    default:
-        return gs_ptx_type_bytes(type) == 4 ? GS_UINT32 : gs_ptx_type_bytes(type) == 8 ? GS_INT64 : GS_UINT8;
-    }
 }
 
 static bool may_be_compared(const gs_ptx_module *module, const gs_ptx_variable *variable) {
