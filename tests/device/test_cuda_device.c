@@ -431,8 +431,7 @@ static void an_unusable_gpu_is_said_to_be_so(void **state) {
         {"init-fails", "cuda", "starting CUDA: no CUDA-capable device is detected (CUDA error 100)"},
         {"no-device", "cuda", "there is no GPU \"0\": CUDA sees 0"},
         {"small", "cuda:1", "there is no GPU \"1\": CUDA sees 1"},
-        {"small", "cuda:-1", "there is no GPU \"-1\": CUDA sees 1"},
-        {"small", "cuda:x", "there is no GPU \"x\": CUDA sees 1"},
+        {"small", "cuda:7,sms=8", "there is no GPU \"7,sms=8\": CUDA sees 1"},
         {"compile-fails", "cuda", "compiling the probe: a PTX JIT compilation failed (CUDA error 218)"},
         {"coarse", "cuda", "the compiler gives no probe kernel with exactly 24 registers and 0 bytes of local memory"},
     };

@@ -471,8 +471,13 @@ static void reset_behind(const char *kernel) {
     check(cuda.cuDevicePrimaryCtxReset_v2(0));
 }
 
-/* Nobody is left who could write what it waits for; it would be the host, or not. */
+static void ignore_signal(int number) {
+    (void)number;
+}
+
+/* Nobody is left who could write what it waits for; it would be the host, or not. Python handles Ctrl-C so. */
 static void reset_for_good(void) {
+    signal(SIGINT, ignore_signal);
     reset_behind("waits_to_acquire");
 }
 
@@ -484,10 +489,6 @@ static void reset_for_host(void) {
 static void reset_for_thread(void) {
     start_sleeping_thread();
     reset_behind("waits_to_acquire");
-}
-
-static void ignore_signal(int number) {
-    (void)number;
 }
 
 static void reset_for_signal(void) {

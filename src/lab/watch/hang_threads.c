@@ -103,10 +103,12 @@ static bool find_host_may_act(const gs_hang *hang) {
     return may_act;
 }
 
-/* Whether the program has handlers of signals, besides those for mistakes: they run also while its threads wait. The
-   C library uses the first two signals after the standard ones. */
+/* Whether the program has handlers of signals: they run also while its threads wait. Those for mistakes, and those by
+   which a person ends it (every Python program has one), end no wait. The C library uses the first two signals after
+   the standard ones. */
 static bool catches_signals(const gs_watch_page *page) {
-    static const int others[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPIPE, SIGCHLD, 32, 33};
+    static const int others[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT, SIGTRAP, SIGSYS, SIGPIPE,
+                                 SIGCHLD, SIGINT, SIGHUP, SIGTERM, SIGQUIT, 32,      33};
     char text[4096];
     read_of_thread(page->process, page->process, "status", text, sizeof text);
     const char *found = strstr(text, "SigCgt:");
