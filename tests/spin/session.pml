@@ -4,7 +4,7 @@
  *
  * Modelled: two clients, each with memory (asked for through the ring) or a module (a file and its command, one step here: file.pml) that it then uses
  * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/sharing/serve/daemon.c and
- * server.c (events, commands, decisions, a look after the worker, sweeping, sleep), sessions and resources as in session.c
+ * serving.c (events, commands, decisions, a look after the worker, sweeping, sleep), sessions and resources as in session.c
  * (named, users, life; what ends a client). Launches wait for a decision, run whole or confined, are stopped and go on.
  * The worker executes its orders in order, may be lost before any step, with or without a kernel at fault; kernels may
  * never end; restarting it may fail at first. The first client may be killed or fall silent before any step; what it

@@ -4,7 +4,7 @@
  * Modelled, one step for each access to shared memory: the ring of commands (src/sharing/client/ring.c) between a client of two
  * threads and the daemon; the page (src/sharing/client/wire.h): `done` of each stream, `client_sleeps`, `end_code`; waiting as in
  * src/sharing/client/link.c (gs_link_wait, sleep_once, sleep_on_socket: one thread sleeps on the bell and wakes the others), also for room
- * in the ring, with the client's lock held; the daemon's sleep as in src/sharing/serve/server.c and daemon.c. One thread
+ * in the ring, with the client's lock held; the daemon's sleep as in src/sharing/serve/serving.c and daemon.c. One thread
  * gives FIRST commands, the other one, each to a stream of its own, and then waits for the last of them. The daemon has what it took done in any
  * order of streams. It may end the client at any time (its end code), or be killed before any step.
  *

@@ -3,7 +3,7 @@
  * block loop around its body. See ptx_loop.h.
  *
  * Only the necessary parts of the body are changed: %ctaid and %nctaid are those of the current block, a return goes to
- * the next block, and barriers and masks are changed as ptx_facts.c and ptx_lanes.c decide.
+ * the next block, and barriers and masks are changed as ptx_examine.c and ptx_lanes.c decide.
  */
 #include "ptx_facts.h"
 

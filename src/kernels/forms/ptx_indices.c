@@ -10,7 +10,7 @@
  * The limit holds in a block that runs only after one edge of the branch, if the index was computed in the block of the
  * branch: a thread that computes it again is tested again. Address arithmetic does not overflow (docs/reshape.md).
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 enum { DEEPEST = 16, LARGEST = 1 << 24 };
 

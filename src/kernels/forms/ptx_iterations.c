@@ -10,7 +10,7 @@
  * (gs_ptx_flow.dependences) is different: it tells whether a block runs at all, and the end of a loop always does at
  * some time.
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * cannot be: either the loop ends by itself, or none of the writes to the word can be the first one that ends it.
  * docs/reshape.md has the same list. Everything else is refused.
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 #include <stdlib.h>
 #include <string.h>

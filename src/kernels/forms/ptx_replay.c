@@ -12,7 +12,7 @@
  * small number, is LARGE, too. Anything else that is computed from it is MIXED, and proves nothing: a mask, a part of
  * it, a product whose high bits are lost, or what a loop inside of this one adds again and again.
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 #include <stdlib.h>
 #include <string.h>

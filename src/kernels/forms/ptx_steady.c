@@ -4,7 +4,7 @@
  * An operand is steady in a loop if each iteration computes the same value for it, and kept if that holds also where it
  * is loaded from memory: a limit that the loop does not raise.
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 enum { NOT_KNOWN, IN_WORK, STEADY, CHANGING, DEEPEST = 200 };
 

@@ -21,7 +21,7 @@
  * another loop waits for it; so are barriers that only some iterations come to. Loops that end whatever others write
  * forward nothing for long, unless they stop early when others write something.
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 #include <stdlib.h>
 #include <string.h>

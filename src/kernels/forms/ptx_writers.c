@@ -10,7 +10,7 @@
  * the other pointer is the only way to end the wait. A word may be written in parts, or as a part of a larger one: the
  * sizes need not be the same.
  */
-#include "ptx_waits.h"
+#include "ptx_wait_facts.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *   cuda_graphs.c     graphs of a run as CUDA graphs
  *   cuda_play.c       a run, event by event
  *   cuda_timing.c     timed kernels
- *   cuda_device.c     opening and closing
+ *   cuda_open.c       opening and closing
  */
 #ifndef GS_CUDA_DEVICE_H
 #define GS_CUDA_DEVICE_H

@@ -5,7 +5,7 @@
  *                           engine whose blocks the caller ends (launched.c)
  *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
  *   gs_number               numbers the placed blocks 0, 1, 2 ... (number.c)
- *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c, serve.c;
+ *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine_play.c, serve.c;
  *                           engine_state.h draws its state and states its invariants, engine_check.c checks them)
  *   gs_why                  explains why a kernel waits (explain.c)
  *   gs_engine_lack          which resource it waits for, and who has it (lack.c)

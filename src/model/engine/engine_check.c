@@ -4,7 +4,7 @@
  * Each function here checks one or two of them. It returns NULL, or a sentence that names the one that is violated. A
  * list that is damaged may have no end, so no more elements are followed than there can be. The tests call
  * gs_engine_check after each event of random runs; builds with sanitizers call it after each step in time too
- * (engine.c).
+ * (engine_play.c).
  */
 #include "engine_state.h"
 

@@ -111,7 +111,7 @@ enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
 struct play {
     enum status status;     /* QUEUED: also launch_queue.c */
     bool was_alone;         /* it had its chance to be memoized */
-    int kernel;             /* the dispatcher's number; set by engine.c */
+    int kernel;             /* the dispatcher's number; set by engine_play.c */
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
     int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
@@ -226,8 +226,8 @@ struct node {
     bool is_join, is_signaled;
 };
 
-/* When launches and copies may begin. Changed by ready.c; engine.c lets time pass in untimed_ns, and serve.c takes from
-   `list`. */
+/* When launches and copies may begin. Changed by ready.c; engine_play.c lets time pass in untimed_ns, and serve.c takes
+   from `list`. */
 struct readiness {
     struct stream *streams;
     gs_names stream_names;
@@ -305,8 +305,8 @@ typedef struct gs_bulk gs_bulk;
 
 /* ---- the parts of the engine, each with the files that change it ---- */
 
-/* Changed by engine.c; replace.c, waves.c and bulk_waves.c move the time on over the blocks that they play or skip,
-   ready.c to a timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in
+/* Changed by engine_play.c; replace.c, waves.c and bulk_waves.c move the time on over the blocks that they play or
+   skip, ready.c to a timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in
    host_events, and sets resumes_ns. */
 struct clock {
     int64_t now_ns;
@@ -366,9 +366,9 @@ struct gs_engine {
     bool owns_dispatcher;
     struct clock clock;
     struct play *plays;   /* by launch; then by copy */
-    size_t capacity;      /* of `plays` and of the streams, in operations. Changed by engine.c */
-    size_t launched;      /* no launch from this number on was launched. Changed by engine.c */
-    size_t copies_issued; /* engine.c */
+    size_t capacity;      /* of `plays` and of the streams, in operations. Changed by engine_play.c */
+    size_t launched;      /* no launch from this number on was launched. Changed by engine_play.c */
+    size_t copies_issued; /* engine_play.c */
 
     struct readiness readiness;
     struct connections connections;
@@ -381,14 +381,14 @@ struct gs_engine {
     struct endings endings;  /* a heap. Changed by bulk.c and bulk_waves.c too */
     struct graph graph;
 
-    struct solo solo; /* changed by serve.c; engine.c and replace.c end it */
+    struct solo solo; /* changed by serve.c; engine_play.c and replace.c end it */
     gs_solos *solos;  /* solo.c. NULL: every launch is played */
     gs_bulk *bulk;    /* bulk.c. NULL: blocks are played one by one */
     struct waves waves;
     int32_t *steps;       /* two by SM: replace.c */
     gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
     int32_t headroom;     /* for gs_engine_headroom: set by serve.c and replace.c before the hook `started` */
-    uint64_t checks;      /* how often check_step of engine.c was called, in builds with sanitizers */
+    uint64_t checks;      /* how often check_step of engine_play.c was called, in builds with sanitizers */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */

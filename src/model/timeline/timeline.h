@@ -6,7 +6,7 @@
  *   gs_predict_on        plays a run and records what happens (predict.c)
  *   gs_predict_recorded  follows a recording (unsaid.c)
  *   gs_predict_possible  all that can happen (possible.c)
- *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its
+ *   gs_timeline_play     plays a recorded program (timeline_play.c; durations.c, pace.c and freed.c take from its
  *                        recording what no model can know)
  *   gs_timeline_waits    what its launches waited for (waits.c)
  *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c) and a null model

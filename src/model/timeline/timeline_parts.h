@@ -1,7 +1,7 @@
 /*
- * timeline_parts.h: what the files about timelines have in common: timeline.c plays a program; durations.c, pace.c and
- * freed.c take from its recording what a model cannot know; unscheduled.c is the null model; waits.c, overlaps.c and
- * unordered.c look at the result.
+ * timeline_parts.h: what the files about timelines have in common: timeline_play.c plays a program; durations.c, pace.c
+ * and freed.c take from its recording what a model cannot know; unscheduled.c is the null model; waits.c, overlaps.c
+ * and unordered.c look at the result.
  */
 #ifndef GS_TIMELINE_PARTS_H
 #define GS_TIMELINE_PARTS_H

@@ -1,5 +1,5 @@
 /*
- * daemon.c: gridsmith serve: the loop around server.c, signals, and descriptors watched by libuv.
+ * daemon.c: gridsmith serve: the loop around serving.c, signals, and descriptors watched by libuv.
  *
  * There is one thread, besides those of src/sharing/image. libuv watches descriptors: the listening socket, each
  * client's connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is

@@ -24,7 +24,7 @@
  *   command.c      commands, checked and made into actions
  *   completion.c   handles the worker's reports
  *   tenants.c      the programs of `gridsmith run`
- *   server.c       all parts together: one iteration of the loop, a lost worker, quotas, opening and closing
+ *   serving.c      all parts together: one iteration of the loop, a lost worker, quotas, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
  * These files know neither sockets nor event loops. Those belong to daemon.c (with listener.c, connection.c and
@@ -684,7 +684,7 @@ void gs_tenants_close(gs_tenants *tenants);
 void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer);
 void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into);
 
-/* ---- server.c ---- */
+/* ---- serving.c ---- */
 
 typedef struct gs_server_options {
     gs_worker_options worker;
@@ -727,7 +727,7 @@ struct gs_server {
     gs_tenants tenants;
     uint64_t launches, resizes;
     gs_times first_block;                               /* from the arrival of a launch to its first block */
-    uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* for server.c: when it last did these */
+    uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* for serving.c: when it last did these */
     uint64_t take_after_ns;                             /* when the latest pause of a client ends */
     gs_activity activity;
     int64_t cores;                                       /* that the daemon may use */

@@ -1,9 +1,9 @@
 /*
- * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_steady.c, ptx_replay.c and ptx_progress.c.
+ * ptx_wait_facts.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks:
+ * ptx_waits.c, ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_steady.c, ptx_replay.c and ptx_progress.c.
  */
-#ifndef GS_PTX_WAITS_H
-#define GS_PTX_WAITS_H
+#ifndef GS_PTX_WAIT_FACTS_H
+#define GS_PTX_WAIT_FACTS_H
 
 #include "ptx_linear.h"
 

@@ -1,5 +1,5 @@
 /*
- * engine.c: plays launches, exits and the passing of time.
+ * engine_play.c: plays launches, exits and the passing of time.
  *
  * A launch enters the queue when what is before it in its stream has ended (ready.c), and is served there (serve.c).
  * Time passes by a heap of running blocks, ordered by when they end, and a heap of timers. Launches and exits take no

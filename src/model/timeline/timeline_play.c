@@ -1,5 +1,5 @@
 /*
- * timeline.c: plays a recorded program: when each of its launches and copies runs, and what it waits for.
+ * timeline_play.c: plays a recorded program: when each of its launches and copies runs, and what it waits for.
  *
  * From the recording come the times at which the host issues launches and copies, what these depend on, and how long
  * they run (durations.c, pace.c). All else is the model: which launch is served when, on which SMs its blocks go, and

@@ -1,5 +1,5 @@
 /*
- * server.c: the daemon without its sockets: one iteration of the loop, a lost worker, quotas, profiles, opening and
+ * serving.c: the daemon without its sockets: one iteration of the loop, a lost worker, quotas, profiles, opening and
  * closing.
  *
  * When the worker is lost, because a kernel faulted or did not end, the client of that kernel gets GS_CLIENT_KERNEL,

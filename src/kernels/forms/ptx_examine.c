@@ -1,5 +1,5 @@
 /*
- * ptx_facts.c: whether a kernel can be reshaped, and what its block loop needs. See ptx_facts.h.
+ * ptx_examine.c: whether a kernel can be reshaped, and what its block loop needs. See ptx_facts.h.
  *
  * A worker block runs blocks serially. docs/reshape.md lists all ways in which a block could notice that, or leave
  * something behind, and how each is handled. The steps are: single statements (ptx_refused.c), called functions

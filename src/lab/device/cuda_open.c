@@ -1,5 +1,5 @@
 /*
- * cuda_device.c: a real GPU as a device: opened, split into green contexts, and closed.
+ * cuda_open.c: a real GPU as a device: opened, split into green contexts, and closed.
  *
  * cuda_device.h lists the files that make up the device.
  */
