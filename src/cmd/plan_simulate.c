@@ -129,7 +129,7 @@ static gs_code add_word(struct study *study, char *word, gs_error *error) {
 
 static bool has_empty_word(const char *list) {
     size_t length = strlen(list);
-    return list[0] == ',' || list[length - 1] == ',' || strstr(list, ",,");
+    return !length || list[0] == ',' || list[length - 1] == ',' || strstr(list, ",,");
 }
 
 static gs_code add_tasks(struct study *study, gs_error *error) {

@@ -59,11 +59,13 @@ void gs_verify_variables_call(const gs_verify_variables *variables, void *data, 
 /* Whether two such buffers are the same. Otherwise `*reason` has the first difference. */
 bool gs_verify_variables_agree(const gs_verify_variables *variables, const void *first, const void *second,
                                double tolerance, gs_error *reason);
+/* Appends to the message of a reason. */
+void gs_verify_add_words(gs_error *reason, const char *words);
+
+/* ---- verify_accesses.c ---- */
 
 /* How numbers of a type are compared. Those that have no name here are compared as bytes. */
 gs_scalar gs_verify_scalar(gs_ptx_type type);
-
-/* ---- verify_accesses.c ---- */
 
 /* Whether a kernel, or functions, can reach a variable of the module, and the type of all accesses; GS_UINT8: it is not
    known. */
@@ -113,7 +115,5 @@ bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *secon
 gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                           const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
                           gs_error *error);
-/* Appends to the message of a reason. */
-void gs_verify_add_words(gs_error *reason, const char *words);
 
 #endif
