@@ -1352,6 +1352,38 @@ static void stores_are_as_wide_as_they_say(void **state) {
     }
 }
 
+/* A pointer that is either shared memory or a parameter may write the shared word that ends a loop. A limit that a
+   function returns, or that another thread of the block may move meanwhile, does not stay. */
+static void what_may_change_in_a_loop_ends_it_or_not(void **state) {
+#define CHOOSE "st.shared.u32 [own], 0; mov.u64 %next, own; cvta.shared.u64 %next, %next; setp.eq.u32 %p6, %t, 99; "
+#define PASS_ON(write)                                                                                                 \
+    "again: ld.volatile.global.u32 %v, [%flag]; " write "ld.shared.u32 %w, [own]; setp.eq.u32 %p1, %w, 0; "            \
+    "@%p1 bra again;"
+#define LIMITED(limit) "again: atom.global.add.u32 %v, [%flag], 1; " limit "setp.lt.u32 %p1, %v, %w; @%p1 bra again;"
+#define CALL_FOR_LIMIT                                                                                                 \
+    "{ .param .b64 at; .param .b32 result; cvt.u64.u32 %next, %i; st.param.b64 [at], %next; "                          \
+    "call.uni (result), count, (at); ld.param.b32 %w, [result]; } "
+    static const struct {
+        const char *what, *loop;
+        enum writer writer;
+        bool is_refused;
+    } cases[] = {
+        {"a pointer that is selected", CHOOSE "selp.b64 %next, %other, %next, %p6; " PASS_ON("st.u32 [%next], %v; "),
+         ELSEWHERE, true},
+        {"a pointer that a branch sets",
+         CHOOSE "@%p6 bra have; mov.u64 %next, %other; have: " PASS_ON("atom.or.b32 %w, [%next], %v; "), ELSEWHERE,
+         true},
+        {"a limit that a function computes from a counter", LIMITED(CALL_FOR_LIMIT "add.u32 %i, %w, 1; "), NOBODY,
+         true},
+        {"a shared limit that others move", LIMITED("ld.volatile.shared.u32 %w, [own]; "), NOBODY, true},
+        {"a shared limit", LIMITED("ld.shared.u32 %w, [own]; "), NOBODY, false},
+        {"a limit that a function has computed before", CALL_FOR_LIMIT LIMITED(""), NOBODY, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++)
+        expect(cases[i].what, cases[i].loop, cases[i].writer, cases[i].is_refused);
+}
+
 /* Also a loop that begins with the kernel, of one part or of two. Block 5 gives what the others wait for. */
 static void loops_from_the_first_statement_are_refused(void **state) {
     static const char *const middles[] = {"", "\t@%p bra part;\npart:\n"};
@@ -1762,6 +1794,7 @@ static void what_is_launched_is_not_waited_for(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
                                        cmocka_unit_test(stores_are_as_wide_as_they_say),
+                                       cmocka_unit_test(what_may_change_in_a_loop_ends_it_or_not),
                                        cmocka_unit_test(loops_from_the_first_statement_are_refused),
                                        cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
                                        cmocka_unit_test(only_whole_values_are_followed),

@@ -266,7 +266,7 @@ static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_state
             access.offset = (uint32_t)value.number;
         else
             access.end = gs_ptx_end_of_store(kernel, statement);
-    } else if (!origin.is_unknown && module->functions.data[kernel->function].is_entry) {
+    } else if (!gs_linear_may_be_private(kernel, &origin) && module->functions.data[kernel->function].is_entry) {
         access.reads &= access.reads & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
         access.writes &= access.writes & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
     }

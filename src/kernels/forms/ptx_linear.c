@@ -1105,14 +1105,23 @@ bool gs_linear_is_of_variables(const gs_linear_origin *origin) {
     return !origin->is_unknown;
 }
 
+static bool is_private(const gs_ptx_kernel *kernel, uint64_t symbol) {
+    if (kind_of(symbol) != GS_LINEAR_VARIABLE)
+        return false;
+    uint8_t space = kernel->module->variables.data[(uint32_t)symbol].space;
+    return space == GS_PTX_SHARED || space == GS_PTX_LOCAL || space == GS_PTX_PARAM;
+}
+
 bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin) {
-    for (int i = 0; i < origin->count; i++) {
-        uint64_t symbol = origin->symbols[i];
-        if (kind_of(symbol) != GS_LINEAR_VARIABLE)
+    for (int i = 0; i < origin->count; i++)
+        if (!is_private(kernel, origin->symbols[i]))
             return false;
-        uint8_t space = kernel->module->variables.data[(uint32_t)symbol].space;
-        if (space != GS_PTX_SHARED && space != GS_PTX_LOCAL && space != GS_PTX_PARAM)
-            return false;
-    }
     return !origin->is_unknown;
+}
+
+bool gs_linear_may_be_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin) {
+    for (int i = 0; i < origin->count; i++)
+        if (is_private(kernel, origin->symbols[i]))
+            return true;
+    return origin->is_unknown;
 }

@@ -99,6 +99,8 @@ bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin 
 bool gs_linear_is_of_variables(const gs_linear_origin *origin);
 /* Whether an address is known to be in shared or local memory, or in that of parameters. */
 bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin);
+/* Whether it may be: a pointer may be chosen between a shared variable and a parameter. */
+bool gs_linear_may_be_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin);
 
 /* ---- ptx_wraps.c ---- */
 

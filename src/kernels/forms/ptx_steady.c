@@ -55,12 +55,37 @@ static bool loads_kept(const gs_ptx_loop *loop, const gs_ptx_statement *load) {
     return true;
 }
 
+/* Whether an operand names what a function gets or returns: a `.param` variable of the body. */
+static bool names_result(const gs_ptx_module *module, const gs_ptx_operand *operand) {
+    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE) {
+        const gs_ptx_variable *variable = &module->variables.data[operand->value];
+        return variable->space == GS_PTX_PARAM && variable->depth > 0;
+    }
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (names_result(module, &module->operands.data[operand->children + i]))
+            return true;
+    return false;
+}
+
+/* Whether a statement reads what other threads, or a function, may have changed since the last iteration: a word of
+   shared memory that is read so that this is seen, or a result. */
+static bool reads_others(const gs_ptx_loop *loop, const gs_ptx_statement *statement, bool is_kept) {
+    const gs_ptx_module *module = loop->kernel->module;
+    if (is_kept && gs_ptx_access_of(loop, statement)->reads & GS_PTX_IN_SHARED && gs_ptx_is_strong(module, statement))
+        return true;
+    for (uint32_t i = 0; i < statement->count; i++)
+        if (names_result(module, &module->operands.data[statement->operands + i]))
+            return true;
+    return false;
+}
+
 /* An instruction gives a steady result if its operands are. A load counts as one, unless the result must be kept: what
    is written is not the matter then. */
 static bool statement_is_steady(const gs_ptx_loop *loop, const gs_ptx_statement *statement, bool is_kept, int depth) {
     const gs_ptx_access *access = gs_ptx_access_of(loop, statement);
     bool is_private = access->reads & (GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL);
-    if (access->writes || statement->opcode == GS_PTX_CALL || (is_private && writes_place(loop, statement)))
+    if (access->writes || statement->opcode == GS_PTX_CALL || (is_private && writes_place(loop, statement)) ||
+        reads_others(loop, statement, is_kept))
         return false;
     if (statement->guard != GS_PTX_NONE && !register_is_steady(loop, statement->guard, is_kept, depth))
         return false;
