@@ -795,16 +795,16 @@ static bool is_counted(const gs_ptx_poll *poll) {
 static const struct {
     const char *name;
     bool (*holds)(const gs_ptx_poll *poll);
-    bool is_of_whole_words; /* what is written must be of the size of what is read */
-    bool awaits_begun;      /* see gs_ptx_poll */
+    bool is_of_whole_words;            /* what is written must be of the size of what is read */
+    bool awaits_begun, awaits_outside; /* see gs_ptx_poll; a claim finds all taken until the outside frees one */
 } ends_alone[] = {
-    {"a word that the kernel does not write", is_not_written, false, false},
-    {"a loop that counts", is_counted, false, false},
-    {"a counter", is_counter, true, false},
-    {"an update", is_update, true, false},
-    {"a claim", is_claim, true, false},
-    {"a mark", is_mark, true, false},
-    {"a lock with tickets", is_ticket_lock, true, true},
+    {"a word that the kernel does not write", is_not_written, false, false, true},
+    {"a loop that counts", is_counted, false, false, false},
+    {"a counter", is_counter, true, false, false},
+    {"an update", is_update, true, false, false},
+    {"a claim", is_claim, true, false, true},
+    {"a mark", is_mark, true, false, false},
+    {"a lock with tickets", is_ticket_lock, true, true, false},
 };
 
 static const struct {
@@ -893,17 +893,30 @@ static bool writes_whole_word(const struct release *release) {
     return gs_ptx_bytes_of(kernel, release->write) == gs_ptx_bytes_of(kernel, release->poll->read);
 }
 
+/* Whether a write that is known to be by a lower or the same block is by the same: both addresses are computed in the
+   same way. */
+static bool is_of_same_block(const struct release *release) {
+    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
+    gs_linear awaited = number_of(kernel, gs_ptx_address_of(kernel, release->poll->read, false)),
+              written = number_of(kernel, gs_ptx_address_of(kernel, release->write, true));
+    return gs_linear_is_equal(&awaited, &written);
+}
+
+/* If no other block writes a value that may end the wait, only the block itself does, or the outside. */
 static bool all_are_excused(gs_ptx_poll *poll) {
     struct goal goals[MOST_GOALS];
     struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
     uint32_t at = GS_PTX_NONE;
+    poll->awaits_outside = true;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
-        bool is_excused = is_of_lower_block(&release);
+        bool is_excused = is_of_lower_block(&release), is_whole = writes_whole_word(&release);
         poll->in_way = release.write;
-        if (!is_excused && !writes_whole_word(&release))
+        if (!is_excused && !is_whole)
             return false;
-        if (!is_excused && release.goal_count < 0)
+        if (release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
+        bool is_own = is_excused && is_of_same_block(&release);
+        poll->awaits_outside = poll->awaits_outside && (is_own || (is_whole && is_harmless(&release)));
         for (size_t i = 1; i < GS_COUNT(excused) && !is_excused; i++) {
             is_excused = excused[i].holds(&release);
             poll->awaits_begun = poll->awaits_begun || (is_excused && excused[i].awaits_begun);
@@ -921,10 +934,8 @@ bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
         if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll)) {
             poll->awaits_begun = ends_alone[i].awaits_begun;
-            poll->awaits_outside = ends_alone[i].holds == is_not_written && gs_ptx_reads_anew(poll->loop, poll->read);
+            poll->awaits_outside = ends_alone[i].awaits_outside && gs_ptx_reads_anew(poll->loop, poll->read);
             return true;
         }
-    bool is_safe = all_are_excused(poll);
-    poll->awaits_outside = !poll->awaits_lower && !poll->awaits_begun; /* no write of the kernel ends the wait */
-    return is_safe;
+    return all_are_excused(poll);
 }
