@@ -88,6 +88,8 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "ld.volatile.global.u32 %v, [%flag]; " write "ld.volatile.shared.u32 %w, [own+4]; setp.eq.u32 %p2, %w, 0; "        \
     "@%p2 bra again; bra end; second: " read "st.volatile.shared.u32 [own+4], 1; "
 #define WAIT(load) "hear: " load " setp.eq.u32 %p3, %v, 0; @%p3 bra hear; "
+#define AWAIT(word, number)                                                                                            \
+    "again: ld.volatile.global.u32 %v, " word "; setp.eq.u32 %p1, %v, " number "; @%p1 bra again; "
 /* The word of the block. */
 #define OF_BLOCK_WORD "mad.wide.u32 %next, %b, 4, %flag; "
 /* Blocks take tickets of a counter, and wait for the flag of the ticket before, which only some blocks write. */
@@ -1026,6 +1028,22 @@ static const struct {
     {"another parameter, which may be the same",
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [%other], 1;",
+     NOBODY, true},
+    {"another parameter, behind the wait", AWAIT("[%flag]", "0") "st.volatile.global.u32 [%other], 1;", NOBODY, false},
+    {"a store of 128 bits, behind the wait", AWAIT("[%flag]", "0") "st.global.v4.u32 [%other], {%t, %t, %t, %t};",
+     NOBODY, false},
+    {"a word of the module, behind the wait", AWAIT("[word]", "0") "st.global.u32 [%other], %t;", NOBODY, false},
+    {"another parameter, before the wait", "st.volatile.global.u32 [%other], 1; " AWAIT("[%flag]", "0"), NOBODY, true},
+    {"another parameter, behind the wait of some blocks",
+     "@%p7 bra past; " AWAIT("[%flag]", "0") "past: st.volatile.global.u32 [%other], 1;", NOBODY, true},
+    {"another parameter, behind the wait for a word of each block",
+     OF_BLOCK_WORD AWAIT("[%next]", "0") "st.volatile.global.u32 [%other], 1;", NOBODY, true},
+    {"another parameter, behind the wait for a number of each block",
+     AWAIT("[%flag]", "%b") "st.volatile.global.u32 [%other], 1;", NOBODY, true},
+    {"another parameter, behind the wait for another value",
+     "@%p7 bra second; " AWAIT("[%flag]",
+                               "0") "bra end; second: { hear: ld.volatile.global.u32 %w, [%flag]; "
+                                    "setp.ne.u32 %p2, %w, 7; @%p2 bra hear; } st.volatile.global.u32 [%other], 1;",
      NOBODY, true},
     {"a plain store through another parameter",
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "

@@ -628,6 +628,21 @@ static bool is_behind_lock(const struct release *release) {
     return false;
 }
 
+/* A word that the outside sets: no thread comes to the write unless it has itself found the word, which is the same for
+   all, with a value that ends the wait. While a block waits, a block that begins then waits, too. */
+static bool is_behind_wait(const struct release *release) {
+    const gs_ptx_poll *poll = release->poll;
+    gs_linear address = number_of(poll->loop->kernel, gs_ptx_address_of(poll->loop->kernel, poll->read, false));
+    if (!gs_linear_is_same_everywhere(&address) || gs_ptx_may_meet(poll->loop, poll->read, release->write))
+        return false;
+    for (int i = 0; i < release->goal_count; i++) {
+        gs_ptx_given given = {poll->read, release->goals[i].waits};
+        if (!gs_ptx_may_run(poll->loop, release->write, &given, 1))
+            return true;
+    }
+    return false;
+}
+
 /* ---- locks with tickets ---- */
 
 /* The register of the loop with which the result of a read is compared, if it is a ticket. */
@@ -810,11 +825,13 @@ static const struct {
 static const struct {
     const char *name;
     bool (*holds)(const struct release *release);
+    bool is_of_whole_words; /* it must write as much as is read */
     bool awaits_begun;
 } excused[] = {
-    {"a block that has begun", is_of_lower_block, false},
-    {"a value that does not end the wait", is_harmless, false},
-    {"the holder of a lock", is_behind_lock, true},
+    {"a block that has begun", is_of_lower_block, false, false},
+    {"a value that does not end the wait", is_harmless, true, false},
+    {"the holder of a lock", is_behind_lock, true, true},
+    {"a block that has waited itself", is_behind_wait, false, true},
 };
 
 /* ---- what a loop waits for ---- */
@@ -893,13 +910,18 @@ static bool writes_whole_word(const struct release *release) {
     return gs_ptx_bytes_of(kernel, release->write) == gs_ptx_bytes_of(kernel, release->poll->read);
 }
 
-/* Whether a write that is known to be by a lower or the same block is by the same: both addresses are computed in the
-   same way. */
+/* Whether a write by a lower or the same block is by the same: both addresses are computed in the same way, and are not
+   the same in all blocks. */
 static bool is_of_same_block(const struct release *release) {
     const gs_ptx_kernel *kernel = release->poll->loop->kernel;
     gs_linear awaited = number_of(kernel, gs_ptx_address_of(kernel, release->poll->read, false)),
               written = number_of(kernel, gs_ptx_address_of(kernel, release->write, true));
-    return gs_linear_is_equal(&awaited, &written);
+    return gs_linear_is_equal(&awaited, &written) && !gs_linear_is_same_everywhere(&awaited);
+}
+
+/* Whether a write is not what ends the wait first, unless the block itself makes it. */
+static bool is_ended_elsewhere(const struct release *release, bool is_whole) {
+    return is_of_same_block(release) || is_behind_wait(release) || (is_whole && is_harmless(release));
 }
 
 /* If no other block writes a value that may end the wait, only the block itself does, or the outside. */
@@ -909,20 +931,17 @@ static bool all_are_excused(gs_ptx_poll *poll) {
     uint32_t at = GS_PTX_NONE;
     poll->awaits_outside = true;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
-        bool is_excused = is_of_lower_block(&release), is_whole = writes_whole_word(&release);
+        bool is_excused = false, is_whole = writes_whole_word(&release);
         poll->in_way = release.write;
-        if (!is_excused && !is_whole)
-            return false;
         if (release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
-        bool is_own = is_excused && is_of_same_block(&release);
-        poll->awaits_outside = poll->awaits_outside && (is_own || (is_whole && is_harmless(&release)));
-        for (size_t i = 1; i < GS_COUNT(excused) && !is_excused; i++) {
-            is_excused = excused[i].holds(&release);
+        for (size_t i = 0; i < GS_COUNT(excused) && !is_excused; i++) {
+            is_excused = (is_whole || !excused[i].is_of_whole_words) && excused[i].holds(&release);
             poll->awaits_begun = poll->awaits_begun || (is_excused && excused[i].awaits_begun);
         }
         if (!is_excused || count == MOST_WRITERS)
             return false;
+        poll->awaits_outside = poll->awaits_outside && is_ended_elsewhere(&release, is_whole);
     }
     return true;
 }
