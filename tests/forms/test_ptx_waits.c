@@ -90,6 +90,10 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
 #define WAIT(load) "hear: " load " setp.eq.u32 %p3, %v, 0; @%p3 bra hear; "
 #define AWAIT(word, number)                                                                                            \
     "again: ld.volatile.global.u32 %v, " word "; setp.eq.u32 %p1, %v, " number "; @%p1 bra again; "
+/* Blocks wait until a word has a number, and write the next, which is %w. */
+#define TURN(number, next)                                                                                             \
+    "{ .reg .b32 %z, %last; " next "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, " number "; "      \
+    "@%p1 bra again; st.volatile.global.u32 [%flag], %w; } "
 /* The word of the block. */
 #define OF_BLOCK_WORD "mad.wide.u32 %next, %b, 4, %flag; "
 /* Blocks take tickets of a counter, and wait for the flag of the ticket before, which only some blocks write. */
@@ -838,6 +842,27 @@ static const struct {
     {"a lock with tickets that are the numbers of blocks",
      "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %b; @%p1 bra again; "
      "red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"turns by the number of the block", TURN("%b", "add.u32 %w, %b, 1; "), NOBODY, false},
+    {"turns by the number of the block, by way of others", TURN("%b", "add.u32 %w, %b, 65535; "), NOBODY, false},
+    {"turns of layers", TURN("%z", "mov.u32 %z, %ctaid.z; add.u32 %w, %z, 1; "), NOBODY, false},
+    {"turns downward", TURN("%b", "sub.u32 %w, %b, 1; "), NOBODY, true},
+    {"turns that stay", TURN("%b", "mov.u32 %w, %b; "), NOBODY, true},
+    {"turns that wrap around", TURN("%b", "add.u32 %w, %b, 4294967290; "), NOBODY, true},
+    {"turns by another number", TURN("%b", "mov.u32 %z, %ctaid.y; add.u32 %w, %z, 1; "), NOBODY, true},
+    {"turns by a product", TURN("%b", "mad.lo.u32 %w, %b, 2, 1; "), NOBODY, true},
+    {"turns by an argument", TURN("%b", "ld.param.u32 %z, [n]; add.u32 %w, %z, %b; "), NOBODY, true},
+    {"turns from the last block", TURN("%z", "mov.u32 %last, %nctaid.x; sub.u32 %z, %last, %b; add.u32 %w, %z, 1; "),
+     NOBODY, true},
+    {"turns that are set back", TURN("%b", "add.u32 %w, %b, 1; ") "@%p7 st.volatile.global.u32 [%flag], 0;", NOBODY,
+     true},
+    {"turns that have passed",
+     "add.u32 %w, %b, 1; again: ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, %b; @%p1 bra again; "
+     "st.volatile.global.u32 [%flag], %w;",
+     NOBODY, true},
+    {"turns, and another number that ends the wait",
+     "add.u32 %w, %b, 1; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p2, %v, 7; @%p2 bra past; "
+     "setp.ne.u32 %p1, %v, %b; @%p1 bra again; past: st.volatile.global.u32 [%flag], %w;",
      NOBODY, true},
     {"a lock with tickets of another word that others set",
      "atom.global.add.u32 %w, [%other], 1; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "

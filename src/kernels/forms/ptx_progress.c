@@ -645,8 +645,9 @@ static bool is_behind_wait(const struct release *release) {
 
 /* ---- locks with tickets ---- */
 
-/* The register of the loop with which the result of a read is compared, if it is a ticket. */
-static const gs_ptx_operand *ticket_compared(const gs_ptx_poll *poll) {
+/* The register of the loop with which the result of a read is compared, if it is a symbol of a kind: a ticket, or the
+   number of the block. */
+static const gs_ptx_operand *number_compared(const gs_ptx_poll *poll, uint64_t kind) {
     const gs_ptx_kernel *kernel = poll->loop->kernel;
     const gs_ptx_flow *flow = &kernel->flow;
     const gs_ptx_operand *result = gs_ptx_operand_at(kernel, poll->read, 0);
@@ -659,8 +660,8 @@ static const gs_ptx_operand *ticket_compared(const gs_ptx_poll *poll) {
                 gs_linear ticket = number_of(kernel, other);
                 if (one->kind == GS_PTX_REGISTER && result->kind == GS_PTX_REGISTER && one->value == result->value &&
                     other->kind == GS_PTX_REGISTER && ticket.is_known && !ticket.number && ticket.count == 1 &&
-                    ticket.terms[0].times == 1 &&
-                    ticket.terms[0].factors[GS_LINEAR_FACTORS - 1] >> 56 == GS_LINEAR_TICKET)
+                    ticket.terms[0].times == 1 && ticket.terms[0].factors[GS_LINEAR_FACTORS - 1] >> 56 == kind &&
+                    !ticket.terms[0].factors[GS_LINEAR_FACTORS - 2])
                     return other;
             }
         }
@@ -708,7 +709,7 @@ static bool is_of_one_lock(const gs_ptx_poll *poll, const gs_ptx_statement *take
 /* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; *serving = my + 1. Tickets are served in
    the order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
 static bool is_ticket_lock(const gs_ptx_poll *poll) {
-    const gs_ptx_operand *ticket = ticket_compared(poll);
+    const gs_ptx_operand *ticket = number_compared(poll, GS_LINEAR_TICKET);
     gs_ptx_given given = {poll->read, {GS_FACT_SAME, 0}};
     if (!ticket || gs_ptx_may_return(poll->loop, poll->read, &given, 1, ticket))
         return false;
@@ -722,6 +723,31 @@ static bool is_ticket_lock(const gs_ptx_poll *poll) {
         if (!serves_next(poll->loop, write, mine, taker))
             return false;
     return takes_each(poll->loop, taker);
+}
+
+/* Turns: while (*turn != blockIdx.x); ...; *turn = blockIdx.x + 1. The wait ends only when the word has the number of
+   the block, and the block that writes this has a lower one. */
+static bool is_of_lower_number(const struct release *release) {
+    enum { MOST_AHEAD = 1 << 16 };
+    gs_ptx_poll *poll = release->poll;
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_operand *number = number_compared(poll, GS_LINEAR_BLOCK);
+    gs_ptx_given same = {poll->read, {GS_FACT_SAME, 0}}, other = {poll->read, {GS_FACT_OTHER, 0}};
+    if (!number || release->write->opcode != GS_PTX_STORE || gs_ptx_bytes_of(kernel, poll->read) < 4 ||
+        gs_ptx_may_return(poll->loop, poll->read, &same, 1, number) ||
+        gs_ptx_may_leave(poll->loop, poll->read, &other, 1, number))
+        return false;
+    gs_linear mine = number_of(kernel, number), value = number_of(kernel, value_written(kernel, release->write));
+    gs_linear ahead = gs_linear_add(value, &mine, -1);
+    if (!gs_linear_is_number(&ahead) || ahead.lost || ahead.number < 1 || ahead.number >= MOST_AHEAD)
+        return false;
+    char coordinate = (char)mine.terms[0].factors[GS_LINEAR_FACTORS - 1];
+    gs_linear_order order = coordinate == 'z'   ? GS_LINEAR_ANY_GRID
+                            : coordinate == 'y' ? GS_LINEAR_ONE_LAYER
+                                                : GS_LINEAR_ONE_ROW;
+    poll->order = order > poll->order ? order : poll->order;
+    poll->awaits_lower = true;
+    return true;
 }
 
 /* Marks: while (atomicExch(&seen[i], 1) == 0) i = next[i]. All that write such words put the same value there. The loop
@@ -828,6 +854,7 @@ static const struct {
     bool is_of_whole_words; /* it must write as much as is read */
     bool awaits_begun;
 } excused[] = {
+    {"a block with a lower number, by the value", is_of_lower_number, true, false},
     {"a block that has begun", is_of_lower_block, false, false},
     {"a value that does not end the wait", is_harmless, true, false},
     {"the holder of a lock", is_behind_lock, true, true},
@@ -864,7 +891,7 @@ static void try_goal(const gs_ptx_poll *poll, gs_ptx_fact ends, gs_ptx_fact wait
     if (*count == MOST_GOALS || gs_ptx_may_return(poll->loop, poll->read, given, given_count, NULL))
         return;
     given[0] = (gs_ptx_given){poll->read, waits};
-    bool is_exact = waits.kind == GS_FACT_IS || !gs_ptx_may_leave(poll->loop, poll->read, given, 1);
+    bool is_exact = waits.kind == GS_FACT_IS || !gs_ptx_may_leave(poll->loop, poll->read, given, 1, NULL);
     goals[(*count)++] = (struct goal){ends, waits, is_exact};
 }
 
