@@ -210,6 +210,22 @@ static const struct text_case cases[] = {
      .shared = 321,
      .body = "st.shared.u32 [measured], %t; bar.sync 0; mov.u32 %v, %dynamic_smem_size; mov.u32 %r1, %nctaid.x;\n"
              "mad.lo.u32 %v, %v, 10, %r1;\n"},
+    {.name = "memory_without_an_array",
+     .shared = 2048,
+     .body = "mad.lo.u32 %r1, %t, 4, 1024; st.shared.u32 [%r1], %b; bar.sync 0; xor.b32 %r2, %r1, 4;\n"
+             "ld.shared.u32 %v, [%r2]; bar.sync 0;\n"},
+    {.name = "generic_memory_without_an_array",
+     .shared = 2048,
+     .body =
+         "mov.u64 %d1, 1024; cvta.shared.u64 %d2, %d1; mad.wide.u32 %d2, %t, 4, %d2; st.u32 [%d2], %b; bar.sync 0;\n"
+         "ld.u32 %v, [%d2]; bar.sync 0;\n"},
+    {.name = "memory_of_a_function_without_an_array",
+     .shared = 2048,
+     .module = ".func put_in_shared(.param .b32 a, .param .b32 b) {\n.reg .b32 %r<3>; ld.param.u32 %r1, [a];\n"
+               "ld.param.u32 %r2, [b]; st.shared.u32 [%r1], %r2; bar.sync 0; ret; }\n",
+     .body =
+         "mad.lo.u32 %r1, %t, 4, 1024; { .param .b32 x; .param .b32 y; st.param.b32 [x], %r1; st.param.b32 [y], %b;\n"
+         "call.uni put_in_shared, (x, y); } ld.shared.u32 %v, [%r1]; bar.sync 0;\n"},
     {.name = "size_without_an_array", .shared = 640, .body = "mov.u32 %v, %dynamic_smem_size;\n"},
     {.name = "size_and_grid",
      .module = ".extern .shared .align 16 .b8 other[];\n",

@@ -75,6 +75,20 @@ static const char end[] = "DONE:\nst.global.u32 [d0], r9;\nret;\n}\n";
     "AGAIN:\nadd.u32 r11, r11, 1;\nsetp.gt.u32 p3, r11, r4;\n@p3 bra " left ";\n"                                      \
     "vote.sync.ballot.b32 r10, p0, 0xffffffff;\nadd.u32 r9, r9, r10;\nbra AGAIN;\n"
 
+/* In two steps, first some lanes of a warp vote among themselves, and then the others; `inside` them, and `behind`. */
+#define IN_TURN(inside, behind)                                                                                        \
+    "mov.u32 r17, 0;\nROUND:\nmov.u32 r11, 0;\nsetp.lt.u32 p3, r4, 9;\nselp.b32 r16, 0x1ff, 0xfffffe00, p3;\n"         \
+    "selp.u32 r15, 0, 1, p3;\nTURN:\nsetp.ne.u32 p4, r11, r15;\n@p4 bra PASS;\n" inside                                \
+    "vote.sync.ballot.b32 r10, p0, r16;\nmad.lo.u32 r9, r9, 3, r10;\nPASS:\nadd.u32 r11, r11, 1;\n"                    \
+    "setp.lt.u32 p5, r11, 2;\n@p5 bra TURN;\n" behind "add.u32 r9, r9, 1;\n"
+#define AND_AGAIN "add.u32 r17, r17, 1;\nsetp.lt.u32 p6, r17, 3;\n@p6 bra ROUND;\n"
+
+/* Lanes exchange numbers as often as r13 says, which `limit` makes of the numbers of thread and lane. */
+#define UP_TO(limit)                                                                                                   \
+    limit "shr.u32 r13, r13, 4;\nmov.u32 r11, 0;\nOUTER:\nmov.u32 r14, 0;\nINNER:\n"                                   \
+          "shfl.sync.bfly.b32 r15, r3, 4, 31, 0xffffffff;\nadd.u32 r9, r9, r15;\nadd.u32 r14, r14, 1;\n"               \
+          "setp.le.u32 p5, r14, r13;\n@p5 bra INNER;\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p6, r11, 3;\n@p6 bra OUTER;\n"
+
 #define LATER   "the others may reach it later"
 #define SEVERAL "come from several branches"
 #define ALL     "it may use all 16 barriers"
@@ -450,6 +464,37 @@ static const struct one cases[] = {
      "add.u32 r9, r9, r10;\nbra PART;\nPART:\nvote.sync.ballot.b32 r10, p0, 0xffffffff;\nadd.u32 r9, r9, r10;\n"
      "JOIN:\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p4, r11, 3;\n@p4 bra PART;\n",
      64, LATER, NULL},
+
+    /* parts of a warp that come one after the other, before or behind a place where all wait for each other */
+    {"in_turn", IN_TURN("", ""), 64, LATER, NULL},
+    {"in_turn_before_a_barrier", IN_TURN("", "bar.sync 0;\n"), 64, NULL, NULL},
+    {"in_turn_before_a_barrier_in_a_loop", IN_TURN("", "bar.sync 0;\n" AND_AGAIN), 64, NULL, NULL},
+    {"in_turn_before_lanes_meet", IN_TURN("", "bar.warp.sync 0xffffffff;\n"), 64, NULL, NULL},
+    {"in_turn_before_a_vote_of_all", IN_TURN("", "vote.sync.any.pred p8, p0, 0xffffffff;\n"), 64, NULL, NULL},
+    {"in_turn_before_the_same_vote", IN_TURN("", "vote.sync.ballot.b32 r10, p0, 0xffffffff;\n"), 64, LATER, NULL},
+    {"in_turn_before_a_part_meets", IN_TURN("", "bar.warp.sync r16;\n"), 64, LATER, NULL},
+    {"in_turn_before_a_counted_barrier", IN_TURN("", "bar.sync 1, 64;\n"), 64, LATER, NULL},
+    {"in_turn_before_a_guarded_barrier", IN_TURN("", "@p2 bar.sync 0;\n"), 64, LATER, NULL},
+    {"in_turn_and_other_barriers", IN_TURN("barrier.sync 0;\n", "barrier.sync 0;\n"), 64, LATER, NULL},
+    {"in_turn_and_lanes_that_meet_apart", IN_TURN("bar.warp.sync r16;\n", "bar.warp.sync 0xffffffff;\n"), 64, LATER,
+     NULL},
+    {"in_turn_before_an_exit_and_a_barrier", IN_TURN("", "setp.eq.u32 p8, r3, 7;\n@p8 bra DONE;\nbar.sync 0;\n"), 64,
+     LATER, NULL},
+
+    /* the number of a thread without that of its lane is the same in a warp */
+    {"less_its_lane", UP_TO("sub.u32 r13, r2, r4;\n"), 64, NULL, NULL},
+    {"less_its_lane_and_more", UP_TO("add.u32 r12, r2, 96;\nadd.u32 r16, r4, 64;\nsub.u32 r13, r12, r16;\n"), 96, NULL,
+     NULL},
+    {"less_its_wide_lane",
+     UP_TO("cvt.u64.u32 d2, r2;\nmov.u32 r16, %laneid;\ncvt.u64.u32 d3, r16;\nsub.u64 d4, d2, d3;\n"
+           "cvt.u32.u64 r13, d4;\n"),
+     64, NULL, NULL},
+    {"less_a_part_of_its_lane", UP_TO("and.b32 r16, r0, 15;\nsub.u32 r13, r2, r16;\n"), 64, LATER, NULL},
+    {"less_more_than_its_lane", UP_TO("add.u32 r16, r4, 1;\nsub.u32 r13, r2, r16;\n"), 64, LATER, NULL},
+    {"more_than_its_lane", UP_TO("add.u32 r13, r2, r4;\n"), 64, LATER, NULL},
+    {"less_another_lane", UP_TO("xor.b32 r16, r4, 1;\nsub.u32 r13, r2, r16;\n"), 64, LATER, NULL},
+    {"less_its_lane_at_most", UP_TO("min.u32 r16, r4, 9;\nsub.u32 r13, r2, r16;\n"), 64, LATER, NULL},
+    {"twice_less_its_lane", UP_TO("shl.b32 r12, r2, 1;\nsub.u32 r13, r12, r4;\n"), 64, LATER, NULL},
 
     /* votes of barriers after threads have exited */
     {"count_all_left", LEAVING("bar.red.popc.u32 r13, 0, 1;\nadd.u32 r9, r9, r13;\n"), 77, NULL, NULL},

@@ -16,7 +16,7 @@
 
 enum { BLOCKS = 3, MOST_STEPS = 6, MOST_STATES = 1 << 16 };
 
-enum action { TAKE, SET, WAIT, WAIT_SERVED, SERVE, LOCK, UNLOCK, BEGIN, WAIT_TOLD };
+enum action { TAKE, SET, WAIT, WAIT_SERVED, SERVE, LOCK, UNLOCK, BEGIN, WAIT_TOLD, WAIT_OWN, WAIT_TOKEN, WAIT_KERNEL };
 
 /* A kind of waits: what its steps do, in order. A number is a ticket, or that of the block. */
 static const struct {
@@ -32,6 +32,9 @@ static const struct {
     {"lock", false, 2, {LOCK, UNLOCK}},
     {"lock with tickets", true, 3, {TAKE, WAIT_SERVED, SERVE}},
     {"tells the host, then waits for it", false, 2, {BEGIN, WAIT_TOLD}},
+    {"tells the host, then waits for an answer in its own word", false, 2, {BEGIN, WAIT_OWN}},
+    {"tells the host, then waits for a token", false, 2, {BEGIN, WAIT_TOKEN}},
+    {"tells the kernel before, then waits for it", false, 2, {BEGIN, WAIT_KERNEL}},
 };
 
 struct program {
@@ -134,6 +137,9 @@ static bool step(const struct search *search, struct state *state, struct worker
         state->begun[which] |= (uint8_t)(1 << number);
         break;
     case WAIT_TOLD:
+    case WAIT_OWN:
+    case WAIT_TOKEN:
+    case WAIT_KERNEL:
         can = state->is_told[which];
         break;
     }
@@ -238,6 +244,18 @@ static void put_step(gs_text *into, const struct program *program, int at) {
         gs_text_add(into, "wait%d: ld.acquire.sys.global.u32 %%v, [told%d]; setp.eq.u32 %%p1, %%v, 0;", at, w);
         gs_text_add(into, " @%%p1 bra wait%d;\n", at);
         break;
+    case WAIT_OWN:
+        gs_text_add(into, "wait%d: ld.acquire.sys.global.u32 %%v, [%%at%d]; setp.ne.u32 %%p1, %%v, 2;", at, w);
+        gs_text_add(into, " @%%p1 bra wait%d;\n", at);
+        break;
+    case WAIT_TOKEN:
+        gs_text_add(into, "wait%d: atom.acquire.sys.global.cas.b32 %%v, [told%d], 1, 0; setp.ne.u32 %%p1, %%v, 1;", at,
+                    w);
+        gs_text_add(into, " @%%p1 bra wait%d;\n", at);
+        break;
+    case WAIT_KERNEL:
+        gs_text_add(into, "griddepcontrol.wait;\n");
+        break;
     }
 }
 
@@ -248,7 +266,7 @@ static bool form_of(const struct program *program) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
     gs_ptx_form form = {.needs_queue = false};
     gs_error error = {.message = ""};
-    gs_text_add(&text, ".version 8.0\n.target sm_80\n.address_size 64\n");
+    gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n");
     for (int w = 0; w < 2; w++)
         gs_text_add(&text, ".global .u32 set%d[64]; .global .u32 taken%d, served%d, lock%d, told%d;\n", w, w, w, w, w);
     gs_text_add(&text, ".visible .entry k()\n{\n.reg .pred %%p<2>; .reg .b32 %%v, %%t<2>, %%b<2>;\n"

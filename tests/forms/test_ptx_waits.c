@@ -88,7 +88,18 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "ld.volatile.global.u32 %v, [%flag]; " write "ld.volatile.shared.u32 %w, [own+4]; setp.eq.u32 %p2, %w, 0; "        \
     "@%p2 bra again; bra end; second: " read "st.volatile.shared.u32 [own+4], 1; "
 #define WAIT(load) "hear: " load " setp.eq.u32 %p3, %v, 0; @%p3 bra hear; "
+#define AWAIT(word, number)                                                                                            \
+    "again: ld.volatile.global.u32 %v, " word "; setp.eq.u32 %p1, %v, " number "; @%p1 bra again; "
+/* Blocks wait until a word has a number, and write the next, which is %w. */
+#define TURN(number, next)                                                                                             \
+    "{ .reg .b32 %z, %last; " next "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, " number "; "      \
+    "@%p1 bra again; st.volatile.global.u32 [%flag], %w; } "
+/* The word of the block. */
+#define OF_BLOCK_WORD "mad.wide.u32 %next, %b, 4, %flag; "
 /* Blocks take tickets of a counter, and wait for the flag of the ticket before, which only some blocks write. */
+#define STORE(base, changes)                                                                                           \
+    "{ .reg .b64 %where, %from, %to; mov.u64 %where, word; cvta.to.global.u64 %from, %where; "                         \
+    "ld.global.u64 %away, [%from+8]; add.u64 %to, " base ", %away; " changes "st.global.u8 [%to], 0; } "
 #define TICKET_OF(address)                                                                                             \
     "{ .reg .b64 %far, %away, %ours; .reg .b32 %mine, %y; " address "atom.global.add.u32 %mine, [%ours], 1; "          \
     "mul.wide.u32 %far, %mine, 4; add.u64 %next, %flag, %far; @%p7 bra give; setp.eq.u32 %p1, %mine, 0; @%p1 bra "     \
@@ -832,6 +843,27 @@ static const struct {
      "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %b; @%p1 bra again; "
      "red.global.add.u32 [%flag], 1;",
      NOBODY, true},
+    {"turns by the number of the block", TURN("%b", "add.u32 %w, %b, 1; "), NOBODY, false},
+    {"turns by the number of the block, by way of others", TURN("%b", "add.u32 %w, %b, 65535; "), NOBODY, false},
+    {"turns of layers", TURN("%z", "mov.u32 %z, %ctaid.z; add.u32 %w, %z, 1; "), NOBODY, false},
+    {"turns downward", TURN("%b", "sub.u32 %w, %b, 1; "), NOBODY, true},
+    {"turns that stay", TURN("%b", "mov.u32 %w, %b; "), NOBODY, true},
+    {"turns that wrap around", TURN("%b", "add.u32 %w, %b, 4294967290; "), NOBODY, true},
+    {"turns by another number", TURN("%b", "mov.u32 %z, %ctaid.y; add.u32 %w, %z, 1; "), NOBODY, true},
+    {"turns by a product", TURN("%b", "mad.lo.u32 %w, %b, 2, 1; "), NOBODY, true},
+    {"turns by an argument", TURN("%b", "ld.param.u32 %z, [n]; add.u32 %w, %z, %b; "), NOBODY, true},
+    {"turns from the last block", TURN("%z", "mov.u32 %last, %nctaid.x; sub.u32 %z, %last, %b; add.u32 %w, %z, 1; "),
+     NOBODY, true},
+    {"turns that are set back", TURN("%b", "add.u32 %w, %b, 1; ") "@%p7 st.volatile.global.u32 [%flag], 0;", NOBODY,
+     true},
+    {"turns that have passed",
+     "add.u32 %w, %b, 1; again: ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, %b; @%p1 bra again; "
+     "st.volatile.global.u32 [%flag], %w;",
+     NOBODY, true},
+    {"turns, and another number that ends the wait",
+     "add.u32 %w, %b, 1; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p2, %v, 7; @%p2 bra past; "
+     "setp.ne.u32 %p1, %v, %b; @%p1 bra again; past: st.volatile.global.u32 [%flag], %w;",
+     NOBODY, true},
     {"a lock with tickets of another word that others set",
      "atom.global.add.u32 %w, [%other], 1; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
      "@%p1 bra again; red.global.add.u32 [%flag], 1; st.volatile.global.u32 [%other], 0;",
@@ -1022,6 +1054,22 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [%other], 1;",
      NOBODY, true},
+    {"another parameter, behind the wait", AWAIT("[%flag]", "0") "st.volatile.global.u32 [%other], 1;", NOBODY, false},
+    {"a store of 128 bits, behind the wait", AWAIT("[%flag]", "0") "st.global.v4.u32 [%other], {%t, %t, %t, %t};",
+     NOBODY, false},
+    {"a word of the module, behind the wait", AWAIT("[word]", "0") "st.global.u32 [%other], %t;", NOBODY, false},
+    {"another parameter, before the wait", "st.volatile.global.u32 [%other], 1; " AWAIT("[%flag]", "0"), NOBODY, true},
+    {"another parameter, behind the wait of some blocks",
+     "@%p7 bra past; " AWAIT("[%flag]", "0") "past: st.volatile.global.u32 [%other], 1;", NOBODY, true},
+    {"another parameter, behind the wait for a word of each block",
+     OF_BLOCK_WORD AWAIT("[%next]", "0") "st.volatile.global.u32 [%other], 1;", NOBODY, true},
+    {"another parameter, behind the wait for a number of each block",
+     AWAIT("[%flag]", "%b") "st.volatile.global.u32 [%other], 1;", NOBODY, true},
+    {"another parameter, behind the wait for another value",
+     "@%p7 bra second; " AWAIT("[%flag]",
+                               "0") "bra end; second: { hear: ld.volatile.global.u32 %w, [%flag]; "
+                                    "setp.ne.u32 %p2, %w, 7; @%p2 bra hear; } st.volatile.global.u32 [%other], 1;",
+     NOBODY, true},
     {"a plain store through another parameter",
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.global.u32 [%other], 1;",
@@ -1195,6 +1243,15 @@ static const struct {
     {"tickets of a counter of each thread", TICKET_OF("mul.wide.u32 %away, %t, 4; add.u64 %ours, %other, %away; "),
      NOBODY, true},
     {"tickets of a counter in memory", TICKET_OF("ld.global.u64 %ours, [%other]; "), NOBODY, true},
+    {"tickets, and a byte at an offset in memory", TICKET_OF("mov.b64 %ours, %other; " STORE("%from", "")), NOBODY,
+     false},
+    {"tickets, and a byte at an offset or at a pointer in memory",
+     TICKET_OF("mov.b64 %ours, %other; " STORE("%from", "@%p7 mov.b64 %to, %away; ")), NOBODY, true},
+    {"tickets, and a byte at a pointer in memory", TICKET_OF("mov.b64 %ours, %other; " STORE("%where", "")), NOBODY,
+     true},
+    {"tickets, and a byte at an offset to another pointer",
+     TICKET_OF("mov.b64 %ours, %other; " STORE("%from", "sub.u64 %away, %other, %from; add.u64 %to, %from, %away; ")),
+     NOBODY, true},
     {"tickets of a counter that an argument chooses",
      TICKET_OF("ld.param.u32 %y, [n]; mul.wide.u32 %away, %y, 4; add.u64 %ours, %other, %away; "), NOBODY, false},
     {"a lock of each block with tickets", TICKET_LOCK("add.u64 %ours, %flag, %far; ", "mov.b64 %next, %ours; "), NOBODY,
@@ -1770,13 +1827,28 @@ static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
 static void what_is_launched_is_not_waited_for(void **state) {
     static const char wait[] = "again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
     static const char count[] = "again: add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 9; @%p1 bra again; ";
+    static const char mailbox[] =
+        OF_BLOCK_WORD "st.volatile.global.u32 [%next], 1; "
+                      "again: ld.volatile.global.u32 %v, [%next]; setp.ne.u32 %p1, %v, 2; @%p1 bra again; ";
+    static const char number[] =
+        OF_BLOCK_WORD "st.volatile.global.u32 [%next], %w; "
+                      "again: ld.volatile.global.u32 %v, [%next]; setp.ne.u32 %p1, %v, 2; @%p1 bra again; ";
+    static const char token[] =
+        "again: atom.global.cas.b32 %v, [%flag], 1, 0; setp.ne.u32 %p1, %v, 1; @%p1 bra again; ";
+    static const char back[] =
+        OF_BLOCK_WORD "st.volatile.global.u32 [%next], 1; setp.eq.u32 %p2, %b, 0; @%p2 bra end; "
+                      "again: ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char other[] =
+        OF_BLOCK_WORD "st.volatile.global.u32 [%next], 1; setp.eq.u32 %p2, %b, 0; @%p2 bra end; "
+                      "again: ld.volatile.global.u32 %v, [%next+-4]; setp.ne.u32 %p1, %v, 2; @%p1 bra again; ";
     static const struct {
         const char *before, *loop;
         bool is_refused;
     } cases[] = {
-        {"griddepcontrol.launch_dependents; ", wait, true},
-        {"griddepcontrol.launch_dependents; ", count, false},
-        {"griddepcontrol.wait; ", wait, false},
+        {"griddepcontrol.launch_dependents; ", wait, true},    {"griddepcontrol.launch_dependents; ", count, false},
+        {"griddepcontrol.launch_dependents; ", mailbox, true}, {"griddepcontrol.launch_dependents; ", number, true},
+        {"griddepcontrol.launch_dependents; ", token, true},   {"griddepcontrol.launch_dependents; ", back, false},
+        {"griddepcontrol.launch_dependents; ", other, true},   {"griddepcontrol.wait; ", wait, false},
     };
     (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {

@@ -16,6 +16,7 @@
  * body begins (gs_block_loop.masks), and it only shrinks.
  *
  * A mask that `activemask` returned in the same region has only lanes that reach the operation, and stays unchanged.
+ * So does any mask if no lane can have left by then: behind the operation, all lanes of the warp wait for each other.
  *
  * Lanes wait for each other at a vote, which they do not do at the branch of the original. So it is refused if a lane
  * may wait for another one in a loop before it (ptx_polls.c).
@@ -277,6 +278,56 @@ static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, u
     }
 }
 
+/* Whether threads that come to two statements may wait for each other: at barriers, or by the same operation. */
+static bool may_join(const gs_ptx_kernel *kernel, const gs_ptx_statement *one, const gs_ptx_statement *other) {
+    const gs_ptx_token *word = &kernel->module->tokens.data[one->word],
+                       *next = &kernel->module->tokens.data[other->word];
+    if (other->kind != GS_PTX_INSTRUCTION || one->opcode == GS_PTX_BARRIER || one->opcode != other->opcode)
+        return other->kind == GS_PTX_INSTRUCTION && one->opcode == other->opcode;
+    return word->length == next->length &&
+           !memcmp(kernel->module->text + word->at, kernel->module->text + next->at, word->length);
+}
+
+/* Whether all lanes of a warp that come to a statement wait for each other there: at a barrier of the block, or with a
+   mask of all lanes. */
+static bool names_all_lanes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_operand *last = gs_ptx_operand_at(kernel, statement, statement->count - 1);
+    if (statement->opcode == GS_PTX_BARRIER)
+        return statement->count == 1 && gs_ptx_row(statement)->waits && last->kind == GS_PTX_INTEGER;
+    gs_linear mask = last ? gs_linear_value(kernel, last, GS_LINEAR_EXACT) : (gs_linear){.is_known = false};
+    return gs_ptx_is_warp_step(statement) && gs_linear_is_number(&mask) && (uint32_t)mask.number == UINT32_MAX;
+}
+
+static bool runs_apart(const gs_ptx_kernel *kernel, uint32_t number) {
+    uint32_t first = kernel->module->functions.data[kernel->function].statements;
+    return kernel->uniform.runs[gs_ptx_flow_block(&kernel->flow, number)] == GS_PTX_SAME_THREAD ||
+           kernel->uniform.guards[number - first] == GS_PTX_SAME_THREAD;
+}
+
+/* Whether the lanes of a warp run a statement equally often and wait for each other there, each time: no lane that is
+   elsewhere takes part. */
+static bool gathers_warp(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    if (statement->kind != GS_PTX_INSTRUCTION || statement->guard != GS_PTX_NONE || !names_all_lanes(kernel, statement))
+        return false;
+    for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
+        const gs_ptx_statement *other = gs_ptx_statement_at(kernel, i);
+        if (may_join(kernel, statement, other) && (runs_apart(kernel, i) || !names_all_lanes(kernel, other)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether no lane can have left when another one comes to a block: behind it, all lanes wait for each other. */
+static bool is_before_gathering(const gs_ptx_kernel *kernel, uint32_t block) {
+    const gs_ptx_flow *flow = &kernel->flow;
+    for (uint32_t b = flow->after[block]; b < flow->blocks.count; b = flow->after[b])
+        for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++)
+            if (!runs_apart(kernel, i) && gathers_warp(kernel, gs_ptx_statement_at(kernel, i)))
+                return true;
+    return false;
+}
+
 static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block) {
     const gs_ptx_function *function = &lanes->kernel->module->functions.data[lanes->kernel->function];
     int region;
@@ -285,6 +336,8 @@ static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block
         return refuse_step(lanes, "not all lanes execute this, because of its guard");
     const gs_ptx_operand *operands = lanes->kernel->module->operands.data + lanes->step->operands;
     if (lanes->step->count && has_only_lanes_of(lanes, &operands[lanes->step->count - 1], block, number, 0))
+        return GS_OK;
+    if (is_before_gathering(lanes->kernel, block))
         return GS_OK;
     gs_code code = find_region(lanes, block, &region);
     return code == GS_OK ? reduce_mask(lanes, region) : code;

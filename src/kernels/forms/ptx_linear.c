@@ -1002,15 +1002,17 @@ gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *wr
 
 /* ---- the pointers that an address is derived from ---- */
 
+/* What a value is for an address: the pointer, a half of it, or a number that is added to one. */
+enum role { POINTER, HALF, OFFSET, ROLES };
+
 struct trace {
     const gs_ptx_kernel *kernel;
     gs_linear_origin origin;
-    bool *seen; /* registers; and those of which a half of a pointer is made */
-    bool *seen_halves;
+    bool *seen; /* seen[register * ROLES + role] */
     int depth;
 };
 
-static void trace_register(struct trace *trace, uint32_t number, bool is_half);
+static void trace_register(struct trace *trace, uint32_t number, enum role role);
 
 static void add_origin(struct trace *trace, uint64_t symbol) {
     gs_linear_origin *origin = &trace->origin;
@@ -1023,69 +1025,81 @@ static void add_origin(struct trace *trace, uint64_t symbol) {
         origin->symbols[origin->count++] = symbol;
 }
 
-static void trace_operand(struct trace *trace, const gs_ptx_operand *operand, bool is_half) {
+static void trace_operand(struct trace *trace, const gs_ptx_operand *operand, enum role role) {
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        trace_register(trace, operand->value, is_half);
+        trace_register(trace, operand->value, role);
     if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
         add_origin(trace, (uint64_t)GS_LINEAR_VARIABLE << 56 | operand->value);
     for (uint32_t i = 0; i < operand->count; i++)
         trace_operand(trace, &trace->kernel->module->operands.data[operand->children + i],
-                      is_half || operand->kind == GS_PTX_VECTOR);
+                      operand->kind == GS_PTX_VECTOR ? HALF : role);
+}
+
+/* Whether an operand is what cvta gives: a pointer. */
+static bool is_converted(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
+    const gs_ptx_statement *writer =
+        operand->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, operand->value) : NULL;
+    return writer && gs_ptx_math_of(writer) == GS_PTX_MATH_CONVERT_ADDRESS;
 }
 
 /* Products and shifted values are not pointers, except a half that is shifted up; only a value that is added to a
-   product may be one. */
-static void trace_computed(struct trace *trace, const gs_ptx_statement *statement, bool is_half) {
-    const gs_ptx_operand *operands = trace->kernel->module->operands.data + statement->operands;
+   product may be one. What is added to a pointer is an offset. */
+static void trace_computed(struct trace *trace, const gs_ptx_statement *statement, enum role role) {
+    const gs_ptx_kernel *kernel = trace->kernel;
+    const gs_ptx_operand *operands = kernel->module->operands.data + statement->operands;
     gs_ptx_math math = gs_ptx_math_of(statement);
     bool is_shift = math == GS_PTX_MATH_SHL && statement->count == 3;
-    if (!is_half && is_shift && operands[2].kind == GS_PTX_INTEGER && operands[2].bits >= 16)
-        is_half = true;
-    else if (!is_half && (is_shift || math == GS_PTX_MATH_MUL))
+    bool is_sum = role == POINTER && math == GS_PTX_MATH_ADD && statement->count == 3;
+    if (role == OFFSET && math == GS_PTX_MATH_CONVERT_ADDRESS)
+        role = POINTER;
+    if (role != HALF && is_shift && operands[2].kind == GS_PTX_INTEGER && operands[2].bits >= 16)
+        role = HALF;
+    else if (role != HALF && (is_shift || math == GS_PTX_MATH_MUL))
         return;
-    for (uint32_t i = math == GS_PTX_MATH_MAD && !is_half ? 3 : 1; i < statement->count; i++)
-        trace_operand(trace, &operands[i], is_half);
+    for (uint32_t i = math == GS_PTX_MATH_MAD && role != HALF ? 3 : 1; i < statement->count; i++) {
+        bool is_added = is_sum && is_converted(kernel, &operands[3 - i]) && !is_converted(kernel, &operands[i]);
+        trace_operand(trace, &operands[i], is_added ? OFFSET : role);
+    }
 }
 
 /* Only loads of 64 bits return pointers, or two of 32 of which one is made; results of calls and of unknown
    instructions may be pointers, too. */
-static void trace_statement(struct trace *trace, const gs_ptx_statement *statement, uint32_t number, bool is_half) {
+static void trace_statement(struct trace *trace, const gs_ptx_statement *statement, uint32_t number, enum role role) {
     const gs_ptx_kernel *kernel = trace->kernel;
     uint8_t reads = gs_ptx_reads(kernel->module, statement);
-    bool is_wide = is_half || bytes_of_register(kernel, number) == 8;
+    bool is_wide = role == HALF || bytes_of_register(kernel, number) == 8;
     if (reads == GS_PTX_IN_PARAM && is_wide) {
         gs_linear loaded = parameter_value(kernel, statement, number);
         if (loaded.is_known)
             add_origin(trace, loaded.terms[0].factors[GS_LINEAR_FACTORS - 1] &
-                                  ~(0xffull * PARAMETER_BYTES | (is_half ? 7 : 0)));
+                                  ~(0xffull * PARAMETER_BYTES | (role == HALF ? 7 : 0)));
         else
             trace->origin.is_unknown = true;
     } else if (!reads && (statement->opcode == GS_PTX_COMPUTE || statement->opcode == GS_PTX_SHUFFLE)) {
-        trace_computed(trace, statement, is_half);
-    } else {
+        trace_computed(trace, statement, role);
+    } else if (role != OFFSET || statement->opcode != GS_PTX_LOAD) {
         trace->origin.is_unknown = trace->origin.is_unknown || is_wide;
     }
 }
 
-static void trace_register(struct trace *trace, uint32_t number, bool is_half) {
-    bool *seen = is_half ? trace->seen_halves : trace->seen;
-    if (seen[number] || trace->origin.is_unknown)
+static void trace_register(struct trace *trace, uint32_t number, enum role role) {
+    bool *seen = &trace->seen[(size_t)number * ROLES + role];
+    if (*seen || trace->origin.is_unknown)
         return;
-    seen[number] = true;
+    *seen = true;
     trace->origin.is_unknown = ++trace->depth > LONGEST_WAY;
     for (uint32_t i = 0; i < writer_count(trace->kernel, number) && !trace->origin.is_unknown; i++)
-        trace_statement(trace, writer_at(trace->kernel, number, i), number, is_half);
+        trace_statement(trace, writer_at(trace->kernel, number, i), number, role);
     trace->depth--;
 }
 
 gs_linear_origin gs_linear_origin_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address) {
     size_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
-    bool *seen = calloc(2 * registers, sizeof(bool));
-    struct trace trace = {.kernel = kernel, .seen = seen, .seen_halves = seen + registers};
-    trace.origin.is_unknown = !seen;
-    if (seen)
-        trace_operand(&trace, address, false);
-    free(seen);
+    struct trace trace = {.kernel = kernel, .seen = calloc(ROLES * registers, sizeof(bool))};
+    trace.origin.is_unknown = !trace.seen;
+    if (trace.seen)
+        trace_operand(&trace, address, POINTER);
+    free(trace.seen);
     trace.origin.is_unknown = trace.origin.is_unknown || !trace.origin.count;
     return trace.origin;
 }

@@ -628,10 +628,26 @@ static bool is_behind_lock(const struct release *release) {
     return false;
 }
 
+/* A word that the outside sets: no thread comes to the write unless it has itself found the word, which is the same for
+   all, with a value that ends the wait. While a block waits, a block that begins then waits, too. */
+static bool is_behind_wait(const struct release *release) {
+    const gs_ptx_poll *poll = release->poll;
+    gs_linear address = number_of(poll->loop->kernel, gs_ptx_address_of(poll->loop->kernel, poll->read, false));
+    if (!gs_linear_is_same_everywhere(&address) || gs_ptx_may_meet(poll->loop, poll->read, release->write))
+        return false;
+    for (int i = 0; i < release->goal_count; i++) {
+        gs_ptx_given given = {poll->read, release->goals[i].waits};
+        if (!gs_ptx_may_run(poll->loop, release->write, &given, 1))
+            return true;
+    }
+    return false;
+}
+
 /* ---- locks with tickets ---- */
 
-/* The register of the loop with which the result of a read is compared, if it is a ticket. */
-static const gs_ptx_operand *ticket_compared(const gs_ptx_poll *poll) {
+/* The register of the loop with which the result of a read is compared, if it is a symbol of a kind: a ticket, or the
+   number of the block. */
+static const gs_ptx_operand *number_compared(const gs_ptx_poll *poll, uint64_t kind) {
     const gs_ptx_kernel *kernel = poll->loop->kernel;
     const gs_ptx_flow *flow = &kernel->flow;
     const gs_ptx_operand *result = gs_ptx_operand_at(kernel, poll->read, 0);
@@ -644,8 +660,8 @@ static const gs_ptx_operand *ticket_compared(const gs_ptx_poll *poll) {
                 gs_linear ticket = number_of(kernel, other);
                 if (one->kind == GS_PTX_REGISTER && result->kind == GS_PTX_REGISTER && one->value == result->value &&
                     other->kind == GS_PTX_REGISTER && ticket.is_known && !ticket.number && ticket.count == 1 &&
-                    ticket.terms[0].times == 1 &&
-                    ticket.terms[0].factors[GS_LINEAR_FACTORS - 1] >> 56 == GS_LINEAR_TICKET)
+                    ticket.terms[0].times == 1 && ticket.terms[0].factors[GS_LINEAR_FACTORS - 1] >> 56 == kind &&
+                    !ticket.terms[0].factors[GS_LINEAR_FACTORS - 2])
                     return other;
             }
         }
@@ -693,7 +709,7 @@ static bool is_of_one_lock(const gs_ptx_poll *poll, const gs_ptx_statement *take
 /* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; *serving = my + 1. Tickets are served in
    the order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
 static bool is_ticket_lock(const gs_ptx_poll *poll) {
-    const gs_ptx_operand *ticket = ticket_compared(poll);
+    const gs_ptx_operand *ticket = number_compared(poll, GS_LINEAR_TICKET);
     gs_ptx_given given = {poll->read, {GS_FACT_SAME, 0}};
     if (!ticket || gs_ptx_may_return(poll->loop, poll->read, &given, 1, ticket))
         return false;
@@ -707,6 +723,31 @@ static bool is_ticket_lock(const gs_ptx_poll *poll) {
         if (!serves_next(poll->loop, write, mine, taker))
             return false;
     return takes_each(poll->loop, taker);
+}
+
+/* Turns: while (*turn != blockIdx.x); ...; *turn = blockIdx.x + 1. The wait ends only when the word has the number of
+   the block, and the block that writes this has a lower one. */
+static bool is_of_lower_number(const struct release *release) {
+    enum { MOST_AHEAD = 1 << 16 };
+    gs_ptx_poll *poll = release->poll;
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_operand *number = number_compared(poll, GS_LINEAR_BLOCK);
+    gs_ptx_given same = {poll->read, {GS_FACT_SAME, 0}}, other = {poll->read, {GS_FACT_OTHER, 0}};
+    if (!number || release->write->opcode != GS_PTX_STORE || gs_ptx_bytes_of(kernel, poll->read) < 4 ||
+        gs_ptx_may_return(poll->loop, poll->read, &same, 1, number) ||
+        gs_ptx_may_leave(poll->loop, poll->read, &other, 1, number))
+        return false;
+    gs_linear mine = number_of(kernel, number), value = number_of(kernel, value_written(kernel, release->write));
+    gs_linear ahead = gs_linear_add(value, &mine, -1);
+    if (!gs_linear_is_number(&ahead) || ahead.lost || ahead.number < 1 || ahead.number >= MOST_AHEAD)
+        return false;
+    char coordinate = (char)mine.terms[0].factors[GS_LINEAR_FACTORS - 1];
+    gs_linear_order order = coordinate == 'z'   ? GS_LINEAR_ANY_GRID
+                            : coordinate == 'y' ? GS_LINEAR_ONE_LAYER
+                                                : GS_LINEAR_ONE_ROW;
+    poll->order = order > poll->order ? order : poll->order;
+    poll->awaits_lower = true;
+    return true;
 }
 
 /* Marks: while (atomicExch(&seen[i], 1) == 0) i = next[i]. All that write such words put the same value there. The loop
@@ -795,26 +836,29 @@ static bool is_counted(const gs_ptx_poll *poll) {
 static const struct {
     const char *name;
     bool (*holds)(const gs_ptx_poll *poll);
-    bool is_of_whole_words; /* what is written must be of the size of what is read */
-    bool awaits_begun;      /* see gs_ptx_poll */
+    bool is_of_whole_words;            /* what is written must be of the size of what is read */
+    bool awaits_begun, awaits_outside; /* see gs_ptx_poll; a claim finds all taken until the outside frees one */
 } ends_alone[] = {
-    {"a word that the kernel does not write", is_not_written, false, false},
-    {"a loop that counts", is_counted, false, false},
-    {"a counter", is_counter, true, false},
-    {"an update", is_update, true, false},
-    {"a claim", is_claim, true, false},
-    {"a mark", is_mark, true, false},
-    {"a lock with tickets", is_ticket_lock, true, true},
+    {"a word that the kernel does not write", is_not_written, false, false, true},
+    {"a loop that counts", is_counted, false, false, false},
+    {"a counter", is_counter, true, false, false},
+    {"an update", is_update, true, false, false},
+    {"a claim", is_claim, true, false, true},
+    {"a mark", is_mark, true, false, false},
+    {"a lock with tickets", is_ticket_lock, true, true, false},
 };
 
 static const struct {
     const char *name;
     bool (*holds)(const struct release *release);
+    bool is_of_whole_words; /* it must write as much as is read */
     bool awaits_begun;
 } excused[] = {
-    {"a block that has begun", is_of_lower_block, false},
-    {"a value that does not end the wait", is_harmless, false},
-    {"the holder of a lock", is_behind_lock, true},
+    {"a block with a lower number, by the value", is_of_lower_number, true, false},
+    {"a block that has begun", is_of_lower_block, false, false},
+    {"a value that does not end the wait", is_harmless, true, false},
+    {"the holder of a lock", is_behind_lock, true, true},
+    {"a block that has waited itself", is_behind_wait, false, true},
 };
 
 /* ---- what a loop waits for ---- */
@@ -847,7 +891,7 @@ static void try_goal(const gs_ptx_poll *poll, gs_ptx_fact ends, gs_ptx_fact wait
     if (*count == MOST_GOALS || gs_ptx_may_return(poll->loop, poll->read, given, given_count, NULL))
         return;
     given[0] = (gs_ptx_given){poll->read, waits};
-    bool is_exact = waits.kind == GS_FACT_IS || !gs_ptx_may_leave(poll->loop, poll->read, given, 1);
+    bool is_exact = waits.kind == GS_FACT_IS || !gs_ptx_may_leave(poll->loop, poll->read, given, 1, NULL);
     goals[(*count)++] = (struct goal){ends, waits, is_exact};
 }
 
@@ -893,23 +937,38 @@ static bool writes_whole_word(const struct release *release) {
     return gs_ptx_bytes_of(kernel, release->write) == gs_ptx_bytes_of(kernel, release->poll->read);
 }
 
+/* Whether a write by a lower or the same block is by the same: both addresses are computed in the same way, and are not
+   the same in all blocks. */
+static bool is_of_same_block(const struct release *release) {
+    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
+    gs_linear awaited = number_of(kernel, gs_ptx_address_of(kernel, release->poll->read, false)),
+              written = number_of(kernel, gs_ptx_address_of(kernel, release->write, true));
+    return gs_linear_is_equal(&awaited, &written) && !gs_linear_is_same_everywhere(&awaited);
+}
+
+/* Whether a write is not what ends the wait first, unless the block itself makes it. */
+static bool is_ended_elsewhere(const struct release *release, bool is_whole) {
+    return is_of_same_block(release) || is_behind_wait(release) || (is_whole && is_harmless(release));
+}
+
+/* If no other block writes a value that may end the wait, only the block itself does, or the outside. */
 static bool all_are_excused(gs_ptx_poll *poll) {
     struct goal goals[MOST_GOALS];
     struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
     uint32_t at = GS_PTX_NONE;
+    poll->awaits_outside = true;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
-        bool is_excused = is_of_lower_block(&release);
+        bool is_excused = false, is_whole = writes_whole_word(&release);
         poll->in_way = release.write;
-        if (!is_excused && !writes_whole_word(&release))
-            return false;
-        if (!is_excused && release.goal_count < 0)
+        if (release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
-        for (size_t i = 1; i < GS_COUNT(excused) && !is_excused; i++) {
-            is_excused = excused[i].holds(&release);
+        for (size_t i = 0; i < GS_COUNT(excused) && !is_excused; i++) {
+            is_excused = (is_whole || !excused[i].is_of_whole_words) && excused[i].holds(&release);
             poll->awaits_begun = poll->awaits_begun || (is_excused && excused[i].awaits_begun);
         }
         if (!is_excused || count == MOST_WRITERS)
             return false;
+        poll->awaits_outside = poll->awaits_outside && is_ended_elsewhere(&release, is_whole);
     }
     return true;
 }
@@ -921,10 +980,8 @@ bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
         if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll)) {
             poll->awaits_begun = ends_alone[i].awaits_begun;
-            poll->awaits_outside = ends_alone[i].holds == is_not_written && gs_ptx_reads_anew(poll->loop, poll->read);
+            poll->awaits_outside = ends_alone[i].awaits_outside && gs_ptx_reads_anew(poll->loop, poll->read);
             return true;
         }
-    bool is_safe = all_are_excused(poll);
-    poll->awaits_outside = !poll->awaits_lower && !poll->awaits_begun; /* no write of the kernel ends the wait */
-    return is_safe;
+    return all_are_excused(poll);
 }

@@ -757,12 +757,13 @@ bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start
     return !is_made || replay.has_returned;
 }
 
-bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count) {
+bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
+                      const gs_ptx_operand *same) {
     struct replay replay;
     bool is_made = make_replay(&replay, loop, given, count, false);
     replay.goes_on = true;
     if (is_made)
-        run_loop(&replay, start, NULL);
+        run_loop(&replay, start, same);
     free_replay(&replay);
     return !is_made || replay.has_left;
 }

@@ -9,9 +9,10 @@
  * The variable of the loop is one of the module, behind all others of it. That moves nothing if no function declares
  * variables, if nothing is dynamic, and if there is space: static shared memory has at most 48 KB. Otherwise the loop
  * uses the last bytes of the dynamic shared memory, and a launch must add them (GS_JOB_SHARED). Then even addresses
- * that are computed, as swizzles do, stay the same.
+ * that are computed, as swizzles do, stay the same. Dynamic shared memory need not be declared: an address that comes
+ * from no variable may be in it.
  */
-#include "ptx_facts.h"
+#include "ptx_linear.h"
 
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@ struct layout {
     uint64_t bytes;
     uint32_t dynamic_align; /* the largest of arrays without a size; 0: there is none */
     bool has_functions;     /* functions declare variables */
+    bool has_others;        /* shared memory is used that may be no variable */
 };
 
 static void use_operand(struct layout *layout, const gs_ptx_operand *operand) {
@@ -34,11 +36,36 @@ static void use_operand(struct layout *layout, const gs_ptx_operand *operand) {
         use_operand(layout, &module->operands.data[operand->children + i]);
 }
 
+/* The address of shared memory that a statement uses, or makes a generic one of; NULL: none. */
+static const gs_ptx_operand *address_in_shared(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = kernel->module;
+    if (gs_ptx_math_of(statement) == GS_PTX_MATH_CONVERT_ADDRESS)
+        return gs_ptx_has(module, statement, "shared") && !gs_ptx_has(module, statement, "to")
+                   ? gs_ptx_operand_at(kernel, statement, 1)
+                   : NULL;
+    if (gs_ptx_writes(module, statement) == GS_PTX_IN_SHARED)
+        return gs_ptx_address_of(kernel, statement, true);
+    return gs_ptx_reads(module, statement) == GS_PTX_IN_SHARED ? gs_ptx_address_of(kernel, statement, false) : NULL;
+}
+
+/* Whether a statement uses shared memory that may be no variable. In a function, addresses are not followed. */
+static bool uses_others(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool is_called) {
+    const gs_ptx_operand *address = address_in_shared(kernel, statement);
+    if (!address)
+        return false;
+    if (!is_called)
+        return !gs_linear_origin_of(kernel, address).count;
+    const gs_ptx_operand *named = address->count == 1 ? &kernel->module->operands.data[address->children] : address;
+    return named->kind != GS_PTX_SYMBOL;
+}
+
 static void use_function(struct layout *layout, uint32_t number) {
     const gs_ptx_module *module = layout->kernel->module;
     const gs_ptx_function *function = &module->functions.data[number];
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        if (statement->kind == GS_PTX_INSTRUCTION && !layout->has_others)
+            layout->has_others = uses_others(layout->kernel, statement, number != layout->kernel->function);
         for (uint32_t k = 0; k < statement->count; k++) {
             if (statement->kind == GS_PTX_INSTRUCTION)
                 use_operand(layout, &module->operands.data[statement->operands + k]);
@@ -76,7 +103,7 @@ gs_code gs_ptx_place_loop(gs_ptx_kernel *kernel, gs_error *error) {
         }
     free(layout.is_used);
     uint64_t end = (layout.bytes + 127) / 128 * 128 + GS_LOOP_SHARED + GS_LOOP_BLOCK;
-    kernel->loop.is_behind = layout.dynamic_align || layout.has_functions || end > MOST_STATIC;
+    kernel->loop.is_behind = layout.dynamic_align || layout.has_functions || layout.has_others || end > MOST_STATIC;
     kernel->loop.dynamic_align = (uint32_t)gs_max_u64(layout.dynamic_align, 16);
     return GS_OK;
 }

@@ -144,7 +144,8 @@ bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, c
 /* Whether `start` may run again before the loop ends, in this iteration or a later one. */
 bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
 /* Whether it may end after `start`, in this iteration or a later one. */
-bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
+bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
+                      const gs_ptx_operand *same);
 /* Whether the kernel may come to a statement, if the results of these statements are as given. */
 bool gs_ptx_may_run(const gs_ptx_loop *loop, const gs_ptx_statement *target, const gs_ptx_given *given, int count);
 /* Whether a thread may come to the block of `target` after it has run `start`, which is in another block. */

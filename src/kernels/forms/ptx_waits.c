@@ -458,15 +458,23 @@ static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *
                          gs_ptx_may_meet(&search->loop, read, in_way) ? "" : ", through another pointer");
 }
 
-/* Whether the kernel lets a dependent kernel begin. The form leaves that out. */
-static bool launches_dependents(const gs_ptx_kernel *kernel) {
-    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+/* Whether a function lets a dependent kernel begin, which the form leaves out; or waits for the kernel before. */
+static bool has_dependents(const gs_ptx_kernel *kernel, uint32_t number, bool is_waiting) {
+    const gs_ptx_function *function = &kernel->module->functions.data[number];
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, function->statements + i);
         if (statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_DEPENDENT &&
-            !gs_ptx_row(statement)->waits)
+            (gs_ptx_row(statement)->waits != GS_PTX_WAITS_NOT) == is_waiting)
             return true;
     }
+    return false;
+}
+
+/* Whether the kernel, or a function that it calls, waits for the kernel before: griddepcontrol.wait. */
+static bool waits_for_kernel(const gs_ptx_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->module->functions.count; f++)
+        if ((f == kernel->function || kernel->is_called[f]) && has_dependents(kernel, f, true))
+            return true;
     return false;
 }
 
@@ -482,7 +490,7 @@ static gs_code check_poll(struct search *search, const gs_ptx_statement *stateme
     search->awaits_lower = search->awaits_lower || poll.awaits_lower;
     search->awaits_begun = search->awaits_begun || poll.awaits_begun;
     search->awaits_outside = search->awaits_outside || poll.awaits_outside;
-    if (poll.awaits_outside && launches_dependents(search->loop.kernel))
+    if (poll.awaits_outside && has_dependents(search->loop.kernel, search->loop.kernel->function, false))
         return gs_ptx_refuse(search->loop.kernel, statement, error,
                              "it launches dependents, which a form does later, and waits for another kernel");
     search->order = poll.order > search->order ? poll.order : search->order;
@@ -682,7 +690,8 @@ gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *er
     if (code == GS_OK)
         code = check_loops(&search, error);
     kernel->loop.is_ordered = search.is_ordered || search.has_strong;
-    kernel->loop.takes_single = search.awaits_lower && (search.awaits_begun || search.awaits_outside);
+    kernel->loop.takes_single =
+        search.awaits_lower && (search.awaits_begun || search.awaits_outside || waits_for_kernel(kernel));
     kernel->loop.needs_one_row = search.order == GS_LINEAR_ONE_ROW;
     kernel->loop.most_blocks = search.most_blocks;
     kernel->loop.needs_one_layer = search.order == GS_LINEAR_ONE_LAYER;

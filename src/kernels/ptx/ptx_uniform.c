@@ -12,7 +12,8 @@
  *
  * Warps: if the width of a block is a multiple of 32, the %tid.x of the lanes of a warp have the same upper bits. So
  * `tid / 32` is the same in a warp, and so is `tid < 64`. That is followed through additions of multiples of 32, and
- * through `x - x % n`, which is a multiple of n.
+ * through `x - x % n`, which is a multiple of n. The lowest five bits of %tid.x are the number of the lane, so that
+ * `i - lane` is the same in a warp, if i is %tid.x and a multiple of 32.
  *
  * Loads: if all lanes of a warp come to a plain load with the same address, they load the same value. Lanes run
  * independently, so one may load long before another. But a write between the two must be ordered before the load of
@@ -44,16 +45,18 @@ struct value {
     uint8_t scope;      /* gs_ptx_scope */
     bool is_multiple;   /* of 32 */
     bool has_same_tops; /* all bits but the lowest five are the same in a warp */
+    bool has_lane;      /* the lowest five are the number of the lane */
     bool differs;       /* in the block, even if its threads load the same from one address */
 };
 
 /* A value in a byte, so that the worse of two is their bitwise or: large functions have millions of them. */
-enum { NOT_SAME_BLOCK = 1, NOT_SAME_WARP = 2, NOT_MULTIPLE = 4, OTHER_TOPS = 8, DIFFERS = 16 };
+enum { NOT_SAME_BLOCK = 1, NOT_SAME_WARP = 2, NOT_MULTIPLE = 4, OTHER_TOPS = 8, DIFFERS = 16, NOT_LANE = 32 };
 
 static uint8_t pack_value(struct value value) {
     return (uint8_t)((value.scope >= GS_PTX_SAME_WARP ? NOT_SAME_BLOCK : 0) |
                      (value.scope >= GS_PTX_SAME_THREAD ? NOT_SAME_WARP : 0) | (value.is_multiple ? 0 : NOT_MULTIPLE) |
-                     (value.has_same_tops ? 0 : OTHER_TOPS) | (value.differs ? DIFFERS : 0));
+                     (value.has_same_tops ? 0 : OTHER_TOPS) | (value.differs ? DIFFERS : 0) |
+                     (value.has_lane ? 0 : NOT_LANE));
 }
 
 static struct value unpack_value(uint8_t bits) {
@@ -62,6 +65,7 @@ static struct value unpack_value(uint8_t bits) {
                                                            : GS_PTX_SAME_BLOCK,
                           .is_multiple = !(bits & NOT_MULTIPLE),
                           .has_same_tops = !(bits & OTHER_TOPS),
+                          .has_lane = !(bits & NOT_LANE),
                           .differs = bits & DIFFERS};
 }
 
@@ -105,11 +109,11 @@ static struct value special_value(const struct analysis *analysis, const gs_ptx_
         return unknown_value;
     struct value value = value_of_scope(special_scopes[operand->value]);
     if (operand->value == GS_PTX_LANEID)
-        value.has_same_tops = true;
+        value.has_same_tops = value.has_lane = true;
     if (!analysis->has_whole_rows)
         return value;
     if (operand->value == GS_PTX_TID && operand->part == 'x')
-        value.has_same_tops = true;
+        value.has_same_tops = value.has_lane = true;
     else if (operand->value == GS_PTX_TID && (operand->part == 'y' || operand->part == 'z'))
         value = value_of_scope(GS_PTX_SAME_WARP);
     else if (operand->value == GS_PTX_NTID && operand->part == 'x')
@@ -121,6 +125,7 @@ static struct value worse_value(struct value one, struct value other) {
     return (struct value){.scope = one.scope > other.scope ? one.scope : other.scope,
                           .is_multiple = one.is_multiple && other.is_multiple,
                           .has_same_tops = one.has_same_tops && other.has_same_tops,
+                          .has_lane = one.has_lane && other.has_lane,
                           .differs = one.differs || other.differs};
 }
 
@@ -142,7 +147,7 @@ static struct value operand_value(const struct analysis *analysis, const gs_ptx_
     }
     for (uint32_t i = 0; i < operand->count; i++)
         value = worse_value(value, operand_value(analysis, &children[i]));
-    value.is_multiple = false;
+    value.is_multiple = value.has_lane = false;
     value.has_same_tops = value.scope != GS_PTX_SAME_THREAD;
     return value;
 }
@@ -175,12 +180,14 @@ static struct value value_of_sum(struct value one, struct value other) {
          other_moves = other.scope != GS_PTX_SAME_THREAD && other.is_multiple;
     if (value.scope == GS_PTX_SAME_THREAD)
         value.has_same_tops = (one.has_same_tops && other_moves) || (other.has_same_tops && one_moves);
+    value.has_lane = (one.has_lane && other.is_multiple) || (other.has_lane && one.is_multiple);
     return value;
 }
 
 static struct value value_of_product(struct value one, struct value other) {
     struct value value = worse_value(one, other);
     value.is_multiple = one.is_multiple || other.is_multiple;
+    value.has_lane = false;
     value.has_same_tops = value.scope != GS_PTX_SAME_THREAD;
     return value;
 }
@@ -190,13 +197,14 @@ static struct value without_low_bits(struct value value) {
     if (value.has_same_tops && value.scope == GS_PTX_SAME_THREAD)
         value.scope = GS_PTX_SAME_WARP;
     value.has_same_tops = value.scope != GS_PTX_SAME_THREAD;
-    value.is_multiple = false;
+    value.is_multiple = value.has_lane = false;
     return value;
 }
 
-/* A saturated result is at the limit of its type. There the upper bits stay the same, but it is no multiple. */
+/* A saturated result is at the limit of its type. There the upper bits stay the same, but not the lowest five. */
 static struct value limited_value(const struct step *step, struct value value) {
     value.is_multiple = value.is_multiple && !opcode_has(step, "sat");
+    value.has_lane = value.has_lane && !opcode_has(step, "sat");
     return value;
 }
 
@@ -211,10 +219,12 @@ static struct value value_of_shift(const struct step *step, bool is_left) {
 static struct value value_of_mask(const struct step *step) {
     uint64_t bits;
     struct value value = worse_value(step->sources[0], step->sources[1]);
-    if (step->row->math == GS_PTX_MATH_AND && constant_of(step, 2, &bits) && bits % 32 == 0) {
+    bool is_known = step->row->math == GS_PTX_MATH_AND && constant_of(step, 2, &bits);
+    if (is_known && bits % 32 == 0) {
         value = without_low_bits(step->sources[0]);
         value.is_multiple = true;
     }
+    value.has_lane = is_known && bits % 32 == 31 && step->sources[0].has_lane;
     return value;
 }
 
@@ -301,7 +311,11 @@ static struct value value_of_difference(const struct step *step) {
     const struct value *sources = step->sources;
     bool second_moves = sources[1].is_multiple && sources[1].scope != GS_PTX_SAME_THREAD;
     struct value value = second_moves ? value_of_sum(sources[0], sources[1]) : value_of_sources(step);
-    value.is_multiple = value.is_multiple || subtracts_remainder(step);
+    bool is_without_lane = sources[0].has_lane && sources[1].has_lane;
+    if (is_without_lane && sources[0].has_same_tops && sources[1].has_same_tops)
+        value = without_low_bits(worse_value(sources[0], sources[1]));
+    value.is_multiple = value.is_multiple || is_without_lane || subtracts_remainder(step);
+    value.has_lane = sources[0].has_lane && sources[1].is_multiple;
     return limited_value(step, value);
 }
 
