@@ -19,7 +19,7 @@ typedef struct simulate_options {
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
     GS_FLAG(simulate_options, "play", play,
-            "also play them on the GPU: one after the other, on streams, and through the daemon"),
+            "also play them on the GPU: one after the other, on streams, under MPS, and through the daemon"),
     GS_INT(simulate_options, "rounds", rounds, "N", 1, GS_PLAY_ROUNDS, "play: rounds, whose median counts (default 5)"),
     GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the tasks (default: the one for loads)"),
     GS_TEXT_REQUIRED(
@@ -220,11 +220,14 @@ static void print_played(const struct study *study) {
     const struct {
         const char *name;
         double us;
-    } rows[] = {
-        {"one after the other", played->alone_us}, {"streams", played->streams_us}, {"daemon", played->served_us}};
+    } rows[] = {{"one after the other", played->alone_us},
+                {"streams", played->streams_us},
+                {"MPS", played->mps_us},
+                {"daemon", played->served_us}};
     printf("\n%-20s %12s %12s\n", "on the GPU", "time ms", "throughput");
     for (size_t i = 0; i < GS_COUNT(rows); i++)
-        printf("%-20s %12.3f %12.3f\n", rows[i].name, rows[i].us / 1000, played->alone_us / rows[i].us);
+        if (rows[i].us > 0)
+            printf("%-20s %12.3f %12.3f\n", rows[i].name, rows[i].us / 1000, played->alone_us / rows[i].us);
 }
 
 static void print_table(const struct study *study) {
@@ -279,6 +282,8 @@ static gs_code write_json(const struct study *study, gs_error *error) {
         gs_write_object(&writer, "played");
         gs_write_real(&writer, "alone_us", study->played.alone_us, 3);
         gs_write_real(&writer, "streams_us", study->played.streams_us, 3);
+        if (study->played.mps_us > 0)
+            gs_write_real(&writer, "mps_us", study->played.mps_us, 3);
         gs_write_real(&writer, "daemon_us", study->played.served_us, 3);
     }
     gs_write_finish(&writer);

@@ -19,6 +19,7 @@ typedef struct gs_plan_play_options {
 typedef struct gs_plan_played {
     double alone_us; /* one after the other: the sum of their times alone */
     double streams_us, served_us;
+    double mps_us; /* 0: this machine has no MPS */
 } gs_plan_played;
 
 gs_code gs_plan_play(const gs_plan_play_options *options, gs_plan_played *played, gs_error *error);

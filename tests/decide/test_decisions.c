@@ -192,7 +192,8 @@ static bool is_patient(const gs_contender *contenders, size_t count) {
     return options.yield_ns > usual.yield_ns;
 }
 
-/* Two that always have more to launch: kernels run whole for longer than if one of them waits for each launch. */
+/* Two that always have more to launch, or a long kernel at the end: kernels run whole for longer than if one of them
+   waits for each short launch. */
 static void two_busy_clients_run_whole_for_longer(void **state) {
     (void)state;
     plan_scene scene = plan_new_scene();
@@ -210,6 +211,8 @@ static void two_busy_clients_run_whole_for_longer(void **state) {
     assert_false(is_patient(two, 3));
     const gs_contender before = two[1];
     two[1].coming[0] = NULL;
+    assert_true(is_patient(two, 2));
+    two[1].profile = plan_profile(scene.store, 4, 1, 1000);
     assert_false(is_patient(two, 2));
     two[1] = before;
     two[1].priority++;

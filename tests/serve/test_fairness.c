@@ -959,6 +959,25 @@ static void networks_are_mixed_with_long_kernels(void **state) {
     }
 }
 
+/* The same beside a client that waits for some launches of 6 ms before it sends more: the last of them is followed by
+   none. */
+static void last_launches_of_a_batch_are_mixed(void **state) {
+    enum { LEARNED_MS = 300, PLAYED_MS = 600 };
+    (void)state;
+    struct client clients[] = {{.engine = KERNELS, .streams = 1, .sizes = layers},
+                               {.engine = KERNELS, .streams = 1, .size = 1000, .at_once = 6, .comes_ns = 50000000}};
+    gs_server *server = open_server();
+    play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)LEARNED_MS * 1000000);
+    uint64_t confined = device.asked[GS_LAUNCH_CONFINED].launches, blocks = clients[1].session->counts.blocks;
+    play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)PLAYED_MS * 1000000);
+    double part = (double)(clients[1].session->counts.blocks - blocks) * BLOCK_NS / (PLAYED_MS * 1e6);
+    assert_int_equal(device.asked[GS_LAUNCH_CONFINED].launches, confined);
+    assert_true(fabs(part - 0.5) < 0.05);
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+}
+
 /* Alone, too, a network's launches are reported together once they are known; one of some is measured by itself. */
 static void layers_of_a_network_are_reported_together(void **state) {
     (void)state;
@@ -1881,6 +1900,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(launches_keep_their_share_beside_launches),
         cmocka_unit_test(uneven_launches_have_their_share_and_no_more),
         cmocka_unit_test(networks_are_mixed_with_long_kernels),
+        cmocka_unit_test(last_launches_of_a_batch_are_mixed),
         cmocka_unit_test(layers_of_a_network_are_reported_together),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),

@@ -35,17 +35,23 @@ gs_decide_options gs_decide_defaults(int32_t sms) {
                                .trial_part = 0.005};
 }
 
-/* Whether two have the same right to the GPU, and both have more launches behind this one. Then nobody waits for a
-   launch, and the GPU mixes their kernels best as they are. */
-static bool are_mixed(const gs_contender *contenders, size_t count) {
+/* Whether a client loses little by waiting for a kernel that runs whole: it has more launches behind this one, or this
+   one takes as long itself, such as the last of some long ones. */
+static bool is_patient(const gs_decide_options *options, const gs_contender *contender) {
+    return contender->coming[0] || duration_of(contender) > options->yield_ns;
+}
+
+/* Whether two have the same right to the GPU, and both are patient. Then the GPU mixes their kernels best as they
+   are. */
+static bool are_mixed(const gs_decide_options *options, const gs_contender *contenders, size_t count) {
     const gs_contender *a = contenders, *b = contenders + 1;
     return count == 2 && a->priority == b->priority && a->weight == b->weight && a->cap == 0 && b->cap == 0 &&
-           a->coming[0] && b->coming[0];
+           is_patient(options, a) && is_patient(options, b);
 }
 
 void gs_decide_adapt(gs_decide_options *options, const gs_contender *contenders, size_t count) {
     enum { MIXED_LEAD = 4 };
-    bool are_two = are_mixed(contenders, count);
+    bool are_two = are_mixed(options, contenders, count);
     options->lead_ns = options->slice_ns * (are_two ? MIXED_LEAD : 1);
     if (count == 1 || are_two)
         options->yield_ns = options->mixed_ns;

@@ -176,7 +176,7 @@ gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *
                       size_t count, gs_decided_place *placements);
 
 /* Sets yield_ns and lead_ns for a decision about these. Kernels of one that is alone, and of two with the same right to
-   the GPU that both have more launches behind these, run whole for longer, and one of the two may be further ahead: the
+   the GPU that both have more launches behind these, or long ones, run whole for longer, and one of the two may be further ahead: the
    GPU mixes their kernels best as they are, and what one has more is often made up for by other kernels of the two. */
 void gs_decide_adapt(gs_decide_options *options, const gs_contender *contenders, size_t count);
 
