@@ -968,6 +968,23 @@ static void pauses_between_streams_do_not_end_holding(void **state) {
     }
 }
 
+/* A host that is sometimes late: its longer gaps are held, too, where a request would lose more in them. */
+static void gaps_are_held_longer_beside_longer_kernels(void **state) {
+    const int lost_us[] = {WORK_US, 600};
+    const uint64_t holds[] = {14, 79};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(holds); i++) {
+        gs_gate_gap gap = {0};
+        uint64_t now = 1;
+        for (int stream = 0; stream < 40; stream++) {
+            play_gaps(&gap, &now, 60, 400, 12, (uint64_t)lost_us[i]);
+            play_gaps(&gap, &now, 1, 400, 70, (uint64_t)lost_us[i]);
+            play_gaps(&gap, &now, 1, 400, 3000, (uint64_t)lost_us[i]);
+        }
+        assert_int_equal(play_gaps(&gap, &now, 1, 400, 12, (uint64_t)lost_us[i]), holds[i]);
+    }
+}
+
 /* A stream of requests is held, and at its end others go on. */
 static void streams_of_requests_hold_others_until_they_end(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
@@ -2204,6 +2221,22 @@ static void begin_with_mps(void) {
     setenv("CUDA_MPS_PIPE_DIRECTORY", mps, 1);
 }
 
+/* A server with a stream of requests holds its gaps by this. Of 1 ms, a request would wait for more than 0.15 ms. */
+static void long_kernels_tell_what_requests_lose(void **state) {
+    (void)state;
+    begin_with_mps();
+    struct intruder latency = intrude();
+    struct program training = PROGRAM("--best-effort");
+    const _Atomic uint64_t *lost_ns = &latency.board->shares[0].lost_ns;
+    assert_int_equal(ask(&training, "start"), 0);
+    do_requests(&training, "launch 1000 1 20", 20);
+    TEST_WAIT(atomic_load(lost_ns) / 1000 == 850);
+    stop_program(&training);
+    TEST_WAIT(atomic_load(lost_ns) == 0);
+    leave(&latency);
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
 /* What was learned of a command decides how it is run the next time. */
 static void programs_with_long_kernels_get_time_slices(void **state) {
     char text[4000];
@@ -2463,24 +2496,44 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     int stream = 0;
     (void)state;
     pace->ahead_ns = 50000;
-    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, 0);
     assert_true(step.must_wait && step.wants_sample);
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
+    assert_true(gs_pace_launch(pace, &stream, key, 0).must_wait); /* it is not known yet */
     for (int i = 0; i < 4; i++)
         gs_pace_learn(step.kernel, 10000, true);
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, 0).must_wait);
     for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
-        step = gs_pace_launch(pace, &stream, key, false);
+        step = gs_pace_launch(pace, &stream, key, 0);
         assert_false(step.must_wait || step.wants_sample);
         assert_int_equal(step.expected_ns, 10000);
     }
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
-    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
-    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
-    assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
-    assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, 0).must_wait);
+    assert_true(gs_pace_launch(pace, &pace, key, 0).must_wait); /* another stream */
+    assert_false(gs_pace_copy(pace, &pace, 1000, 0).must_wait);
+    assert_true(gs_pace_copy(pace, &pace, 100000000, 0).must_wait);
     gs_pace_forget(pace, key);
-    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, 0).wants_sample);
+    free(pace);
+}
+
+/* What stands behind a wait that has not passed needs no wait of its own, within the allowed work. */
+static void streams_wait_once_for_a_request(void **state) {
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
+    int stream = 0;
+    (void)state;
+    pace->ahead_ns = 50000;
+    gs_pace_step step = gs_pace_launch(pace, &stream, 1, 0);
+    for (int i = 0; i < 4; i++)
+        gs_pace_learn(step.kernel, 10000, true);
+    assert_true(gs_pace_launch(pace, &stream, 1, 0).must_wait);
+    assert_false(gs_pace_launch(pace, &stream, 1, 0).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, 1, 7).must_wait); /* a request has begun */
+    for (int i = 0; i < 4; i++)
+        assert_false(gs_pace_launch(pace, &stream, 1, 7).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, 1, 7).must_wait);  /* 50 us of work are behind the last wait */
+    assert_true(gs_pace_launch(pace, &stream, 1, 8).must_wait);  /* another request: the waits so far may have passed */
+    assert_false(gs_pace_launch(pace, &stream, 1, 0).must_wait); /* it has ended */
+    assert_true(gs_pace_launch(pace, &stream, 1, 9).must_wait);
     free(pace);
 }
 
@@ -2506,7 +2559,7 @@ static void tables_may_be_full(void **state) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
-        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), 0);
         gs_pace_learn(step.kernel, (int64_t)i, true);
         assert_true(step.must_wait);
     }
@@ -2592,6 +2645,7 @@ int main(int argc, char **argv) {
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
+        cmocka_unit_test(streams_wait_once_for_a_request),
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(cap_limits_the_share_of_time),
@@ -2626,6 +2680,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(long_kernels_are_named),
         cmocka_unit_test(gaps_are_held_if_the_next_request_is_near),
         cmocka_unit_test(pauses_between_streams_do_not_end_holding),
+        cmocka_unit_test(gaps_are_held_longer_beside_longer_kernels),
         DAEMON_TEST(streams_of_requests_hold_others_until_they_end),
         cmocka_unit_test(chains_are_for_kernels_that_stop_sooner_than_they_end),
         cmocka_unit_test(guards_cost_a_part_of_the_recent_work),
@@ -2664,6 +2719,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
+        OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),

@@ -320,7 +320,7 @@ typedef struct gs_gate_guard {
     int64_t stop_ns; /* how long it takes to stop it, at most */
     gs_gate_constants constants;
     struct gs_gate_lane *lane;
-    char reason[GS_TENANT_REASON]; /* why there is no twin */
+    const char *reason; /* why there is no twin: text of this thread until it asks again; NULL: none */
 } gs_gate_guard;
 
 /* How to launch a kernel of this duration so that it can be stopped, but for its lane; without a twin: it cannot, or

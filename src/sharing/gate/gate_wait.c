@@ -41,6 +41,7 @@ static struct waits {
     gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
+    bool has_learned; /* since the status was told of the longest kernel */
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether there are other best-effort programs. */
@@ -87,7 +88,6 @@ static void learn_time(gs_pace_kernel *kernel, int64_t ns, bool is_alone) {
 }
 
 static void collect_samples(void) {
-    bool has_learned = false;
     uint64_t others = name_others();
     int mode = gs_gate_relax();
     for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
@@ -102,12 +102,9 @@ static void collect_samples(void) {
             learn_time(sample->kernel, (int64_t)(ms * 1e6f), others != GS_SHARE_CROWDED && others == sample->others);
         sample->state = SAMPLE_FREE;
         waits.under_way--;
-        has_learned = true;
+        waits.has_learned = true;
     }
     gs_gate_respect(mode);
-    if (has_learned)
-        atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
-                              memory_order_relaxed);
 }
 
 static gs_gate_sample *take_sample(const gs_pace_step *step) {
@@ -214,15 +211,23 @@ static bool is_graph(const gs_gate_item *item) {
     return item->what && !item->launch;
 }
 
+/* Names the request that has begun last; 0: there is none at this moment. */
+static uint64_t name_request(void) {
+    const gs_board *board = gs_gate_state.board;
+    return atomic_load_explicit(&board->flags, memory_order_relaxed)
+               ? (uint64_t)atomic_load_explicit(&board->requests, memory_order_relaxed) + 1
+               : 0;
+}
+
 /* Under the lock. */
 static gs_pace_step decide_wait(const gs_gate_item *item) {
-    bool is_flagged = atomic_load_explicit(&gs_gate_state.board->flags, memory_order_relaxed);
+    uint64_t request = name_request();
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     waits.pace.is_shared = is_shared();
     if (!item->what)
-        return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_flagged);
+        return gs_pace_copy(&waits.pace, item->stream, item->bytes, request);
     return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->launch ? item->launch->shape : NULL),
-                          is_flagged);
+                          request);
 }
 
 /* The work has waits in it, or can be stopped: its duration is not learned any more. */
@@ -291,6 +296,12 @@ static bool collects_now(const gs_gate_item *item) {
     return ++waits.launches % COLLECT_EVERY == 0 || is_graph(item) || waits.cap.percent || waits.share.quiet_until_ns;
 }
 
+/* Under the lock, which makes an atomic addition unnecessary. */
+static void count_work(uint64_t ns) {
+    _Atomic uint64_t *work_ns = &gs_gate_state.page->work_ns;
+    atomic_store_explicit(work_ns, atomic_load_explicit(work_ns, memory_order_relaxed) + ns, memory_order_relaxed);
+}
+
 /* Decides what the launch needs. */
 static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
@@ -302,8 +313,8 @@ static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_
     charge_cap(step.kernel, step.expected_ns);
     if (is_shared())
         charge_share(item, &step, around);
+    count_work((uint64_t)step.expected_ns);
     pthread_mutex_unlock(&waits.lock);
-    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     return step;
 }
 
@@ -363,12 +374,32 @@ void gs_gate_wait_synchronize(bool is_done) {
     pthread_mutex_unlock(&waits.lock);
 }
 
+/* Under the lock. Not at a launch: this looks at all kernels. */
+static void tell_longest(void) {
+    if (waits.has_learned)
+        atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
+                              memory_order_relaxed);
+    waits.has_learned = false;
+}
+
+/* What a request loses on average if work of this program runs when it begins, under MPS, beyond what is usual. */
+static void tell_lost(void) {
+    const gs_tenant_page *page = gs_gate_state.page;
+    uint64_t work_ns = atomic_load_explicit(&page->work_ns, memory_order_relaxed);
+    double late_ns = (double)atomic_load_explicit(&page->late_ns, memory_order_relaxed),
+           stop_ns = (double)atomic_load_explicit(&page->stop_ns, memory_order_relaxed);
+    if (gs_gate_state.slot < GS_BOARD_SLOTS && work_ns)
+        atomic_store_explicit(&gs_gate_state.board->shares[gs_gate_state.slot].lost_ns,
+                              (uint64_t)(late_ns / (double)work_ns * stop_ns), memory_order_relaxed);
+}
+
 int64_t gs_gate_wait_look(void) {
     enum { LOOK_NS = 100000000 };
-    if (!is_shared())
-        return LOOK_NS;
+    tell_lost();
     pthread_mutex_lock(&waits.lock);
-    gs_share_publish(own_share());
+    tell_longest();
+    if (is_shared())
+        gs_share_publish(own_share());
     pthread_mutex_unlock(&waits.lock);
     return LOOK_NS;
 }

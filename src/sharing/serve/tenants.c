@@ -214,6 +214,7 @@ static void clear_share(gs_board_share *share) {
     atomic_store(&share->busy_until_ns, 0);
     atomic_store(&share->waits_until_ns, 0);
     atomic_store(&share->expires_ns, 0);
+    atomic_store(&share->lost_ns, 0);
     for (int lane = 0; lane < GS_SHARE_LANES; lane++) { /* the next program begins with 0 */
         atomic_store(&share->sent[lane], 0);
         atomic_store(&share->done[lane], 0);
