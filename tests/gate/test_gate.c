@@ -1163,6 +1163,28 @@ static void long_graphs_wait_in_their_midst(void **state) {
     stop_program(&training);
 }
 
+/* While it is not known how long the nodes take, launches that run ahead are whole: users are told nothing of them. */
+static void graphs_that_will_be_divided_are_not_called_long(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    unsigned long long counts[COUNTS] = {0};
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    for (int i = 0; i < 40 && !counts[GRAPH_WAITS]; i++) {
+        for (int ahead = 0; ahead < 4; ahead++)
+            assert_int_equal(ask(&training, "graph 1"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+        ask_counts(&training, counts);
+    }
+    assert_int_not_equal(counts[GRAPH_WAITS], 0);
+    assert_true(status_says("\"long_kernels\":[]") && !status_says("\"name\":\"a graph\""));
+    assert_false(status_says("\"stop_us\":20000.0"));
+    TEST_WAIT(!status_says("\"longest_us\":20000.0"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 /* Kernels of a graph, too: one that is long stops in its midst, and each block runs once. */
 static void long_kernels_of_graphs_are_stopped(void **state) {
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort", "--guard");
@@ -2690,6 +2712,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(programs_of_other_gpus_are_not_held),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
+        DAEMON_TEST(graphs_that_will_be_divided_are_not_called_long),
         DAEMON_TEST(long_kernels_of_graphs_are_stopped),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(big_copies_have_waits_in_them),

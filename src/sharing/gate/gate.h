@@ -290,9 +290,12 @@ typedef struct gs_gate_work {
     void *stream;
 } gs_gate_work;
 
-/* What is launched in place of a graph that is long; NULL: nothing else. `is_divided`: it has waits for the flags in
-   it; else it tells how long its nodes take. */
-void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, bool *is_divided);
+/* Whether a graph is launched as the program has it; or so, or in a form that tells how long its nodes take, until that is
+   known; or with waits for the flags in it. */
+typedef enum gs_gate_form { GS_FORM_WHOLE, GS_FORM_TIMED, GS_FORM_DIVIDED } gs_gate_form;
+
+/* What is launched in place of a graph that is long; NULL: nothing else. */
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form);
 
 /* ---- gate_mark.c: best effort ---- */
 
@@ -367,6 +370,7 @@ typedef struct gs_gate_around {
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
     gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
+    bool is_timed;          /* a graph of which it is not known yet whether it can be divided */
     size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
     bool is_numbered;       /* a number for other best-effort programs follows it */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */

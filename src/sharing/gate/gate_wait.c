@@ -234,6 +234,7 @@ static gs_pace_step decide_wait(const gs_gate_item *item) {
 static void mark_divided(const gs_pace_step *step, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_divide(step->kernel);
+    waits.has_learned = true;
     if (around->sample)
         around->sample->state = SAMPLE_FREE;
     pthread_mutex_unlock(&waits.lock);
@@ -251,20 +252,21 @@ static void name_later(const gs_pace_step *step) {
    can be stopped. */
 static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     gs_gate_work work = {.expected_ns = step->is_learned ? step->expected_ns : 0, .stream = item->stream};
-    bool is_divided = false;
+    gs_gate_form form = GS_FORM_WHOLE;
     work.flags = gs_gate_mark_find(false);
     if (is_graph(item)) {
         int mode = gs_gate_relax();
-        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &is_divided);
+        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &form);
         gs_gate_respect(mode);
     } else if (gs_gate_state.has_guards && item->what && work.expected_ns > gs_gate_state.ahead_ns) {
         int mode = gs_gate_relax();
         around->guard = gs_gate_guard_plan(item, step->expected_ns);
         gs_gate_respect(mode);
     }
-    if (is_divided || around->guard.twin)
+    around->is_timed = form == GS_FORM_TIMED;
+    if (form == GS_FORM_DIVIDED || around->guard.twin)
         mark_divided(step, around);
-    else if (around->graph)
+    else if (around->is_timed)
         name_later(step);
 }
 
@@ -272,7 +274,7 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
 static void count_late(const gs_pace_step *step, const gs_gate_around *around) {
     gs_tenant_page *page = gs_gate_state.page;
     int64_t stop_ns = around->guard.twin ? around->guard.stop_ns : step->expected_ns;
-    if (around->graph || around->piece)
+    if (around->graph || around->is_timed || around->piece)
         return;
     if (stop_ns > GS_TENANT_LATE_NS)
         gs_gate_count(&page->late_ns,
@@ -336,7 +338,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         around.piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
     if (can_wait && item->what)
         count_late(&step, &around);
-    if (step.is_long && !around.graph && !around.guard.twin)
+    if (step.is_long && !around.graph && !around.is_timed && !around.guard.twin)
         gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around.guard.reason);
     if (around.is_numbered && is_big_copy(item))
         put_number(item->stream, true);
