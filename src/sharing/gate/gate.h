@@ -369,15 +369,28 @@ typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
-    gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
-    bool is_timed;          /* a graph of which it is not known yet whether it can be divided */
     size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
-    bool is_numbered;       /* a number for other best-effort programs follows it */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
+    bool is_timed;          /* a graph of which it is not known yet whether it can be divided */
+    bool is_numbered;       /* a number for other best-effort programs follows it */
+    gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
 } gs_gate_around;
 
-/* Before and after the call that puts the work into the stream. */
-gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
+/* Nothing. The rest of a guard is not used without a twin: to clear it, too, would cost as much as all else before most
+   launches. */
+static inline void gs_gate_around_clear(gs_gate_around *around, void *stream) {
+    around->stream = stream;
+    around->sample = NULL;
+    around->graph = NULL;
+    around->piece = 0;
+    around->number = 0;
+    around->is_timed = around->is_numbered = false;
+    around->guard.twin = NULL;
+    around->guard.reason = NULL;
+}
+
+/* Before and after the call that puts the work into the stream. `around` is clear. */
+void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 void gs_gate_wait_synchronize(bool is_done); /* the host waits for the GPU, or has done so */

@@ -9,7 +9,7 @@ enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
     ALONE_SAMPLES = 2,    /* of each kernel without other best-effort programs: the first launch may load code */
     SAMPLE_MORE = 4,      /* until then one of this many launches is timed, */
-    SAMPLE_EVERY = 1024,  /* and after it one of this many */
+    SAMPLE_EVERY = 1024,  /* and after it one of this many; both are powers of two */
     UNKNOWN_NS = 1000000, /* assumed for a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
     COPY_NS = 2000
@@ -87,7 +87,7 @@ gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key
     kernel->is_named |= step.is_long;
     step.is_timed = kernel->alone >= ALONE_SAMPLES || is_divided;
     uint32_t every = pace->is_shared && !step.is_timed ? SAMPLE_MORE : SAMPLE_EVERY;
-    step.wants_sample = (!step.is_learned || kernel->launches % every == 0) && !is_divided;
+    step.wants_sample = (!step.is_learned || !(kernel->launches & (every - 1))) && !is_divided;
     kernel->launches++;
     return step;
 }

@@ -320,33 +320,31 @@ static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_
     return step;
 }
 
-gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
-    gs_gate_around around = {.stream = item->stream};
+void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around) {
     bool is_calm = !gs_gate_has_captures(), shares = is_shared(), gives_way = has_latency();
     bool is_capped = gs_gate_state.most_percent;
     if (!shares && !gives_way && !is_capped)
-        return around;
+        return;
     if (is_capped)
         wait_for_cap();
     if (shares)
         wait_for_share(item->stream);
     bool can_wait = gs_gate_mark_find(is_calm) && gives_way;
-    gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
+    gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, around);
     if (can_wait && is_calm)
-        divide_work(item, &step, &around);
+        divide_work(item, &step, around);
     if (can_wait && item->to && item->from)
-        around.piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
+        around->piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
     if (can_wait && item->what)
-        count_late(&step, &around);
-    if (step.is_long && !around.graph && !around.is_timed && !around.guard.twin)
-        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around.guard.reason);
-    if (around.is_numbered && is_big_copy(item))
+        count_late(&step, around);
+    if (step.is_long && !around->graph && !around->is_timed && !around->guard.twin)
+        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around->guard.reason);
+    if (around->is_numbered && is_big_copy(item))
         put_number(item->stream, true);
     if (can_wait && step.must_wait)
         gs_gate_mark_wait(item->stream);
-    if (around.sample)
-        gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
-    return around;
+    if (around->sample)
+        gs_gate_real.cuEventRecord(around->sample->begin, item->stream);
 }
 
 void gs_gate_wait_after(const gs_gate_around *around) {
