@@ -290,8 +290,8 @@ typedef struct gs_gate_work {
     void *stream;
 } gs_gate_work;
 
-/* Whether a graph is launched as the program has it; or so, or in a form that tells how long its nodes take, until that is
-   known; or with waits for the flags in it. */
+/* Whether a graph is launched as the program has it; or so, or in a form that tells how long its nodes take, until that
+   is known; or with waits for the flags in it. */
 typedef enum gs_gate_form { GS_FORM_WHOLE, GS_FORM_TIMED, GS_FORM_DIVIDED } gs_gate_form;
 
 /* What is launched in place of a graph that is long; NULL: nothing else. */

@@ -16,6 +16,7 @@
 #include "kernels/sass/sass.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,9 +206,12 @@ static void copy_attributes(const gs_gate_twin *twin) {
 }
 
 /* Each launch has a guard on its stack, so the text is not in it. */
-static gs_gate_guard refuse(const char *reason) {
+__attribute__((format(printf, 1, 2))) static gs_gate_guard refuse(const char *format, ...) {
     static _Thread_local char text[GS_TENANT_REASON];
-    snprintf(text, sizeof text, "%s", reason);
+    va_list words;
+    va_start(words, format);
+    vsnprintf(text, sizeof text, format, words);
+    va_end(words);
     return (gs_gate_guard){.reason = text};
 }
 
@@ -217,7 +221,7 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     gs_gate_guard guard = {0};
     twin.reason[0] = '\0';
     if (!gs_gate_twin_find(what, &twin))
-        return refuse(twin.reason);
+        return refuse("%s", twin.reason);
     uint64_t work_ns = atomic_load_explicit(&gs_gate_state.page->work_ns, memory_order_relaxed);
     pthread_mutex_lock(&guards.lock);
     gs_chain_kernel kernel = {.expected_ns = expected_ns,
@@ -229,7 +233,8 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     guards.budget.left_ns -= (double)plan.cost_ns;
     pthread_mutex_unlock(&guards.lock);
     if (!plan.launches)
-        return refuse(plan.reason);
+        return refuse("%s (%llu blocks, %llu at a time)", plan.reason, (unsigned long long)kernel.blocks,
+                      (unsigned long long)kernel.resident);
     copy_attributes(&twin);
     guard.twin = twin.function;
     guard.parameter = twin.parameter;
