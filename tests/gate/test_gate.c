@@ -16,6 +16,7 @@
 #include "sharing/gate/gate_pace.h"
 #include "sharing/gate/gate_request.h"
 #include "sharing/gate/gate_share.h"
+#include "sharing/serve/server.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -23,6 +24,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <jansson.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -2259,6 +2261,53 @@ static void long_kernels_tell_what_requests_lose(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
+static void add_requests(const struct intruder *latency, uint64_t ns, uint32_t count) {
+    atomic_fetch_add(&latency->page->requests, count);
+    atomic_fetch_add(&latency->page->request_times[gs_tenant_bucket(ns)], count);
+}
+
+/* Long kernels hold up requests, or leave room for them. */
+static void programs_that_delay_no_request_keep_mps(void **state) {
+    (void)state;
+    for (int are_late = 0; are_late < 2; are_late++) {
+        begin_with_mps();
+        struct intruder latency = intrude();
+        struct program training = PROGRAM("--best-effort");
+        add_requests(&latency, 1000000, 40);
+        assert_int_equal(ask(&training, "start"), 0);
+        do_requests(&training, "launch 1000 1 20", 20);
+        add_requests(&latency, are_late ? 1500000 : 1100000, 110);
+        stop_program(&training);
+        TEST_WAIT(status_says(are_late ? "\"late_percent\":85.00" : "\"late_percent\":0.00"));
+        leave(&latency);
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Requests are late if they take longer than nine of ten alone, by more than a switch. */
+static void requests_are_compared_with_those_alone(void **state) {
+    gs_tenant_page *page = calloc(1, sizeof *page);
+    gs_stretch stretch = {0};
+    (void)state;
+    atomic_store(&page->request_times[gs_tenant_bucket(50000000)], 3); /* the first ones */
+    atomic_store(&page->request_times[gs_tenant_bucket(1000000)], 40);
+    gs_stretch_alone_ends(&stretch, page);
+    assert_true(gs_stretch_late_percent(&stretch, page) < 0); /* none beside others */
+    atomic_store(&page->request_times[gs_tenant_bucket(1000000)], 40 + 90);
+    atomic_store(&page->request_times[gs_tenant_bucket(1100000)], 100); /* not late */
+    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 10);
+    assert_true(gs_stretch_late_percent(&stretch, page) == 0); /* 3 of 43 alone, and 10 of 200 since then */
+    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 100);
+    assert_true(fabs(gs_stretch_late_percent(&stretch, page) - 100 * (100.0 / 290 - 3.0 / 43)) < 1e-9);
+    gs_stretch_alone_begins(&stretch, page);
+    assert_true(gs_stretch_late_percent(&stretch, page) < 0);
+    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 100 + 200); /* it has got slower by itself */
+    gs_stretch_alone_ends(&stretch, page);
+    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 100 + 200 + 100);
+    assert_true(gs_stretch_late_percent(&stretch, page) == 0);
+    free(page);
+}
+
 /* What was learned of a command decides how it is run the next time. */
 static void programs_with_long_kernels_get_time_slices(void **state) {
     char text[4000];
@@ -2743,6 +2792,8 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
+        OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
+        cmocka_unit_test(requests_are_compared_with_those_alone),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),

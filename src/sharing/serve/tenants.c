@@ -181,6 +181,21 @@ static int equip(const gs_tenants *tenants, gs_tenant *tenant, gs_error *error) 
     return fd;
 }
 
+static bool has_best_effort(const gs_tenants *tenants, const gs_tenant_group *group) {
+    for (const gs_tenant *at = tenants->first; at; at = at->next)
+        if (at->group == group && !at->options.is_latency)
+            return true;
+    return false;
+}
+
+/* The latency programs of a GPU are no longer alone, or again. */
+static void compare_requests(const gs_tenants *tenants, const gs_tenant_group *group,
+                             void (*change)(gs_stretch *, const gs_tenant_page *)) {
+    for (gs_tenant *at = tenants->first; at; at = at->next)
+        if (at->group == group && at->options.is_latency)
+            change(&at->stretch, at->page);
+}
+
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
     gs_tenant_group *group = find_group(tenants, options->gpu, error);
     gs_tenant *tenant = group ? calloc(1, sizeof *tenant) : NULL;
@@ -201,6 +216,8 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
         free(tenant);
         return NULL;
     }
+    if (!options->is_latency && !has_best_effort(tenants, group))
+        compare_requests(tenants, group, gs_stretch_alone_ends);
     group->programs++;
     tenant->number = ++tenants->opened;
     tenant->page->slot = tenant->slot;
@@ -250,8 +267,9 @@ static bool has_worked(const gs_tenant *tenant) {
 
 /* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: not known.
    Beside requests of many launches and streams of requests, which would pay for several switches without MPS, and
-   beside other best-effort programs, whose time slices are long, it does not matter. A latency program should use MPS
-   if some of its neighbors should. */
+   beside other best-effort programs, whose time slices are long, it does not matter; nor if requests were not late:
+   kernels that cannot be stopped may leave room for them. A latency program should use MPS if some of its neighbors
+   should. */
 static double late_percent(const gs_tenant *tenant) {
     double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
     if (tenant->options.is_latency)
@@ -260,6 +278,8 @@ static double late_percent(const gs_tenant *tenant) {
         return -1;
     if ((tenant->saw_eager && !tenant->saw_few) || tenant->saw_others)
         return 0;
+    if (tenant->is_measured && tenant->measured_late <= GS_TENANT_MOST_LATE)
+        return tenant->measured_late;
     return tenant->options.has_mps ? 100 * fmin(late_ns / work_ns, 1) : -1;
 }
 
@@ -268,9 +288,19 @@ static bool should_use_mps(const gs_tenant *tenant) {
     return late < 0 ? tenant->options.has_mps : late <= GS_TENANT_MOST_LATE;
 }
 
+/* Whether requests took longer beside a best-effort program that used MPS. */
+static void measure_late(const gs_tenant *latency, gs_tenant *best_effort) {
+    double late = gs_stretch_late_percent(&latency->stretch, latency->page);
+    if (!best_effort->options.has_mps || !read_count(&latency->page->requests))
+        return;
+    best_effort->is_measured = true;
+    best_effort->measured_late = late < 0 ? 100 : fmax(best_effort->measured_late, late);
+}
+
 /* What a latency program and a best-effort program remember of each other. */
 static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
     bool is_eager = read_count(&latency->page->eager_permille) >= 10 * GS_TENANT_EAGER_PERCENT;
+    measure_late(latency, best_effort);
     best_effort->saw_eager |= is_eager;
     best_effort->saw_few |= read_count(&latency->page->requests) && !is_eager;
     latency->saw_mps |= should_use_mps(best_effort);
@@ -318,6 +348,8 @@ void gs_tenant_close(gs_tenant *tenant) {
         at = &(*at)->next;
     meet_all(tenant);
     *at = tenant->next;
+    if (!tenant->options.is_latency && !has_best_effort(tenants, tenant->group))
+        compare_requests(tenants, tenant->group, gs_stretch_alone_begins);
     learn_command(tenant);
     free_slot(tenant);
     tenant->group->programs--;
