@@ -2261,9 +2261,10 @@ static void long_kernels_tell_what_requests_lose(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
-static void add_requests(const struct intruder *latency, uint64_t ns, uint32_t count) {
-    atomic_fetch_add(&latency->page->requests, count);
-    atomic_fetch_add(&latency->page->request_times[gs_tenant_bucket(ns)], count);
+static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool are_alone) {
+    atomic_fetch_add(&page->requests, count);
+    atomic_fetch_add(&page->request_times[gs_tenant_bucket(ns)], count);
+    atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
 }
 
 /* Long kernels hold up requests, or leave room for them. */
@@ -2273,10 +2274,10 @@ static void programs_that_delay_no_request_keep_mps(void **state) {
         begin_with_mps();
         struct intruder latency = intrude();
         struct program training = PROGRAM("--best-effort");
-        add_requests(&latency, 1000000, 40);
+        add_requests(latency.page, 1000000, 40, true);
         assert_int_equal(ask(&training, "start"), 0);
         do_requests(&training, "launch 1000 1 20", 20);
-        add_requests(&latency, are_late ? 1500000 : 1100000, 110);
+        add_requests(latency.page, are_late ? 1500000 : 1100000, 110, false);
         stop_program(&training);
         TEST_WAIT(status_says(are_late ? "\"late_percent\":85.00" : "\"late_percent\":0.00"));
         leave(&latency);
@@ -2284,27 +2285,18 @@ static void programs_that_delay_no_request_keep_mps(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
-/* Requests are late if they take longer than nine of ten alone, by more than a switch. */
+/* Requests are late if they take longer than the median alone, by more than a switch. */
 static void requests_are_compared_with_those_alone(void **state) {
     gs_tenant_page *page = calloc(1, sizeof *page);
-    gs_stretch stretch = {0};
     (void)state;
-    atomic_store(&page->request_times[gs_tenant_bucket(50000000)], 3); /* the first ones */
-    atomic_store(&page->request_times[gs_tenant_bucket(1000000)], 40);
-    gs_stretch_alone_ends(&stretch, page);
-    assert_true(gs_stretch_late_percent(&stretch, page) < 0); /* none beside others */
-    atomic_store(&page->request_times[gs_tenant_bucket(1000000)], 40 + 90);
-    atomic_store(&page->request_times[gs_tenant_bucket(1100000)], 100); /* not late */
-    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 10);
-    assert_true(gs_stretch_late_percent(&stretch, page) == 0); /* 3 of 43 alone, and 10 of 200 since then */
-    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 100);
-    assert_true(fabs(gs_stretch_late_percent(&stretch, page) - 100 * (100.0 / 290 - 3.0 / 43)) < 1e-9);
-    gs_stretch_alone_begins(&stretch, page);
-    assert_true(gs_stretch_late_percent(&stretch, page) < 0);
-    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 100 + 200); /* it has got slower by itself */
-    gs_stretch_alone_ends(&stretch, page);
-    atomic_store(&page->request_times[gs_tenant_bucket(1500000)], 100 + 200 + 100);
-    assert_true(gs_stretch_late_percent(&stretch, page) == 0);
+    add_requests(page, 50000000, 3, true);
+    add_requests(page, 1000000, 40, true);
+    assert_true(gs_stretch_late_percent(page) < 0); /* none beside others */
+    add_requests(page, 1100000, 190, false);        /* not late */
+    add_requests(page, 1500000, 10, false);         /* 5%, and alone 7% */
+    assert_true(gs_stretch_late_percent(page) == 0);
+    add_requests(page, 1500000, 100, false);
+    assert_true(fabs(gs_stretch_late_percent(page) - 100 * (110.0 / 300 - 3.0 / 43)) < 1e-9);
     free(page);
 }
 

@@ -174,9 +174,28 @@ static uint64_t lost_in_gap(void) {
     return lost_ns < MOST_WORK_NS ? lost_ns : MOST_WORK_NS;
 }
 
+/* Whether a best-effort program has worked at the time of this request. */
+static bool is_beside_work(void) {
+    uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
+    bool is_beside = false;
+    for (; others; others &= others - 1)
+        is_beside |= atomic_load_explicit(&gs_gate_state.board->shares[__builtin_ctz(others)].works_until_ns,
+                                          memory_order_relaxed) > work.begun_ns;
+    return is_beside;
+}
+
+static void count_request(uint64_t ns) {
+    gs_tenant_page *page = gs_gate_state.page;
+    unsigned bucket = gs_tenant_bucket(ns);
+    gs_gate_count(&page->requests, 1);
+    gs_gate_count(&page->request_ns, ns);
+    atomic_fetch_add_explicit(&page->request_times[bucket], 1, memory_order_relaxed);
+    if (work.requests++ >= LEARNED_AFTER && !is_beside_work())
+        atomic_fetch_add_explicit(&page->alone_times[bucket], 1, memory_order_relaxed);
+}
+
 /* The request has ended. `is_known`: now, and not some time ago. */
 static void clear_flag(bool is_known) {
-    gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
     uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, lost_in_gap()) : 0;
     if (hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed))
@@ -188,10 +207,7 @@ static void clear_flag(bool is_known) {
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
     if (is_known || is_silent())
         judge_request();
-    work.requests++;
-    gs_gate_count(&page->requests, 1);
-    gs_gate_count(&page->request_ns, ns);
-    atomic_fetch_add_explicit(&page->request_times[gs_tenant_bucket(ns)], 1, memory_order_relaxed);
+    count_request(ns);
 }
 
 /* Queries the streams that have work. True: the request has ended. */

@@ -631,18 +631,10 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
 
 /* ---- stretch.c ---- */
 
-/* The requests of a latency program, by duration (gs_tenant_bucket). */
-typedef struct gs_stretch {
-    uint32_t alone[GS_TENANT_TIMES]; /* while its GPU had no best-effort program */
-    uint32_t seen[GS_TENANT_TIMES];  /* all of them, when that last began or ended */
-} gs_stretch;
-
-void gs_stretch_alone_begins(gs_stretch *stretch, const gs_tenant_page *page);
-void gs_stretch_alone_ends(gs_stretch *stretch, const gs_tenant_page *page);
-/* How many of the requests since alone ended took longer than they usually do alone, by more than they would wait for
-   the GPU without MPS, as a percentage, less the part that did so alone; -1: there were too few, alone or since then.
+/* How many of the requests beside best-effort work took longer than half of them do alone, by more than they would wait
+   for the GPU without MPS, as a percentage, less the part that did so alone; -1: there were too few, alone or beside.
  */
-double gs_stretch_late_percent(const gs_stretch *stretch, const gs_tenant_page *page);
+double gs_stretch_late_percent(const gs_tenant_page *page);
 
 /* ---- tenants.c ---- */
 
@@ -683,7 +675,6 @@ typedef struct gs_tenant {
     bool saw_others;          /* and beside others that worked; */
     bool is_measured;         /* some requests were compared with those alone: */
     double measured_late;     /* gs_stretch_late_percent of the program that lost most; 100: not known of one */
-    gs_stretch stretch;       /* of a latency program */
     struct gs_tenant *next;
 } gs_tenant;
 

@@ -181,21 +181,6 @@ static int equip(const gs_tenants *tenants, gs_tenant *tenant, gs_error *error) 
     return fd;
 }
 
-static bool has_best_effort(const gs_tenants *tenants, const gs_tenant_group *group) {
-    for (const gs_tenant *at = tenants->first; at; at = at->next)
-        if (at->group == group && !at->options.is_latency)
-            return true;
-    return false;
-}
-
-/* The latency programs of a GPU are no longer alone, or again. */
-static void compare_requests(const gs_tenants *tenants, const gs_tenant_group *group,
-                             void (*change)(gs_stretch *, const gs_tenant_page *)) {
-    for (gs_tenant *at = tenants->first; at; at = at->next)
-        if (at->group == group && at->options.is_latency)
-            change(&at->stretch, at->page);
-}
-
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
     gs_tenant_group *group = find_group(tenants, options->gpu, error);
     gs_tenant *tenant = group ? calloc(1, sizeof *tenant) : NULL;
@@ -216,8 +201,6 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
         free(tenant);
         return NULL;
     }
-    if (!options->is_latency && !has_best_effort(tenants, group))
-        compare_requests(tenants, group, gs_stretch_alone_ends);
     group->programs++;
     tenant->number = ++tenants->opened;
     tenant->page->slot = tenant->slot;
@@ -231,6 +214,7 @@ static void clear_share(gs_board_share *share) {
     atomic_store(&share->busy_until_ns, 0);
     atomic_store(&share->waits_until_ns, 0);
     atomic_store(&share->expires_ns, 0);
+    atomic_store(&share->works_until_ns, 0);
     atomic_store(&share->lost_ns, 0);
     for (int lane = 0; lane < GS_SHARE_LANES; lane++) { /* the next program begins with 0 */
         atomic_store(&share->sent[lane], 0);
@@ -290,7 +274,7 @@ static bool should_use_mps(const gs_tenant *tenant) {
 
 /* Whether requests took longer beside a best-effort program that used MPS. */
 static void measure_late(const gs_tenant *latency, gs_tenant *best_effort) {
-    double late = gs_stretch_late_percent(&latency->stretch, latency->page);
+    double late = gs_stretch_late_percent(latency->page);
     if (!best_effort->options.has_mps || !read_count(&latency->page->requests))
         return;
     best_effort->is_measured = true;
@@ -348,8 +332,6 @@ void gs_tenant_close(gs_tenant *tenant) {
         at = &(*at)->next;
     meet_all(tenant);
     *at = tenant->next;
-    if (!tenant->options.is_latency && !has_best_effort(tenants, tenant->group))
-        compare_requests(tenants, tenant->group, gs_stretch_alone_begins);
     learn_command(tenant);
     free_slot(tenant);
     tenant->group->programs--;
