@@ -2253,8 +2253,10 @@ static void long_kernels_tell_what_requests_lose(void **state) {
     struct program training = PROGRAM("--best-effort");
     const _Atomic uint64_t *lost_ns = &latency.board->shares[0].lost_ns;
     assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(atomic_load(&latency.board->shares[0].works_until_ns), 0);
     do_requests(&training, "launch 1000 1 20", 20);
     TEST_WAIT(atomic_load(lost_ns) / 1000 == 850);
+    assert_true(atomic_load(&latency.board->shares[0].works_until_ns) > 0);
     stop_program(&training);
     TEST_WAIT(atomic_load(lost_ns) == 0);
     leave(&latency);
@@ -2285,11 +2287,33 @@ static void programs_that_delay_no_request_keep_mps(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
+/* Whether requests of a latency program are late beside work. */
+static bool says_late(void) {
+    return status_says("\"late_percent\":") && !status_says("\"late_percent\":0.0,");
+}
+
+/* A program that is connected, and does not work, is no neighbor. */
+static void requests_beside_work_are_compared_with_those_alone(void **state) {
+    struct program latency = PROGRAM("--latency");
+    struct intruder training = intrude_as(GS_WIRE_BEST_EFFORT);
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&latency, "launch 20000 1", 40);
+    atomic_store(&training.board->shares[0].works_until_ns, UINT64_MAX);
+    do_requests(&latency, "launch 30000 1", 90);
+    assert_false(says_late()); /* too few to tell */
+    do_requests(&latency, "launch 30000 1", 20);
+    assert_true(says_late());
+    stop_program(&latency);
+    leave(&training);
+}
+
 /* Requests are late if they take longer than the median alone, by more than a switch. */
 static void requests_are_compared_with_those_alone(void **state) {
     gs_tenant_page *page = calloc(1, sizeof *page);
     (void)state;
     add_requests(page, 50000000, 3, true);
+    add_requests(page, 20000, 300, true); /* copies */
     add_requests(page, 1000000, 40, true);
     assert_true(gs_stretch_late_percent(page) < 0); /* none beside others */
     add_requests(page, 1100000, 190, false);        /* not late */
@@ -2785,6 +2809,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
         OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
+        OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
         cmocka_unit_test(requests_are_compared_with_those_alone),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(pauses_do_not_make_requests_short),

@@ -190,7 +190,8 @@ static void count_request(uint64_t ns) {
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
     atomic_fetch_add_explicit(&page->request_times[bucket], 1, memory_order_relaxed);
-    if (work.requests++ >= LEARNED_AFTER && !is_beside_work())
+    work.requests++;
+    if (!is_beside_work())
         atomic_fetch_add_explicit(&page->alone_times[bucket], 1, memory_order_relaxed);
 }
 

@@ -380,6 +380,7 @@ static void write_requests(const gs_tenant_page *page, uint32_t deadline_us, gs_
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
+    gs_write_real(writer, "late_percent", fmax(gs_stretch_late_percent(page), 0), 1);
     gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
