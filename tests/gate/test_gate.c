@@ -16,6 +16,7 @@
 #include "sharing/gate/gate_pace.h"
 #include "sharing/gate/gate_request.h"
 #include "sharing/gate/gate_share.h"
+#include "sharing/serve/server.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -23,6 +24,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <jansson.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -968,6 +970,23 @@ static void pauses_between_streams_do_not_end_holding(void **state) {
     }
 }
 
+/* A host that is sometimes late: its longer gaps are held, too, where a request would lose more in them. */
+static void gaps_are_held_longer_beside_longer_kernels(void **state) {
+    const int lost_us[] = {WORK_US, 600};
+    const uint64_t holds[] = {14, 79};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(holds); i++) {
+        gs_gate_gap gap = {0};
+        uint64_t now = 1;
+        for (int stream = 0; stream < 40; stream++) {
+            play_gaps(&gap, &now, 60, 400, 12, (uint64_t)lost_us[i]);
+            play_gaps(&gap, &now, 1, 400, 70, (uint64_t)lost_us[i]);
+            play_gaps(&gap, &now, 1, 400, 3000, (uint64_t)lost_us[i]);
+        }
+        assert_int_equal(play_gaps(&gap, &now, 1, 400, 12, (uint64_t)lost_us[i]), holds[i]);
+    }
+}
+
 /* A stream of requests is held, and at its end others go on. */
 static void streams_of_requests_hold_others_until_they_end(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
@@ -1140,8 +1159,31 @@ static void long_graphs_wait_in_their_midst(void **state) {
     assert_goes_on(&training);
     assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
     assert_int_equal(launch_graphs(&training, 40, false), 9);
-    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0}]"));
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional or "
+                            "memory nodes, was changed, "));
     assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* While it is not known how long the nodes take, launches that run ahead are whole: users are told nothing of them. */
+static void graphs_that_will_be_divided_are_not_called_long(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    unsigned long long counts[COUNTS] = {0};
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    for (int i = 0; i < 40 && !counts[GRAPH_WAITS]; i++) {
+        for (int ahead = 0; ahead < 4; ahead++)
+            assert_int_equal(ask(&training, "graph 1"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+        ask_counts(&training, counts);
+    }
+    assert_int_not_equal(counts[GRAPH_WAITS], 0);
+    assert_true(status_says("\"long_kernels\":[]") && !status_says("\"name\":\"a graph\""));
+    assert_false(status_says("\"stop_us\":20000.0"));
+    TEST_WAIT(!status_says("\"longest_us\":20000.0"));
     stop_program(&latency);
     stop_program(&training);
 }
@@ -2204,6 +2246,85 @@ static void begin_with_mps(void) {
     setenv("CUDA_MPS_PIPE_DIRECTORY", mps, 1);
 }
 
+/* A server with a stream of requests holds its gaps by this. Of 1 ms, a request would wait for more than 0.15 ms. */
+static void long_kernels_tell_what_requests_lose(void **state) {
+    (void)state;
+    begin_with_mps();
+    struct intruder latency = intrude();
+    struct program training = PROGRAM("--best-effort");
+    const _Atomic uint64_t *lost_ns = &latency.board->shares[0].lost_ns;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(atomic_load(&latency.board->shares[0].works_until_ns), 0);
+    do_requests(&training, "launch 1000 1 20", 20);
+    TEST_WAIT(atomic_load(lost_ns) / 1000 == 850);
+    assert_true(atomic_load(&latency.board->shares[0].works_until_ns) > 0);
+    stop_program(&training);
+    TEST_WAIT(atomic_load(lost_ns) == 0);
+    leave(&latency);
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool are_alone) {
+    atomic_fetch_add(&page->requests, count);
+    atomic_fetch_add(&page->request_times[gs_tenant_bucket(ns)], count);
+    atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
+}
+
+/* Long kernels hold up requests, or leave room for them. */
+static void programs_that_delay_no_request_keep_mps(void **state) {
+    (void)state;
+    for (int are_late = 0; are_late < 2; are_late++) {
+        begin_with_mps();
+        struct intruder latency = intrude();
+        struct program training = PROGRAM("--best-effort");
+        add_requests(latency.page, 1000000, 40, true);
+        assert_int_equal(ask(&training, "start"), 0);
+        do_requests(&training, "launch 1000 1 20", 20);
+        add_requests(latency.page, are_late ? 1500000 : 1100000, 110, false);
+        stop_program(&training);
+        TEST_WAIT(status_says(are_late ? "\"late_percent\":85.00" : "\"late_percent\":0.00"));
+        leave(&latency);
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Whether requests of a latency program are late beside work. */
+static bool says_late(void) {
+    return status_says("\"late_percent\":") && !status_says("\"late_percent\":0.0,");
+}
+
+/* A program that is connected, and does not work, is no neighbor. */
+static void requests_beside_work_are_compared_with_those_alone(void **state) {
+    struct program latency = PROGRAM("--latency");
+    struct intruder training = intrude_as(GS_WIRE_BEST_EFFORT);
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&latency, "launch 20000 1", 40);
+    atomic_store(&training.board->shares[0].works_until_ns, UINT64_MAX);
+    do_requests(&latency, "launch 30000 1", 90);
+    assert_false(says_late()); /* too few to tell */
+    do_requests(&latency, "launch 30000 1", 20);
+    assert_true(says_late());
+    stop_program(&latency);
+    leave(&training);
+}
+
+/* Requests are late if they take longer than the median alone, by more than a switch. */
+static void requests_are_compared_with_those_alone(void **state) {
+    gs_tenant_page *page = calloc(1, sizeof *page);
+    (void)state;
+    add_requests(page, 50000000, 3, true);
+    add_requests(page, 20000, 300, true); /* copies */
+    add_requests(page, 1000000, 40, true);
+    assert_true(gs_stretch_late_percent(page) < 0); /* none beside others */
+    add_requests(page, 1100000, 190, false);        /* not late */
+    add_requests(page, 1500000, 10, false);         /* 5%, and alone 7% */
+    assert_true(gs_stretch_late_percent(page) == 0);
+    add_requests(page, 1500000, 100, false);
+    assert_true(fabs(gs_stretch_late_percent(page) - 100 * (110.0 / 300 - 3.0 / 43)) < 1e-9);
+    free(page);
+}
+
 /* What was learned of a command decides how it is run the next time. */
 static void programs_with_long_kernels_get_time_slices(void **state) {
     char text[4000];
@@ -2463,24 +2584,44 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     int stream = 0;
     (void)state;
     pace->ahead_ns = 50000;
-    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, 0);
     assert_true(step.must_wait && step.wants_sample);
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
+    assert_true(gs_pace_launch(pace, &stream, key, 0).must_wait); /* it is not known yet */
     for (int i = 0; i < 4; i++)
         gs_pace_learn(step.kernel, 10000, true);
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, 0).must_wait);
     for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
-        step = gs_pace_launch(pace, &stream, key, false);
+        step = gs_pace_launch(pace, &stream, key, 0);
         assert_false(step.must_wait || step.wants_sample);
         assert_int_equal(step.expected_ns, 10000);
     }
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
-    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
-    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
-    assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
-    assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, 0).must_wait);
+    assert_true(gs_pace_launch(pace, &pace, key, 0).must_wait); /* another stream */
+    assert_false(gs_pace_copy(pace, &pace, 1000, 0).must_wait);
+    assert_true(gs_pace_copy(pace, &pace, 100000000, 0).must_wait);
     gs_pace_forget(pace, key);
-    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, 0).wants_sample);
+    free(pace);
+}
+
+/* What stands behind a wait that has not passed needs no wait of its own, within the allowed work. */
+static void streams_wait_once_for_a_request(void **state) {
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
+    int stream = 0;
+    (void)state;
+    pace->ahead_ns = 50000;
+    gs_pace_step step = gs_pace_launch(pace, &stream, 1, 0);
+    for (int i = 0; i < 4; i++)
+        gs_pace_learn(step.kernel, 10000, true);
+    assert_true(gs_pace_launch(pace, &stream, 1, 0).must_wait);
+    assert_false(gs_pace_launch(pace, &stream, 1, 0).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, 1, 7).must_wait); /* a request has begun */
+    for (int i = 0; i < 4; i++)
+        assert_false(gs_pace_launch(pace, &stream, 1, 7).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, 1, 7).must_wait);  /* 50 us of work are behind the last wait */
+    assert_true(gs_pace_launch(pace, &stream, 1, 8).must_wait);  /* another request: the waits so far may have passed */
+    assert_false(gs_pace_launch(pace, &stream, 1, 0).must_wait); /* it has ended */
+    assert_true(gs_pace_launch(pace, &stream, 1, 9).must_wait);
     free(pace);
 }
 
@@ -2506,7 +2647,7 @@ static void tables_may_be_full(void **state) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
-        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), 0);
         gs_pace_learn(step.kernel, (int64_t)i, true);
         assert_true(step.must_wait);
     }
@@ -2592,6 +2733,7 @@ int main(int argc, char **argv) {
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
+        cmocka_unit_test(streams_wait_once_for_a_request),
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(cap_limits_the_share_of_time),
@@ -2626,6 +2768,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(long_kernels_are_named),
         cmocka_unit_test(gaps_are_held_if_the_next_request_is_near),
         cmocka_unit_test(pauses_between_streams_do_not_end_holding),
+        cmocka_unit_test(gaps_are_held_longer_beside_longer_kernels),
         DAEMON_TEST(streams_of_requests_hold_others_until_they_end),
         cmocka_unit_test(chains_are_for_kernels_that_stop_sooner_than_they_end),
         cmocka_unit_test(guards_cost_a_part_of_the_recent_work),
@@ -2635,6 +2778,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(programs_of_other_gpus_are_not_held),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
+        DAEMON_TEST(graphs_that_will_be_divided_are_not_called_long),
         DAEMON_TEST(long_kernels_of_graphs_are_stopped),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(big_copies_have_waits_in_them),
@@ -2664,6 +2808,10 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
+        OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
+        OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
+        OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
+        cmocka_unit_test(requests_are_compared_with_those_alone),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),

@@ -124,7 +124,7 @@ static void launch(struct model *model, struct model_program *program, bool is_c
     if (++program->collected % COLLECT_EVERY == 0 || program->share.quiet_until_ns)
         collect(model, program);
     if (!is_copy)
-        step = gs_pace_launch(&program->pace, program, 1, false);
+        step = gs_pace_launch(&program->pace, program, 1, 0);
     program->kernel = step.kernel ? step.kernel : program->kernel;
     item.is_sample = step.wants_sample;
     item.others = gs_share_others(&program->share, model->now_ns);

@@ -290,9 +290,12 @@ typedef struct gs_gate_work {
     void *stream;
 } gs_gate_work;
 
-/* What is launched in place of a graph that is long; NULL: nothing else. `is_divided`: it has waits for the flags in
-   it; else it tells how long its nodes take. */
-void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, bool *is_divided);
+/* Whether a graph is launched as the program has it; or so, or in a form that tells how long its nodes take, until that
+   is known; or with waits for the flags in it. */
+typedef enum gs_gate_form { GS_FORM_WHOLE, GS_FORM_TIMED, GS_FORM_DIVIDED } gs_gate_form;
+
+/* What is launched in place of a graph that is long; NULL: nothing else. */
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form);
 
 /* ---- gate_mark.c: best effort ---- */
 
@@ -320,7 +323,7 @@ typedef struct gs_gate_guard {
     int64_t stop_ns; /* how long it takes to stop it, at most */
     gs_gate_constants constants;
     struct gs_gate_lane *lane;
-    char reason[GS_TENANT_REASON]; /* why there is no twin */
+    const char *reason; /* why there is no twin: text of this thread until it asks again; NULL: none */
 } gs_gate_guard;
 
 /* How to launch a kernel of this duration so that it can be stopped, but for its lane; without a twin: it cannot, or
@@ -366,14 +369,28 @@ typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
-    gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
     size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
-    bool is_numbered;       /* a number for other best-effort programs follows it */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
+    bool is_timed;          /* a graph of which it is not known yet whether it can be divided */
+    bool is_numbered;       /* a number for other best-effort programs follows it */
+    gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
 } gs_gate_around;
 
-/* Before and after the call that puts the work into the stream. */
-gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
+/* Nothing. The rest of a guard is not used without a twin: to clear it, too, would cost as much as all else before most
+   launches. */
+static inline void gs_gate_around_clear(gs_gate_around *around, void *stream) {
+    around->stream = stream;
+    around->sample = NULL;
+    around->graph = NULL;
+    around->piece = 0;
+    around->number = 0;
+    around->is_timed = around->is_numbered = false;
+    around->guard.twin = NULL;
+    around->guard.reason = NULL;
+}
+
+/* Before and after the call that puts the work into the stream. `around` is clear. */
+void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 void gs_gate_wait_synchronize(bool is_done); /* the host waits for the GPU, or has done so */

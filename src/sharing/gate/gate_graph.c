@@ -174,14 +174,16 @@ static void *next_form(struct graph *graph, const gs_gate_work *work) {
     return graph->divided;
 }
 
-void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, bool *is_divided) {
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *graph = find_graph(exec);
     bool is_kept = graph && graph->exec == exec && exec;
-    void *form = is_kept ? graph->divided : NULL;
+    void *launched = is_kept ? graph->divided : NULL;
     if (is_kept && graph->copy && work->expected_ns > gs_gate_state.ahead_ns)
-        form = next_form(graph, work);
-    *is_divided = is_kept && graph->divided;
+        launched = next_form(graph, work);
+    *form = is_kept && graph->divided       ? GS_FORM_DIVIDED
+            : is_kept && graph->timing.exec ? GS_FORM_TIMED
+                                            : GS_FORM_WHOLE;
     pthread_mutex_unlock(&graphs.lock);
-    return form;
+    return launched;
 }

@@ -16,6 +16,7 @@
 #include "kernels/sass/sass.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,9 +205,14 @@ static void copy_attributes(const gs_gate_twin *twin) {
     }
 }
 
-static gs_gate_guard refuse(gs_gate_guard *guard, const char *reason) {
-    snprintf(guard->reason, sizeof guard->reason, "%s", reason);
-    return *guard;
+/* Each launch has a guard on its stack, so the text is not in it. */
+__attribute__((format(printf, 1, 2))) static gs_gate_guard refuse(const char *format, ...) {
+    static _Thread_local char text[GS_TENANT_REASON];
+    va_list words;
+    va_start(words, format);
+    vsnprintf(text, sizeof text, format, words);
+    va_end(words);
+    return (gs_gate_guard){.reason = text};
 }
 
 gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch, unsigned cluster,
@@ -215,7 +221,7 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     gs_gate_guard guard = {0};
     twin.reason[0] = '\0';
     if (!gs_gate_twin_find(what, &twin))
-        return refuse(&guard, twin.reason);
+        return refuse("%s", twin.reason);
     uint64_t work_ns = atomic_load_explicit(&gs_gate_state.page->work_ns, memory_order_relaxed);
     pthread_mutex_lock(&guards.lock);
     gs_chain_kernel kernel = {.expected_ns = expected_ns,
@@ -227,7 +233,8 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     guards.budget.left_ns -= (double)plan.cost_ns;
     pthread_mutex_unlock(&guards.lock);
     if (!plan.launches)
-        return refuse(&guard, plan.reason);
+        return refuse("%s (%llu blocks, %llu at a time)", plan.reason, (unsigned long long)kernel.blocks,
+                      (unsigned long long)kernel.resident);
     copy_attributes(&twin);
     guard.twin = twin.function;
     guard.parameter = twin.parameter;
@@ -242,18 +249,15 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
 
 gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns) {
     unsigned cluster = 1;
-    gs_gate_guard guard = {0};
     if (item->is_cooperative || !is_plain(item->launch, &cluster) || !gs_gate_real.cuLaunchKernelEx)
-        return refuse(&guard, "its launch is cooperative, or tied to other launches");
-    guard = gs_gate_guard_find(item->what, item->launch, cluster, expected_ns);
+        return refuse("its launch is cooperative, or tied to other launches");
+    gs_gate_guard guard = gs_gate_guard_find(item->what, item->launch, cluster, expected_ns);
     if (!guard.twin)
         return guard;
     pthread_mutex_lock(&guards.lock);
     guard.lane = find_lane(item->stream);
     pthread_mutex_unlock(&guards.lock);
-    if (!guard.lane)
-        guard.twin = NULL;
-    return guard.lane ? guard : refuse(&guard, "there are too many streams");
+    return guard.lane ? guard : refuse("there are too many streams");
 }
 
 /* ---- launching ---- */

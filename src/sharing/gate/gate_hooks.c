@@ -23,17 +23,19 @@ static void *stream_of_ptsz(void *stream) {
 
 /* ---- work ---- */
 
-static gs_gate_around before_work(const gs_gate_item *item) {
+static void before_work(const gs_gate_item *item, gs_gate_around *around) {
     bool is_linked = gs_gate_is_linked(), is_captured = is_linked && gs_gate_is_capturing(item->stream);
     if (is_captured && item->launch && gs_gate_state.has_guards && gs_gate_state.class == GS_GATE_BEST_EFFORT)
         gs_gate_function_keep(item->what);
+    gs_gate_around_clear(around, item->stream);
     if (!is_linked || is_captured)
-        return (gs_gate_around){.stream = item->stream};
+        return;
     gs_tenant_page *page = gs_gate_state.page;
     gs_gate_count(!item->what ? &page->copies : item->launch ? &page->launches : &page->graphs, 1);
     if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
-        return gs_gate_wait_before(item);
-    return (gs_gate_around){.stream = item->stream, .number = gs_gate_work_begins(item->stream)};
+        gs_gate_wait_before(item, around);
+    else
+        around->number = gs_gate_work_begins(item->stream);
 }
 
 static void after_work(const gs_gate_around *around) {
@@ -46,7 +48,8 @@ static void after_work(const gs_gate_around *around) {
 /* A function of the driver that puts work into a stream; `call` does it. */
 #define WORK(name, parameters, call, ...)                                                                              \
     static int hook_##name parameters {                                                                                \
-        gs_gate_around around = before_work(&(gs_gate_item){__VA_ARGS__});                                             \
+        gs_gate_around around;                                                                                         \
+        before_work(&(gs_gate_item){__VA_ARGS__}, &around);                                                            \
         int result = call;                                                                                             \
         after_work(&around);                                                                                           \
         return result;                                                                                                 \

@@ -43,7 +43,7 @@ void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const 
     if (ns > atomic_load(&entry->ns)) {
         atomic_store(&entry->ns, 0);
         snprintf(entry->name, sizeof entry->name, "%s", name);
-        snprintf(entry->reason, sizeof entry->reason, "%s", reason);
+        snprintf(entry->reason, sizeof entry->reason, "%s", reason ? reason : "");
         atomic_store(&entry->ns, ns);
     }
     pthread_mutex_unlock(&lock);

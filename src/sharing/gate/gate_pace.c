@@ -9,7 +9,7 @@ enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
     ALONE_SAMPLES = 2,    /* of each kernel without other best-effort programs: the first launch may load code */
     SAMPLE_MORE = 4,      /* until then one of this many launches is timed, */
-    SAMPLE_EVERY = 1024,  /* and after it one of this many */
+    SAMPLE_EVERY = 1024,  /* and after it one of this many; both are powers of two */
     UNKNOWN_NS = 1000000, /* assumed for a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
     COPY_NS = 2000
@@ -63,21 +63,23 @@ static gs_pace_stream *find_stream(gs_gate_pace *pace, const void *stream) {
     return &pace->streams[start];
 }
 
-static gs_pace_step step_ahead(gs_gate_pace *pace, const void *stream, int64_t ns, bool is_flagged) {
+static gs_pace_step step_ahead(gs_gate_pace *pace, const void *stream, int64_t ns, uint64_t request) {
     gs_pace_stream *state = find_stream(pace, stream);
     gs_pace_step step = {.expected_ns = ns};
-    step.must_wait = is_flagged || !state->has_waited || state->ahead_ns + ns > pace->ahead_ns;
+    bool has_begun = request && state->request != request; /* since its last wait */
+    step.must_wait = has_begun || !state->has_waited || state->ahead_ns + ns > pace->ahead_ns;
     state->ahead_ns = step.must_wait ? ns : state->ahead_ns + ns;
+    state->request = step.must_wait ? request : state->request;
     state->has_waited = true;
     return step;
 }
 
-gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool is_flagged) {
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, uint64_t request) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     bool is_known = kernel->samples > 0;
     int64_t ns = is_known ? kernel->expected_ns : UNKNOWN_NS;
     bool is_divided = kernel->is_divided && ns > pace->ahead_ns;
-    gs_pace_step step = step_ahead(pace, stream, is_divided ? pace->ahead_ns : ns, is_flagged);
+    gs_pace_step step = step_ahead(pace, stream, is_divided ? pace->ahead_ns : ns, request);
     step.expected_ns = is_known ? ns : 0;
     step.kernel = kernel;
     step.is_learned = kernel->samples >= FIRST_SAMPLES;
@@ -85,13 +87,13 @@ gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key
     kernel->is_named |= step.is_long;
     step.is_timed = kernel->alone >= ALONE_SAMPLES || is_divided;
     uint32_t every = pace->is_shared && !step.is_timed ? SAMPLE_MORE : SAMPLE_EVERY;
-    step.wants_sample = (!step.is_learned || kernel->launches % every == 0) && !is_divided;
+    step.wants_sample = (!step.is_learned || !(kernel->launches & (every - 1))) && !is_divided;
     kernel->launches++;
     return step;
 }
 
-gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_flagged) {
-    gs_pace_step step = step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_flagged);
+gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, uint64_t request) {
+    gs_pace_step step = step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), request);
     step.is_timed = true;
     return step;
 }

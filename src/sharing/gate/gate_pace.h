@@ -26,7 +26,8 @@ typedef struct gs_pace_kernel {
 
 typedef struct gs_pace_stream {
     const void *stream;
-    int64_t ahead_ns; /* work since its last wait */
+    int64_t ahead_ns; /* work since its last wait, */
+    uint64_t request; /* which was put there during this request; 0: while there was none */
     bool has_waited;
 } gs_pace_stream;
 
@@ -50,10 +51,11 @@ typedef struct gs_pace_step {
 
 /* A function in a shape. A graph has no shape: `shape` is NULL. Never 0. */
 uint64_t gs_pace_key(const void *what, const unsigned *shape);
-/* A launch. `is_flagged`: a flag is set on the board. */
-gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool is_flagged);
+/* A launch. `request` names the request that has begun last, while a flag is set on the board; 0: none is. A wait that
+   was put into the stream during the same request has not passed yet, so no other one is needed. */
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, uint64_t request);
 /* The same for a copy or a fill of `bytes`. */
-gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_flagged);
+gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, uint64_t request);
 /* The graph has waits in it from now on. */
 void gs_pace_divide(gs_pace_kernel *kernel);
 /* Adds a sample: the duration of a launch. `is_alone`: no other best-effort program had work. */

@@ -41,6 +41,7 @@ static struct waits {
     gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
+    bool has_learned; /* since the status was told of the longest kernel */
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether there are other best-effort programs. */
@@ -87,7 +88,6 @@ static void learn_time(gs_pace_kernel *kernel, int64_t ns, bool is_alone) {
 }
 
 static void collect_samples(void) {
-    bool has_learned = false;
     uint64_t others = name_others();
     int mode = gs_gate_relax();
     for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
@@ -102,12 +102,9 @@ static void collect_samples(void) {
             learn_time(sample->kernel, (int64_t)(ms * 1e6f), others != GS_SHARE_CROWDED && others == sample->others);
         sample->state = SAMPLE_FREE;
         waits.under_way--;
-        has_learned = true;
+        waits.has_learned = true;
     }
     gs_gate_respect(mode);
-    if (has_learned)
-        atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
-                              memory_order_relaxed);
 }
 
 static gs_gate_sample *take_sample(const gs_pace_step *step) {
@@ -210,25 +207,38 @@ static void wait_for_cap(void) {
     }
 }
 
+/* Why a graph cannot be divided. */
+static const char WHOLE_GRAPH[] =
+    "it has conditional or memory nodes, was changed, or has too few nodes to wait between";
+
 static bool is_graph(const gs_gate_item *item) {
     return item->what && !item->launch;
 }
 
+/* Names the request that has begun last; 0: there is none at this moment. */
+static uint64_t name_request(void) {
+    const gs_board *board = gs_gate_state.board;
+    return atomic_load_explicit(&board->flags, memory_order_relaxed)
+               ? (uint64_t)atomic_load_explicit(&board->requests, memory_order_relaxed) + 1
+               : 0;
+}
+
 /* Under the lock. */
 static gs_pace_step decide_wait(const gs_gate_item *item) {
-    bool is_flagged = atomic_load_explicit(&gs_gate_state.board->flags, memory_order_relaxed);
+    uint64_t request = name_request();
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     waits.pace.is_shared = is_shared();
     if (!item->what)
-        return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_flagged);
+        return gs_pace_copy(&waits.pace, item->stream, item->bytes, request);
     return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->launch ? item->launch->shape : NULL),
-                          is_flagged);
+                          request);
 }
 
 /* The work has waits in it, or can be stopped: its duration is not learned any more. */
 static void mark_divided(const gs_pace_step *step, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_divide(step->kernel);
+    waits.has_learned = true;
     if (around->sample)
         around->sample->state = SAMPLE_FREE;
     pthread_mutex_unlock(&waits.lock);
@@ -246,20 +256,21 @@ static void name_later(const gs_pace_step *step) {
    can be stopped. */
 static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     gs_gate_work work = {.expected_ns = step->is_learned ? step->expected_ns : 0, .stream = item->stream};
-    bool is_divided = false;
+    gs_gate_form form = GS_FORM_WHOLE;
     work.flags = gs_gate_mark_find(false);
     if (is_graph(item)) {
         int mode = gs_gate_relax();
-        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &is_divided);
+        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &form);
         gs_gate_respect(mode);
     } else if (gs_gate_state.has_guards && item->what && work.expected_ns > gs_gate_state.ahead_ns) {
         int mode = gs_gate_relax();
         around->guard = gs_gate_guard_plan(item, step->expected_ns);
         gs_gate_respect(mode);
     }
-    if (is_divided || around->guard.twin)
+    around->is_timed = form == GS_FORM_TIMED;
+    if (form == GS_FORM_DIVIDED || around->guard.twin)
         mark_divided(step, around);
-    else if (around->graph)
+    else if (around->is_timed)
         name_later(step);
 }
 
@@ -267,7 +278,7 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
 static void count_late(const gs_pace_step *step, const gs_gate_around *around) {
     gs_tenant_page *page = gs_gate_state.page;
     int64_t stop_ns = around->guard.twin ? around->guard.stop_ns : step->expected_ns;
-    if (around->graph || around->piece)
+    if (around->graph || around->is_timed || around->piece)
         return;
     if (stop_ns > GS_TENANT_LATE_NS)
         gs_gate_count(&page->late_ns,
@@ -291,6 +302,12 @@ static bool collects_now(const gs_gate_item *item) {
     return ++waits.launches % COLLECT_EVERY == 0 || is_graph(item) || waits.cap.percent || waits.share.quiet_until_ns;
 }
 
+/* Under the lock, which makes an atomic addition unnecessary. */
+static void count_work(uint64_t ns) {
+    _Atomic uint64_t *work_ns = &gs_gate_state.page->work_ns;
+    atomic_store_explicit(work_ns, atomic_load_explicit(work_ns, memory_order_relaxed) + ns, memory_order_relaxed);
+}
+
 /* Decides what the launch needs. */
 static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
@@ -302,38 +319,37 @@ static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_
     charge_cap(step.kernel, step.expected_ns);
     if (is_shared())
         charge_share(item, &step, around);
+    count_work((uint64_t)step.expected_ns);
     pthread_mutex_unlock(&waits.lock);
-    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     return step;
 }
 
-gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
-    gs_gate_around around = {.stream = item->stream};
+void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around) {
     bool is_calm = !gs_gate_has_captures(), shares = is_shared(), gives_way = has_latency();
     bool is_capped = gs_gate_state.most_percent;
     if (!shares && !gives_way && !is_capped)
-        return around;
+        return;
     if (is_capped)
         wait_for_cap();
     if (shares)
         wait_for_share(item->stream);
     bool can_wait = gs_gate_mark_find(is_calm) && gives_way;
-    gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
+    gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, around);
     if (can_wait && is_calm)
-        divide_work(item, &step, &around);
+        divide_work(item, &step, around);
     if (can_wait && item->to && item->from)
-        around.piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
+        around->piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
     if (can_wait && item->what)
-        count_late(&step, &around);
-    if (step.is_long && !around.graph && !around.guard.twin)
-        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around.guard.reason);
-    if (around.is_numbered && is_big_copy(item))
+        count_late(&step, around);
+    if (step.is_long && !around->graph && !around->is_timed && !around->guard.twin)
+        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns,
+                            is_graph(item) ? WHOLE_GRAPH : around->guard.reason);
+    if (around->is_numbered && is_big_copy(item))
         put_number(item->stream, true);
     if (can_wait && step.must_wait)
         gs_gate_mark_wait(item->stream);
-    if (around.sample)
-        gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
-    return around;
+    if (around->sample)
+        gs_gate_real.cuEventRecord(around->sample->begin, item->stream);
 }
 
 void gs_gate_wait_after(const gs_gate_around *around) {
@@ -363,12 +379,45 @@ void gs_gate_wait_synchronize(bool is_done) {
     pthread_mutex_unlock(&waits.lock);
 }
 
+/* Under the lock. Not at a launch: this looks at all kernels. */
+static void tell_longest(void) {
+    if (waits.has_learned)
+        atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
+                              memory_order_relaxed);
+    waits.has_learned = false;
+}
+
+/* What a request loses on average if work of this program runs when it begins, under MPS, beyond what is usual. */
+static void tell_lost(void) {
+    const gs_tenant_page *page = gs_gate_state.page;
+    uint64_t work_ns = atomic_load_explicit(&page->work_ns, memory_order_relaxed);
+    double late_ns = (double)atomic_load_explicit(&page->late_ns, memory_order_relaxed),
+           stop_ns = (double)atomic_load_explicit(&page->stop_ns, memory_order_relaxed);
+    if (gs_gate_state.slot < GS_BOARD_SLOTS && work_ns)
+        atomic_store_explicit(&gs_gate_state.board->shares[gs_gate_state.slot].lost_ns,
+                              (uint64_t)(late_ns / (double)work_ns * stop_ns), memory_order_relaxed);
+}
+
+/* Whether the program has launched something since the last look. */
+static void tell_work(void) {
+    enum { WORKS_NS = 60000000 }; /* three looks */
+    static uint64_t before;       /* used only by the watching thread */
+    const gs_tenant_page *page = gs_gate_state.page;
+    uint64_t launches = page->launches + page->graphs + page->copies;
+    if (gs_gate_state.slot < GS_BOARD_SLOTS && launches != before)
+        atomic_store_explicit(&gs_gate_state.board->shares[gs_gate_state.slot].works_until_ns,
+                              gs_gate_now_ns() + WORKS_NS, memory_order_relaxed);
+    before = launches;
+}
+
 int64_t gs_gate_wait_look(void) {
     enum { LOOK_NS = 100000000 };
-    if (!is_shared())
-        return LOOK_NS;
+    tell_work();
+    tell_lost();
     pthread_mutex_lock(&waits.lock);
-    gs_share_publish(own_share());
+    tell_longest();
+    if (is_shared())
+        gs_share_publish(own_share());
     pthread_mutex_unlock(&waits.lock);
     return LOOK_NS;
 }

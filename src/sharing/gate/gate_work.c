@@ -36,7 +36,8 @@ enum {
     STREAM_NS = 20000000,     /* a stream of requests has ended if none came for so long; */
     REST_LOOK_NS = 5000000,   /* until the next one they are looked at as often as this */
     SWITCH_NS = 300000,       /* to another process and back; what a gap costs without MPS, */
-    WORK_NS = 100000,         /* and with it: work that has begun in the gap, until it ends or is stopped */
+    WORK_NS = 100000,         /* and with it: work that has begun in the gap, until it ends or is stopped; */
+    MOST_WORK_NS = 1000000,   /* or so much, where kernels are long and cannot be stopped */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2
 };
@@ -159,11 +160,45 @@ static bool is_silent(void) {
     return work.silent >= silent_after() && work.on_device;
 }
 
+/* What a request loses if work of others has begun in the gap before it. Others can write anything to the board. */
+static uint64_t lost_in_gap(void) {
+    uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
+    uint64_t lost_ns = WORK_NS;
+    if (gs_gate_is_sliced())
+        return SWITCH_NS;
+    for (; others; others &= others - 1) {
+        const gs_board_share *other = &gs_gate_state.board->shares[__builtin_ctz(others)];
+        uint64_t ns = atomic_load_explicit(&other->lost_ns, memory_order_relaxed);
+        lost_ns = ns > lost_ns ? ns : lost_ns;
+    }
+    return lost_ns < MOST_WORK_NS ? lost_ns : MOST_WORK_NS;
+}
+
+/* Whether a best-effort program has worked at the time of this request. */
+static bool is_beside_work(void) {
+    uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
+    bool is_beside = false;
+    for (; others; others &= others - 1)
+        is_beside |= atomic_load_explicit(&gs_gate_state.board->shares[__builtin_ctz(others)].works_until_ns,
+                                          memory_order_relaxed) > work.begun_ns;
+    return is_beside;
+}
+
+static void count_request(uint64_t ns) {
+    gs_tenant_page *page = gs_gate_state.page;
+    unsigned bucket = gs_tenant_bucket(ns);
+    gs_gate_count(&page->requests, 1);
+    gs_gate_count(&page->request_ns, ns);
+    atomic_fetch_add_explicit(&page->request_times[bucket], 1, memory_order_relaxed);
+    work.requests++;
+    if (!is_beside_work())
+        atomic_fetch_add_explicit(&page->alone_times[bucket], 1, memory_order_relaxed);
+}
+
 /* The request has ended. `is_known`: now, and not some time ago. */
 static void clear_flag(bool is_known) {
-    gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
-    uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, gs_gate_is_sliced() ? SWITCH_NS : WORK_NS) : 0;
+    uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, lost_in_gap()) : 0;
     if (hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed))
         hold_gap(now, hold);
     else
@@ -173,10 +208,7 @@ static void clear_flag(bool is_known) {
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
     if (is_known || is_silent())
         judge_request();
-    work.requests++;
-    gs_gate_count(&page->requests, 1);
-    gs_gate_count(&page->request_ns, ns);
-    atomic_fetch_add_explicit(&page->request_times[gs_tenant_bucket(ns)], 1, memory_order_relaxed);
+    count_request(ns);
 }
 
 /* Queries the streams that have work. True: the request has ended. */
