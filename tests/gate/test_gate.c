@@ -2509,6 +2509,29 @@ static void memory_beyond_the_limit_is_out_of_memory(void **state) {
     stop_program(&program);
 }
 
+/* They wait for a request that goes on, but only once: what follows must not wait for as long again. */
+static void memory_is_not_mapped_while_a_request_runs(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "alloc 4096"), 0);
+    assert_int_equal((int)number_of(&training, "memory_waits"), 0);
+    for (int i = 1; i <= 2; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0);
+        assert_int_equal(ask(&training, i == 1 ? "alloc 4096" : "free 0"), 0);
+        assert_int_equal(ask(&training, "alloc 4096"), 0);
+        assert_int_equal((int)number_of(&training, "memory_waits"), i);
+        assert_int_equal((int)number_of(&latency, "memory_waits"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&training, "alloc 4096"), 0);
+    assert_int_equal((int)number_of(&training, "memory_waits"), 2);
+    assert_int_equal((int)number_of(&training, "memory_bytes"), 0); /* counted with a limit only */
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 /* ---- where streams wait ---- */
 
 static void waits_are_as_far_apart_as_work_allows(void **state) {
@@ -2747,6 +2770,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
+        DAEMON_TEST(memory_is_not_mapped_while_a_request_runs),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
         return 1;

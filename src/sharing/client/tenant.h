@@ -91,6 +91,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t longest_ns;   /* its longest known kernel, */
     _Atomic uint64_t stop_ns;      /* and the longest time until one has ended or stopped, under MPS */
     _Atomic uint64_t share_waits;  /* launches that waited for the shares of others, or for its cap */
+    _Atomic uint64_t memory_waits; /* calls that map memory or give it back, which waited for a request */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */
     _Atomic uint64_t twins;        /* long kernels that can be stopped, */

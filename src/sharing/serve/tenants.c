@@ -445,6 +445,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
     gs_write_real(writer, "stop_us", (double)read_count(&page->stop_ns) / 1e3, 1);
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
+    gs_write_uint(writer, "memory_waits", read_count(&page->memory_waits));
     gs_write_uint(writer, "guarded", read_count(&page->guarded));
     gs_write_uint(writer, "guarded_kernels", read_count(&page->twins));
     gs_write_uint(writer, "unguarded_kernels", read_count(&page->twinless));
