@@ -226,6 +226,14 @@ static double number_of(const struct program *program, const char *key) {
     return found;
 }
 
+/* The same of the requests of a latency program. */
+static double request_number(const struct program *program, const char *key) {
+    json_t *requests = value_of(program, "requests");
+    double found = json_number_value(json_object_get(requests, key));
+    json_decref(requests);
+    return found;
+}
+
 /* A latency program has a request. */
 static bool has_work(const struct program *program) {
     json_t *value = value_of(program, "has_work");
@@ -253,13 +261,18 @@ static void assert_waits(const struct program *program, const struct program *ho
     }
 }
 
-static void read_top(char *text, size_t size) {
+/* What a command prints about the daemon. */
+static void read_table(const char *command, char *text, size_t size) {
     char line[300];
-    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
     FILE *pipe = popen(line, "r");
     assert_non_null(pipe);
     text[fread(text, 1, size - 1, pipe)] = '\0';
     assert_int_equal(pclose(pipe), 0);
+}
+
+static void read_top(char *text, size_t size) {
+    read_table("top --every 50", text, size);
 }
 
 /* Tests share a daemon, unless they end it or leave nonsense in what it shares with programs. */
@@ -387,6 +400,27 @@ static void requests_are_counted_and_timed(void **state) {
     stop_program(&latency);
 }
 
+static void do_requests(const struct program *program, const char *launch, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(ask(program, launch), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+    }
+}
+
+/* Five requests of at least 0.2 s, and then as many short ones as push them out of what the status calls recent. */
+static void percentiles_are_of_recent_requests(void **state) {
+    enum { REQUESTS = GS_TENANT_WINDOWS * GS_TENANT_WINDOW_REQUESTS };
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&latency, "launch 200000 1", 5);
+    assert_true(request_number(&latency, "p50_us") >= 200000);
+    do_requests(&latency, "launch 1 1", REQUESTS);
+    assert_true(request_number(&latency, "p50_us") < 200000);
+    assert_true(request_number(&latency, "mean_us") * (REQUESTS + 5) >= 5 * 200000);
+    stop_program(&latency);
+}
+
 static void latency_streams_have_the_highest_priority(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     (void)state;
@@ -510,13 +544,6 @@ static void announce(const struct program *latency) {
     assert_true(is_announced);
 }
 
-static int count_announced(const struct program *program) {
-    json_t *requests = value_of(program, "requests");
-    int count = (int)json_integer_value(json_object_get(requests, "announced"));
-    json_decref(requests);
-    return count;
-}
-
 static void announcement_ends_when_no_launch_follows(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort"); /* it is looked at more often */
     (void)state;
@@ -530,10 +557,10 @@ static void announcement_ends_when_no_launch_follows(void **state) {
         }
         assert_int_equal(ask(&latency, "sync 1"), 0);
         assert_false(has_work(&latency));
-        int announced = count_announced(&latency);
+        int announced = (int)request_number(&latency, "announced");
         assert_true(announced > 0);
         assert_int_equal(ask(&latency, "measure 1"), 0); /* such events are not trusted any more */
-        assert_int_equal(count_announced(&latency), announced);
+        assert_int_equal((int)request_number(&latency, "announced"), announced);
     }
     stop_program(&latency);
     stop_program(&training);
@@ -1071,6 +1098,27 @@ static void top_and_metrics_show_programs(void **state) {
     stop_program(&training);
 }
 
+/* The daemon is older than the program: a rate since it was started would be lower. */
+static void rates_are_since_the_program_connected(void **state) {
+    enum { LAUNCHES_MADE = 1000 };
+    char text[20000];
+    double printed = 0;
+    (void)state;
+    wait_ms(1000);
+    struct program training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "launch 1 1 1000"), 0);
+    double opened_ns = number_of(&training, "opened_ns"), before_ns = (double)gs_now_ns();
+    read_table("status", text, sizeof text);
+    double after_ns = (double)gs_now_ns();
+    const char *row = strstr(text, " best-effort ");
+    assert_non_null(row);
+    assert_int_equal(sscanf(row, " best-effort %lf", &printed), 1);
+    assert_true(printed > LAUNCHES_MADE / (after_ns - opened_ns) * 1e9 - 0.1);
+    assert_true(printed < LAUNCHES_MADE / (before_ns - opened_ns) * 1e9 + 0.1);
+    stop_program(&training);
+}
+
 /* ---- several GPUs ---- */
 
 static struct program start_on(const char *gpu, bool is_latency) {
@@ -1157,7 +1205,7 @@ static void long_graphs_wait_in_their_midst(void **state) {
     assert_goes_on(&training);
     assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
     assert_int_equal(launch_graphs(&training, 40, false), 9);
-    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0}]"));
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional"));
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&latency);
     stop_program(&training);
@@ -1271,13 +1319,6 @@ static void graphs_are_cut_where_one_node_separates_them(void **state) {
 
 static void wait_for_slice(const struct program *program, int slice_us) {
     TEST_WAIT(ask(program, "slice") == slice_us);
-}
-
-static void do_requests(const struct program *program, const char *launch, int count) {
-    for (int i = 0; i < count; i++) {
-        assert_int_equal(ask(program, launch), 0);
-        assert_int_equal(ask(program, "sync 1"), 0);
-    }
 }
 
 /* The same, with requests meanwhile. On a busy machine a request may be cut in two, or be late. */
@@ -2272,7 +2313,8 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     assert_true(status_says("\"why\":\"its machine code is not known\""));
     assert_true(status_says("\"stop_us\":1000.0"));
     read_top(text, sizeof text);
-    assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; WARNING: breaks the deadline of "));
+    assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; not stopped: its machine code is not known; "
+                                 "WARNING: breaks the deadline of "));
     assert_non_null(strstr(text, "  deadline 0.50 ms, 0 later, up to 1.00 ms beside the longest kernels\n"));
     stop_program(&training);
     TEST_WAIT(status_says("\"late_percent\":85.00")); /* of 1 ms, a request would wait for more than 0.15 ms */
@@ -2305,18 +2347,11 @@ static size_t count_programs(void) {
     return count;
 }
 
-static double eager_percent(const struct program *latency) {
-    json_t *requests = value_of(latency, "requests");
-    double percent = json_number_value(json_object_get(requests, "eager_percent"));
-    json_decref(requests);
-    return percent;
-}
-
 /* Does requests until most of them are a stream. On a busy machine some come late. */
 static void do_stream(const struct program *latency) {
-    for (int i = 0; i < 100 && eager_percent(latency) < GS_TENANT_EAGER_PERCENT; i++)
+    for (int i = 0; i < 100 && request_number(latency, "eager_percent") < GS_TENANT_EAGER_PERCENT; i++)
         assert_int_equal(ask(latency, "tokens 2000 1 50"), 0);
-    assert_true(eager_percent(latency) >= GS_TENANT_EAGER_PERCENT);
+    assert_true(request_number(latency, "eager_percent") >= GS_TENANT_EAGER_PERCENT);
 }
 
 /* With pauses, in which others get the GPU. */
@@ -2400,7 +2435,7 @@ static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
     assert_int_equal(ask(&latency, "tokens 2000 1 100"), 0);
     do_stream(&latency);
     do_requests_apart(&latency, "launch 10 1", REQUESTS);
-    assert_true(eager_percent(&latency) < GS_TENANT_EAGER_PERCENT);
+    assert_true(request_number(&latency, "eager_percent") < GS_TENANT_EAGER_PERCENT);
     do_requests(&training, "launch 1000 1 20", 20);
     stop_program(&latency);
     stop_program(&training);
@@ -2420,7 +2455,7 @@ static void pauses_do_not_make_requests_short(void **state) {
             assert_int_equal(ask(&latency, "launch 10 1 7"), 0);
         assert_int_equal(ask(&latency, "sync 1"), 0);
     }
-    assert_int_equal((int)eager_percent(&latency), 100);
+    assert_int_equal((int)request_number(&latency, "eager_percent"), 100);
     stop_program(&latency);
 }
 
@@ -2707,6 +2742,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(every_synchronization_ends_the_request),
         DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
         DAEMON_TEST(requests_are_counted_and_timed),
+        DAEMON_TEST(percentiles_are_of_recent_requests),
         DAEMON_TEST(latency_streams_have_the_highest_priority),
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         OWN_DAEMON_TEST(programs_beyond_the_slots_run_without),
@@ -2732,6 +2768,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(long_kernels_are_stopped_by_requests),
         DAEMON_TEST(kernels_that_are_stopped_often_run_once),
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
+        DAEMON_TEST(rates_are_since_the_program_connected),
         DAEMON_TEST(programs_of_other_gpus_are_not_held),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),

@@ -51,9 +51,11 @@ static struct work {
     uint64_t judged;            /* requests, whole ones, */
     double eager;               /* and the part of recent requests that had many, or began soon after another */
     bool is_near;               /* this request began soon after another */
-    unsigned silent;            /* requests in a row that ended without a synchronization, */
-    double pauses;              /* and how many there were before recent synchronizations, on average */
-    bool is_announced;          /* the flag is for a request that has not begun */
+    unsigned window;            /* of the status, that requests are counted in, */
+    uint64_t window_begun_ns, window_requests;
+    unsigned silent;   /* requests in a row that ended without a synchronization, */
+    double pauses;     /* and how many there were before recent synchronizations, on average */
+    bool is_announced; /* the flag is for a request that has not begun */
     gs_gate_gap gap;
     uint64_t held_until_ns;    /* the flag is for the gap behind a request; 0: it is not */
     uint64_t looks_at_ns;      /* when gs_gate_work_look is called again */
@@ -174,6 +176,23 @@ static uint64_t lost_in_gap(void) {
     return lost_ns < MOST_WORK_NS ? lost_ns : MOST_WORK_NS;
 }
 
+/* For the status: in its bucket, since the program was started and in the window of recent requests. */
+static void count_time(uint64_t now, uint64_t ns) {
+    gs_tenant_page *page = gs_gate_state.page;
+    unsigned bucket = gs_tenant_bucket(ns);
+    if (work.window_requests == GS_TENANT_WINDOW_REQUESTS ||
+        now - work.window_begun_ns > (uint64_t)GS_TENANT_WINDOW_S * 1000000000) {
+        work.window = (work.window + 1) % GS_TENANT_WINDOWS;
+        work.window_begun_ns = now;
+        work.window_requests = 0;
+        for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
+            atomic_store_explicit(&page->recent_times[work.window][i], 0, memory_order_relaxed);
+    }
+    work.window_requests++;
+    atomic_fetch_add_explicit(&page->request_times[bucket], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&page->recent_times[work.window][bucket], 1, memory_order_relaxed);
+}
+
 /* The request has ended. `is_known`: now, and not some time ago. */
 static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
@@ -191,7 +210,7 @@ static void clear_flag(bool is_known) {
     work.requests++;
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
-    atomic_fetch_add_explicit(&page->request_times[gs_tenant_bucket(ns)], 1, memory_order_relaxed);
+    count_time(now, ns);
 }
 
 /* Queries the streams that have work. True: the request has ended. */
