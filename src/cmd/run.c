@@ -243,6 +243,8 @@ static gs_code set_mps(const struct options *options, const gs_words *words, gs_
         setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
+    if (options->most && !status)
+        fprintf(stderr, "gridsmith run: --most has no effect: no daemon answers\n");
     json_decref(status);
     free(text);
     return code;

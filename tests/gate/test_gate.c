@@ -1478,6 +1478,7 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
     end_process(the_daemon, SIGKILL);
     the_daemon = 0;
     assert_goes_on(&training);
+    TEST_WAIT(count_errors("the connection to the daemon has ended: going on without it") == 2); /* each says it once */
     assert_int_equal(ask(&latency, "sync 1"), 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
@@ -1504,16 +1505,22 @@ static void program_runs_without_a_daemon(void **state) {
         stop_program(&program);
         assert_int_equal(count_errors("running without it"), i + 1);
     }
+    assert_false(errors_say("--most has no effect"));
+    struct program capped = PROGRAM("--best-effort", "--most=30%");
+    assert_int_equal(ask(&capped, "start"), 0);
+    stop_program(&capped);
+    assert_int_equal(count_errors("gridsmith run: --most has no effect: no daemon answers\n"), 1);
+    assert_int_equal(count_errors("running without it"), 3);
     struct program silent = PROGRAM("--latency", "true"); /* it never uses CUDA */
     fclose(silent.to);
     fclose(silent.from);
     assert_int_equal(gs_process_exit_code(gs_process_wait(silent.process)), 0);
-    assert_int_equal(count_errors("running without it"), 3);
+    assert_int_equal(count_errors("running without it"), 4);
     /* Without `gridsmith run`, the library says it. */
     struct program inner = PROGRAM("--latency", "env", "-u", "GRIDSMITH_NO_DAEMON");
     assert_int_equal(ask(&inner, "start"), 0);
     stop_program(&inner);
-    assert_int_equal(count_errors("running without it"), 5);
+    assert_int_equal(count_errors("running without it"), 6);
 }
 
 /* Variables that `gridsmith run` would not set. */
@@ -1604,6 +1611,36 @@ static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
     setenv("GRIDSMITH_DRIVER", before, 1);
     assert_int_equal(ask(&program, "start"), NO_DEVICE);
     assert_true(errors_say("no NVIDIA driver: no other libcuda.so.1 was found"));
+    stop_program(&program);
+}
+
+/* Starts a program in the folder above, by a run inside another, without the variable that names the driver. */
+static struct program start_nested(const char *above, const char *libraries) {
+    static const char nested[] = "cd \"$0/..\" && LD_LIBRARY_PATH=$1 exec \"$2\" run --latency \"$2\" run "
+                                 "--best-effort sh -c 'cd / && exec \"$0\"' \"$3\"";
+    const char *const words[] = {"env", "-u",      "GRIDSMITH_DRIVER", "sh",          "-c", nested,
+                                 above, libraries, GRIDSMITH_PROGRAM,  GATED_PROGRAM, NULL};
+    return start_command(words);
+}
+
+/* The system looks in such folders, too. */
+static void driver_may_be_in_a_relative_folder(void **state) {
+    char folder_of_driver[1024], line[1200], wanted[1200];
+    (void)state;
+    assert_non_null(getenv("GRIDSMITH_DRIVER"));
+    snprintf(wanted, sizeof wanted, "%s\n", getenv("GRIDSMITH_DRIVER"));
+    snprintf(folder_of_driver, sizeof folder_of_driver, "%s", getenv("GRIDSMITH_DRIVER"));
+    *strrchr(folder_of_driver, '/') = '\0';
+    struct program program = start_nested(folder_of_driver, strrchr(folder_of_driver, '/') + 1);
+    assert_int_equal(ask(&program, "start"), 0);
+    read_variable(&program, "GRIDSMITH_DRIVER", line, sizeof line);
+    assert_string_equal(line, wanted);
+    stop_program(&program);
+    if (has_driver())
+        return;
+    program = start_nested(folder_of_driver, ""); /* the library in front is not taken for a driver */
+    read_variable(&program, "GRIDSMITH_DRIVER", line, sizeof line);
+    assert_string_equal(line, "\n");
     stop_program(&program);
 }
 
@@ -2754,6 +2791,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(run_inside_another_keeps_its_memory),
         DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
         DAEMON_TEST(program_may_change_its_folder),
+        DAEMON_TEST(driver_may_be_in_a_relative_folder),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(others_see_what_the_gpu_has_done),
         DAEMON_TEST(program_has_no_more_than_its_cap),
