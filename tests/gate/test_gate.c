@@ -1488,6 +1488,19 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
     stop_program(&training);
 }
 
+/* As programs do that become daemons. */
+static void program_that_closes_its_descriptors_is_told(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "close"), 0);
+    TEST_WAIT(count_errors("the connection to the daemon has ended") == 1);
+    TEST_WAIT(status_says("\"programs\":[]"));
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    stop_program(&latency);
+}
+
 static void program_runs_without_a_daemon(void **state) {
     unsigned long long counts[COUNTS];
     (void)state;
@@ -2374,6 +2387,35 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
+/* The key by which the daemon remembers a command that begins so. */
+static void read_key(const char *const *words, char *key, int size) {
+    struct program program = start_program(words, NULL);
+    read_variable(&program, "GRIDSMITH_COMMAND", key, size);
+    stop_program(&program);
+}
+
+static void commands_are_remembered_without_their_numbers(void **state) {
+    static const struct {
+        const char *one[6], *other[6];
+        bool is_same;
+    } pairs[] = {{{"--best-effort", "nice", "--adjustment=0"}, {"--best-effort", "nice", "--adjustment=1"}, true},
+                 {{"--best-effort", "nice", "-n", "0"}, {"--best-effort", "nice", "-n", "1"}, true},
+                 {{"--best-effort", "nice", "-n", "0"}, {"--best-effort", "nice", "--adjustment=0"}, false},
+                 {{"--best-effort", "nice", "-n", "0"}, {"--latency", "nice", "-n", "0"}, false},
+                 {{"--best-effort", "env", "-u", "-1.5e-3"}, {"--best-effort", "env", "-u", "7"}, true},
+                 {{"--best-effort", "env", "-u", "1x"}, {"--best-effort", "env", "-u", "2x"}, false},
+                 {{"--best-effort", "env", "-u", "1"}, {"--best-effort", "env", "-u", "#"}, false},
+                 {{"--best-effort", "env", "-u", "nan"}, {"--best-effort", "env", "-u", "inf"}, false}};
+    char keys[2][40];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(pairs); i++) {
+        read_key(pairs[i].one, keys[0], sizeof keys[0]);
+        read_key(pairs[i].other, keys[1], sizeof keys[1]);
+        if ((strcmp(keys[0], keys[1]) == 0) != pairs[i].is_same)
+            fail_msg("pair %zu: %s and %s", i, keys[0], keys[1]);
+    }
+}
+
 static size_t count_programs(void) {
     char *json = NULL;
     size_t count = 0;
@@ -2792,6 +2834,8 @@ int main(int argc, char **argv) {
         DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
         DAEMON_TEST(program_may_change_its_folder),
         DAEMON_TEST(driver_may_be_in_a_relative_folder),
+        DAEMON_TEST(commands_are_remembered_without_their_numbers),
+        DAEMON_TEST(program_that_closes_its_descriptors_is_told),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(others_see_what_the_gpu_has_done),
         DAEMON_TEST(program_has_no_more_than_its_cap),

@@ -203,6 +203,7 @@ static void *watch_daemon(void *argument) {
             break;
     }
     gs_gate_say("the connection to the daemon has ended: going on without it");
+    wake_event = -1; /* the program may have closed it, and opened something else with this number */
     gs_gate_slice_set(0);
     open_for_all(gs_gate_state.board);
     return NULL;
