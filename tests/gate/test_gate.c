@@ -16,6 +16,7 @@
 #include "sharing/gate/gate_pace.h"
 #include "sharing/gate/gate_request.h"
 #include "sharing/gate/gate_share.h"
+#include "sharing/serve/server.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -23,6 +24,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <jansson.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -1205,7 +1207,8 @@ static void long_graphs_wait_in_their_midst(void **state) {
     assert_goes_on(&training);
     assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
     assert_int_equal(launch_graphs(&training, 40, false), 9);
-    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional"));
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional or "
+                            "memory nodes, was changed, "));
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&latency);
     stop_program(&training);
@@ -2342,12 +2345,75 @@ static void long_kernels_tell_what_requests_lose(void **state) {
     struct program training = PROGRAM("--best-effort");
     const _Atomic uint64_t *lost_ns = &latency.board->shares[0].lost_ns;
     assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(atomic_load(&latency.board->shares[0].works_until_ns), 0);
     do_requests(&training, "launch 1000 1 20", 20);
     TEST_WAIT(atomic_load(lost_ns) / 1000 == 850);
+    assert_true(atomic_load(&latency.board->shares[0].works_until_ns) > 0);
     stop_program(&training);
     TEST_WAIT(atomic_load(lost_ns) == 0);
     leave(&latency);
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool are_alone) {
+    atomic_fetch_add(&page->requests, count);
+    atomic_fetch_add(&page->request_times[gs_tenant_bucket(ns)], count);
+    atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
+}
+
+/* Long kernels hold up requests, or leave room for them. */
+static void programs_that_delay_no_request_keep_mps(void **state) {
+    (void)state;
+    for (int are_late = 0; are_late < 2; are_late++) {
+        begin_with_mps();
+        struct intruder latency = intrude();
+        struct program training = PROGRAM("--best-effort");
+        add_requests(latency.page, 1000000, 40, true);
+        assert_int_equal(ask(&training, "start"), 0);
+        do_requests(&training, "launch 1000 1 20", 20);
+        add_requests(latency.page, are_late ? 1500000 : 1100000, 110, false);
+        stop_program(&training);
+        TEST_WAIT(status_says(are_late ? "\"late_percent\":85.00" : "\"late_percent\":0.00"));
+        leave(&latency);
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Whether requests of a latency program are late beside work. */
+static bool says_late(void) {
+    return status_says("\"late_percent\":") && !status_says("\"late_percent\":0.0,");
+}
+
+/* A program that is connected, and does not work, is no neighbor. */
+static void requests_beside_work_are_compared_with_those_alone(void **state) {
+    struct program latency = PROGRAM("--latency");
+    struct intruder training = intrude_as(GS_WIRE_BEST_EFFORT);
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&latency, "launch 20000 1", 40);
+    atomic_store(&training.board->shares[0].works_until_ns, UINT64_MAX);
+    do_requests(&latency, "launch 30000 1", 90);
+    assert_false(says_late()); /* too few to tell */
+    do_requests(&latency, "launch 30000 1", 20);
+    assert_true(says_late());
+    stop_program(&latency);
+    leave(&training);
+}
+
+/* Requests are late if they take longer than the median alone, by more than a switch. */
+static void requests_are_compared_with_those_alone(void **state) {
+    gs_tenant_page *page = calloc(1, sizeof *page);
+    (void)state;
+    add_requests(page, 50000000, 3, true);
+    add_requests(page, 20000, 300, true); /* copies */
+    add_requests(page, 1000000, 40, true);
+    assert_true(gs_stretch_late_percent(page) < 0); /* none beside others */
+    add_requests(page, 1100000, 190, false);        /* not late */
+    add_requests(page, 1500000, 10, false);         /* 5%, and alone 7% */
+    assert_true(gs_stretch_late_percent(page) == 0);
+    add_requests(page, 1500000, 100, false);
+    assert_true(fabs(gs_stretch_late_percent(page) - 100 * (110.0 / 300 - 3.0 / 43)) < 1e-9);
+    free(page);
 }
 
 /* What was learned of a command decides how it is run the next time. */
@@ -2885,6 +2951,9 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
+        OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
+        OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
+        cmocka_unit_test(requests_are_compared_with_those_alone),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),

@@ -56,6 +56,8 @@ typedef struct gs_board_share {
     _Atomic uint64_t expires_ns;           /* after this it has no work, whatever the numbers say */
     _Atomic uint32_t sent[GS_SHARE_LANES]; /* the last number put into a stream behind launches: its pass then, */
     _Atomic uint32_t done[GS_SHARE_LANES]; /* and the last that the GPU has written. See gate_share.h. */
+    _Atomic uint64_t
+        works_until_ns;       /* it has launched something not long before this, while there are latency programs */
     _Atomic uint64_t lost_ns; /* what a request loses on average under MPS if it begins while this program has work */
 } gs_board_share;
 
@@ -105,7 +107,8 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t held;           /* gaps behind requests over which others were held */
     _Atomic uint64_t eager_permille; /* of the recent requests: those of many launches, or in a stream of requests */
     _Atomic uint64_t request_ns;     /* sum over all requests */
-    _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
+    _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket, */
+    _Atomic uint32_t alone_times[GS_TENANT_TIMES];   /* and of those while no best-effort program worked */
     _Atomic uint32_t recent_times[GS_TENANT_WINDOWS][GS_TENANT_TIMES];
 } gs_tenant_page;
 

@@ -36,13 +36,8 @@ static gs_tenant_kernel *find_entry(gs_tenant_kernel *kernels, const char *name)
     return shortest;
 }
 
-/* A graph that is launched whole; see gate_graph.c. */
-static const char whole_graph[] = "it has conditional or memory nodes, was changed, or cannot be cut";
-
 void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const char *reason) {
     const char *name = name_of(what, is_function);
-    if (!is_function)
-        reason = whole_graph;
     pthread_mutex_lock(&lock);
     gs_tenant_kernel *entry = find_entry(gs_gate_state.page->kernels, name);
     if (ns > atomic_load(&entry->ns)) {

@@ -207,6 +207,10 @@ static void wait_for_cap(void) {
     }
 }
 
+/* Why a graph cannot be divided. */
+static const char WHOLE_GRAPH[] =
+    "it has conditional or memory nodes, was changed, or has too few nodes to wait between";
+
 static bool is_graph(const gs_gate_item *item) {
     return item->what && !item->launch;
 }
@@ -338,7 +342,8 @@ void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around) {
     if (can_wait && item->what)
         count_late(&step, around);
     if (step.is_long && !around->graph && !around->is_timed && !around->guard.twin)
-        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around->guard.reason);
+        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns,
+                            is_graph(item) ? WHOLE_GRAPH : around->guard.reason);
     if (around->is_numbered && is_big_copy(item))
         put_number(item->stream, true);
     if (can_wait && step.must_wait)
@@ -411,8 +416,21 @@ static void tell_lost(void) {
                               (uint64_t)(late_ns / (double)work_ns * stop_ns), memory_order_relaxed);
 }
 
+/* Whether the program has launched something since the last look. */
+static void tell_work(void) {
+    enum { WORKS_NS = 60000000 }; /* three looks */
+    static uint64_t before;       /* used only by the watching thread */
+    const gs_tenant_page *page = gs_gate_state.page;
+    uint64_t launches = page->launches + page->graphs + page->copies;
+    if (gs_gate_state.slot < GS_BOARD_SLOTS && launches != before)
+        atomic_store_explicit(&gs_gate_state.board->shares[gs_gate_state.slot].works_until_ns,
+                              gs_gate_now_ns() + WORKS_NS, memory_order_relaxed);
+    before = launches;
+}
+
 int64_t gs_gate_wait_look(void) {
     enum { LOOK_NS = 100000000 };
+    tell_work();
     tell_lost();
     pthread_mutex_lock(&waits.lock);
     tell_longest();

@@ -176,26 +176,45 @@ static uint64_t lost_in_gap(void) {
     return lost_ns < MOST_WORK_NS ? lost_ns : MOST_WORK_NS;
 }
 
-/* For the status: in its bucket, since the program was started and in the window of recent requests. */
-static void count_time(uint64_t now, uint64_t ns) {
+/* Whether a best-effort program has worked at the time of this request. */
+static bool is_beside_work(void) {
+    uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
+    bool is_beside = false;
+    for (; others; others &= others - 1)
+        is_beside |= atomic_load_explicit(&gs_gate_state.board->shares[__builtin_ctz(others)].works_until_ns,
+                                          memory_order_relaxed) > work.begun_ns;
+    return is_beside;
+}
+
+/* The next window of recent requests, if it is time. */
+static void turn_window(uint64_t now) {
+    gs_tenant_page *page = gs_gate_state.page;
+    if (work.window_requests < GS_TENANT_WINDOW_REQUESTS &&
+        now - work.window_begun_ns <= (uint64_t)GS_TENANT_WINDOW_S * 1000000000)
+        return;
+    work.window = (work.window + 1) % GS_TENANT_WINDOWS;
+    work.window_begun_ns = now;
+    work.window_requests = 0;
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
+        atomic_store_explicit(&page->recent_times[work.window][i], 0, memory_order_relaxed);
+}
+
+static void count_request(uint64_t now, uint64_t ns) {
     gs_tenant_page *page = gs_gate_state.page;
     unsigned bucket = gs_tenant_bucket(ns);
-    if (work.window_requests == GS_TENANT_WINDOW_REQUESTS ||
-        now - work.window_begun_ns > (uint64_t)GS_TENANT_WINDOW_S * 1000000000) {
-        work.window = (work.window + 1) % GS_TENANT_WINDOWS;
-        work.window_begun_ns = now;
-        work.window_requests = 0;
-        for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
-            atomic_store_explicit(&page->recent_times[work.window][i], 0, memory_order_relaxed);
-    }
-    work.window_requests++;
+    gs_gate_count(&page->requests, 1);
+    gs_gate_count(&page->request_ns, ns);
     atomic_fetch_add_explicit(&page->request_times[bucket], 1, memory_order_relaxed);
+    work.requests++;
+    turn_window(now);
+    work.window_requests++;
     atomic_fetch_add_explicit(&page->recent_times[work.window][bucket], 1, memory_order_relaxed);
+    if (!is_beside_work())
+        atomic_fetch_add_explicit(&page->alone_times[bucket], 1, memory_order_relaxed);
 }
 
 /* The request has ended. `is_known`: now, and not some time ago. */
 static void clear_flag(bool is_known) {
-    gs_tenant_page *page = gs_gate_state.page;
     uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
     uint64_t hold = is_known ? gs_gap_end(&work.gap, now, ns, lost_in_gap()) : 0;
     if (hold && atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed))
@@ -207,10 +226,7 @@ static void clear_flag(bool is_known) {
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
     if (is_known || is_silent())
         judge_request();
-    work.requests++;
-    gs_gate_count(&page->requests, 1);
-    gs_gate_count(&page->request_ns, ns);
-    count_time(now, ns);
+    count_request(now, ns);
 }
 
 /* Queries the streams that have work. True: the request has ended. */

@@ -24,6 +24,7 @@
  *   command.c      commands, checked and made into actions
  *   completion.c   handles the worker's reports
  *   tenants.c      the programs of `gridsmith run`
+ *   stretch.c      whether their requests take longer beside others
  *   serving.c      all parts together: one iteration of the loop, a lost worker, quotas, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
@@ -628,6 +629,13 @@ typedef struct gs_times {
 /* A report of the worker about this action, other than LOST. */
 void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *report);
 
+/* ---- stretch.c ---- */
+
+/* How many of the requests beside best-effort work took longer than half of them do alone, by more than they would wait
+   for the GPU without MPS, as a percentage, less the part that did so alone; -1: there were too few, alone or beside.
+ */
+double gs_stretch_late_percent(const gs_tenant_page *page);
+
 /* ---- tenants.c ---- */
 
 typedef struct gs_tenant_options {
@@ -664,7 +672,9 @@ typedef struct gs_tenant {
     uint64_t opened_ns;
     bool saw_mps, saw_slices; /* a latency program: beside programs that should use MPS, and that should not */
     bool saw_eager, saw_few;  /* a best-effort program: beside requests of many launches, and of few, */
-    bool saw_others;          /* and beside others that worked */
+    bool saw_others;          /* and beside others that worked; */
+    bool is_measured;         /* some requests were compared with those alone: */
+    double measured_late;     /* gs_stretch_late_percent of the program that lost most; 100: not known of one */
     struct gs_tenant *next;
 } gs_tenant;
 

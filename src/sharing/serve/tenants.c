@@ -214,6 +214,7 @@ static void clear_share(gs_board_share *share) {
     atomic_store(&share->busy_until_ns, 0);
     atomic_store(&share->waits_until_ns, 0);
     atomic_store(&share->expires_ns, 0);
+    atomic_store(&share->works_until_ns, 0);
     atomic_store(&share->lost_ns, 0);
     for (int lane = 0; lane < GS_SHARE_LANES; lane++) { /* the next program begins with 0 */
         atomic_store(&share->sent[lane], 0);
@@ -250,8 +251,9 @@ static bool has_worked(const gs_tenant *tenant) {
 
 /* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: not known.
    Beside requests of many launches and streams of requests, which would pay for several switches without MPS, and
-   beside other best-effort programs, whose time slices are long, it does not matter. A latency program should use MPS
-   if some of its neighbors should. */
+   beside other best-effort programs, whose time slices are long, it does not matter; nor if requests were not late:
+   kernels that cannot be stopped may leave room for them. A latency program should use MPS if some of its neighbors
+   should. */
 static double late_percent(const gs_tenant *tenant) {
     double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
     if (tenant->options.is_latency)
@@ -260,6 +262,8 @@ static double late_percent(const gs_tenant *tenant) {
         return -1;
     if ((tenant->saw_eager && !tenant->saw_few) || tenant->saw_others)
         return 0;
+    if (tenant->is_measured && tenant->measured_late <= GS_TENANT_MOST_LATE)
+        return tenant->measured_late;
     return tenant->options.has_mps ? 100 * fmin(late_ns / work_ns, 1) : -1;
 }
 
@@ -268,9 +272,19 @@ static bool should_use_mps(const gs_tenant *tenant) {
     return late < 0 ? tenant->options.has_mps : late <= GS_TENANT_MOST_LATE;
 }
 
+/* Whether requests took longer beside a best-effort program that used MPS. */
+static void measure_late(const gs_tenant *latency, gs_tenant *best_effort) {
+    double late = gs_stretch_late_percent(latency->page);
+    if (!best_effort->options.has_mps || !read_count(&latency->page->requests))
+        return;
+    best_effort->is_measured = true;
+    best_effort->measured_late = late < 0 ? 100 : fmax(best_effort->measured_late, late);
+}
+
 /* What a latency program and a best-effort program remember of each other. */
 static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
     bool is_eager = read_count(&latency->page->eager_permille) >= 10 * GS_TENANT_EAGER_PERCENT;
+    measure_late(latency, best_effort);
     best_effort->saw_eager |= is_eager;
     best_effort->saw_few |= read_count(&latency->page->requests) && !is_eager;
     latency->saw_mps |= should_use_mps(best_effort);
@@ -370,6 +384,7 @@ static void write_requests(const gs_tenant_page *page, uint32_t deadline_us, gs_
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
+    gs_write_real(writer, "late_percent", fmax(gs_stretch_late_percent(page), 0), 1);
     gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
