@@ -87,12 +87,28 @@ static void leave_mps(void) {
     setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
 }
 
-/* Names what is executed: the words, the folder and the class. Never 0. */
+/* A step size, a count, a seed: it does not name other work. */
+static bool is_number(const char *text) {
+    char *end = NULL;
+    strtod(text, &end);
+    return strpbrk(text, "0123456789") && !*end;
+}
+
+/* A word of a command, or what is behind its "=", may be a number: all are the same. */
+static uint64_t hash_word(uint64_t key, const char *word) {
+    word += strncmp(word, "./", 2) == 0 ? 2 : 0;
+    const char *sign = strchr(word, '='), *value = sign ? sign + 1 : word;
+    bool has_number = is_number(value);
+    key = gs_hash(key, word, has_number ? (size_t)(value - word) : strlen(word));
+    return has_number ? gs_hash(key, "#", 2) : gs_hash(key, "", 1);
+}
+
+/* Names what is executed: the words without numbers, the folder and the class. Never 0. */
 static uint64_t command_key(const gs_words *words, bool is_latency) {
     char *here = getcwd(NULL, 0);
     uint64_t key = here ? gs_hash(is_latency, here, strlen(here)) : is_latency;
     for (size_t i = 0; i < words->count; i++)
-        key = gs_hash(key, words->data[i], strlen(words->data[i]) + 1);
+        key = hash_word(key, words->data[i]);
     free(here);
     return key ? key : 1;
 }
@@ -243,6 +259,8 @@ static gs_code set_mps(const struct options *options, const gs_words *words, gs_
         setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
+    if (options->most && !status)
+        fprintf(stderr, "gridsmith run: --most has no effect: no daemon answers\n");
     json_decref(status);
     free(text);
     return code;

@@ -133,9 +133,17 @@ static void put_limits(gs_text *text, const json_t *status) {
 
 /* ---- clients ---- */
 
-/* Rates are since `before`; NULL: since the daemon was started. */
-static void put_client(gs_text *text, const json_t *client, const json_t *before, double seconds) {
+/* The time of its rates: since the status before, or since it has connected, if it was not there. */
+static double seconds_of(const json_t *status, const json_t *before, const json_t *client, const json_t *old) {
+    double since_ns = old ? number_at(before, "time_ns") : number_at(client, "opened_ns");
+    double seconds = (number_at(status, "time_ns") - since_ns) / 1e9;
+    return seconds > 1e-6 ? seconds : 1e-6;
+}
+
+/* Rates are since `before`; NULL: since it has connected. */
+static void put_client(gs_text *text, const json_t *client, const json_t *status, const json_t *before) {
     const json_t *old = find_same(before, "clients", client);
+    double seconds = seconds_of(status, before, client, old);
     double launches = number_at(client, "launches") - number_at(old, "launches");
     double served = number_at(client, "served_sm_ns") - number_at(old, "served_sm_ns");
     double copied = number_at(client, "copied_bytes") - number_at(old, "copied_bytes");
@@ -198,6 +206,8 @@ static void put_long_kernels(gs_text *text, const json_t *program, const json_t 
     json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
         const json_t *broken = has_mps ? find_broken(programs, number_at(kernel, "us")) : NULL;
         gs_text_add(text, "%8s   %9.1f us at a time: %s", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        if (has_mps && word_at(kernel, "why")[0])
+            gs_text_add(text, "; not stopped: %s", word_at(kernel, "why"));
         if (broken)
             gs_text_add(text, "; WARNING: breaks the deadline of %.0f %s", number_at(broken, "process"),
                         word_at(broken, "name"));
@@ -205,9 +215,9 @@ static void put_long_kernels(gs_text *text, const json_t *program, const json_t 
     }
 }
 
-static void put_program(gs_text *text, const json_t *program, const json_t *programs, const json_t *before,
-                        double seconds) {
-    const json_t *old = find_same(before, "programs", program);
+static void put_program(gs_text *text, const json_t *program, const json_t *status, const json_t *before) {
+    const json_t *programs = json_object_get(status, "programs"), *old = find_same(before, "programs", program);
+    double seconds = seconds_of(status, before, program, old);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
                       number_at(old, "graphs");
@@ -236,7 +246,7 @@ static void put_program(gs_text *text, const json_t *program, const json_t *prog
     put_long_kernels(text, program, programs);
 }
 
-static void put_programs(gs_text *text, const json_t *status, const json_t *before, double seconds) {
+static void put_programs(gs_text *text, const json_t *status, const json_t *before) {
     const json_t *programs = json_object_get(status, "programs");
     size_t i;
     json_t *program;
@@ -245,7 +255,7 @@ static void put_programs(gs_text *text, const json_t *status, const json_t *befo
     gs_text_add(text, "\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s",
                 "work", "waits/s", "requests/s", "p50 ms", "p99 ms");
     json_array_foreach(programs, i, program) {
-        put_program(text, program, programs, before, seconds);
+        put_program(text, program, status, before);
     }
 }
 
@@ -268,9 +278,9 @@ void gs_put_status(gs_text *text, const json_t *status, const json_t *before) {
     gs_text_add(text, "\n%8s %-20s %6s %4s %10s %11s %8s %8s  %s\n", "process", "client", "weight", "prio",
                 "memory MiB", "launches/s", "SMs", "MiB/s", "state");
     json_array_foreach(json_object_get(status, "clients"), i, client) {
-        put_client(text, client, before, seconds);
+        put_client(text, client, status, before);
     }
-    put_programs(text, status, before, seconds);
+    put_programs(text, status, before);
 }
 
 json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
@@ -310,7 +320,8 @@ const gs_command gs_command_status = {
     .name = "status",
     .summary = "Show the state of a daemon: its clients, their kernels and SMs.",
     .usage = "[--json | --limits] [options]",
-    .details = "Rates are averages since the daemon was started; 'gridsmith top' shows those of the last second.\n",
+    .details =
+        "Rates are averages since a client or program connected; 'gridsmith top' shows those of the last second.\n",
     GS_OPTION_TABLE(struct options, option_table),
     .run = run_status,
 };

@@ -6,7 +6,7 @@
 
 /* The status of the daemon, as text and parsed. The caller frees both; NULL: see the error. */
 json_t *gs_status_get(const char *socket, char **text, gs_error *error);
-/* A table. Rates are since `before`; NULL: since the daemon was started. */
+/* A table. Rates are since `before`; NULL: since each client, program or the daemon was started. */
 void gs_put_status(gs_text *text, const json_t *status, const json_t *before);
 
 #endif

@@ -444,6 +444,7 @@ static int do_command(const char *line) {
            : strcmp(word, "priority") == 0    ? print_priority()
            : strcmp(word, "missing") == 0     ? cuda.missing()
            : strcmp(word, "fork") == 0        ? use_child()
+           : strcmp(word, "close") == 0       ? close_range(STDERR_FILENO + 1, ~0u, 0)
            : strcmp(word, "environment") == 0 ? print_variable(line)
                                               : 12345;
 }

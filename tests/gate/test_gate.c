@@ -228,6 +228,14 @@ static double number_of(const struct program *program, const char *key) {
     return found;
 }
 
+/* The same of the requests of a latency program. */
+static double request_number(const struct program *program, const char *key) {
+    json_t *requests = value_of(program, "requests");
+    double found = json_number_value(json_object_get(requests, key));
+    json_decref(requests);
+    return found;
+}
+
 /* A latency program has a request. */
 static bool has_work(const struct program *program) {
     json_t *value = value_of(program, "has_work");
@@ -255,13 +263,18 @@ static void assert_waits(const struct program *program, const struct program *ho
     }
 }
 
-static void read_top(char *text, size_t size) {
+/* What a command prints about the daemon. */
+static void read_table(const char *command, char *text, size_t size) {
     char line[300];
-    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
     FILE *pipe = popen(line, "r");
     assert_non_null(pipe);
     text[fread(text, 1, size - 1, pipe)] = '\0';
     assert_int_equal(pclose(pipe), 0);
+}
+
+static void read_top(char *text, size_t size) {
+    read_table("top --every 50", text, size);
 }
 
 /* Tests share a daemon, unless they end it or leave nonsense in what it shares with programs. */
@@ -389,6 +402,27 @@ static void requests_are_counted_and_timed(void **state) {
     stop_program(&latency);
 }
 
+static void do_requests(const struct program *program, const char *launch, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(ask(program, launch), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+    }
+}
+
+/* Five requests of at least 0.2 s, and then as many short ones as push them out of what the status calls recent. */
+static void percentiles_are_of_recent_requests(void **state) {
+    enum { REQUESTS = GS_TENANT_WINDOWS * GS_TENANT_WINDOW_REQUESTS };
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&latency, "launch 200000 1", 5);
+    assert_true(request_number(&latency, "p50_us") >= 200000);
+    do_requests(&latency, "launch 1 1", REQUESTS);
+    assert_true(request_number(&latency, "p50_us") < 200000);
+    assert_true(request_number(&latency, "mean_us") * (REQUESTS + 5) >= 5 * 200000);
+    stop_program(&latency);
+}
+
 static void latency_streams_have_the_highest_priority(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     (void)state;
@@ -512,13 +546,6 @@ static void announce(const struct program *latency) {
     assert_true(is_announced);
 }
 
-static int count_announced(const struct program *program) {
-    json_t *requests = value_of(program, "requests");
-    int count = (int)json_integer_value(json_object_get(requests, "announced"));
-    json_decref(requests);
-    return count;
-}
-
 static void announcement_ends_when_no_launch_follows(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort"); /* it is looked at more often */
     (void)state;
@@ -532,10 +559,10 @@ static void announcement_ends_when_no_launch_follows(void **state) {
         }
         assert_int_equal(ask(&latency, "sync 1"), 0);
         assert_false(has_work(&latency));
-        int announced = count_announced(&latency);
+        int announced = (int)request_number(&latency, "announced");
         assert_true(announced > 0);
         assert_int_equal(ask(&latency, "measure 1"), 0); /* such events are not trusted any more */
-        assert_int_equal(count_announced(&latency), announced);
+        assert_int_equal((int)request_number(&latency, "announced"), announced);
     }
     stop_program(&latency);
     stop_program(&training);
@@ -1073,6 +1100,27 @@ static void top_and_metrics_show_programs(void **state) {
     stop_program(&training);
 }
 
+/* The daemon is older than the program: a rate since it was started would be lower. */
+static void rates_are_since_the_program_connected(void **state) {
+    enum { LAUNCHES_MADE = 1000 };
+    char text[20000];
+    double printed = 0;
+    (void)state;
+    wait_ms(1000);
+    struct program training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "launch 1 1 1000"), 0);
+    double opened_ns = number_of(&training, "opened_ns"), before_ns = (double)gs_now_ns();
+    read_table("status", text, sizeof text);
+    double after_ns = (double)gs_now_ns();
+    const char *row = strstr(text, " best-effort ");
+    assert_non_null(row);
+    assert_int_equal(sscanf(row, " best-effort %lf", &printed), 1);
+    assert_true(printed > LAUNCHES_MADE / (after_ns - opened_ns) * 1e9 - 0.1);
+    assert_true(printed < LAUNCHES_MADE / (before_ns - opened_ns) * 1e9 + 0.1);
+    stop_program(&training);
+}
+
 /* ---- several GPUs ---- */
 
 static struct program start_on(const char *gpu, bool is_latency) {
@@ -1276,13 +1324,6 @@ static void wait_for_slice(const struct program *program, int slice_us) {
     TEST_WAIT(ask(program, "slice") == slice_us);
 }
 
-static void do_requests(const struct program *program, const char *launch, int count) {
-    for (int i = 0; i < count; i++) {
-        assert_int_equal(ask(program, launch), 0);
-        assert_int_equal(ask(program, "sync 1"), 0);
-    }
-}
-
 /* The same, with requests meanwhile. On a busy machine a request may be cut in two, or be late. */
 static void wait_for_slice_beside(const struct program *training, const struct program *latency, const char *launch,
                                   int count) {
@@ -1440,6 +1481,7 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
     end_process(the_daemon, SIGKILL);
     the_daemon = 0;
     assert_goes_on(&training);
+    TEST_WAIT(count_errors("the connection to the daemon has ended: going on without it") == 2); /* each says it once */
     assert_int_equal(ask(&latency, "sync 1"), 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
@@ -1447,6 +1489,19 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
     assert_int_equal(ask(&latency, "sync 1"), 0);
     stop_program(&latency);
     stop_program(&training);
+}
+
+/* As programs do that become daemons. */
+static void program_that_closes_its_descriptors_is_told(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "close"), 0);
+    TEST_WAIT(count_errors("the connection to the daemon has ended") == 1);
+    TEST_WAIT(status_says("\"programs\":[]"));
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    stop_program(&latency);
 }
 
 static void program_runs_without_a_daemon(void **state) {
@@ -1466,16 +1521,22 @@ static void program_runs_without_a_daemon(void **state) {
         stop_program(&program);
         assert_int_equal(count_errors("running without it"), i + 1);
     }
+    assert_false(errors_say("--most has no effect"));
+    struct program capped = PROGRAM("--best-effort", "--most=30%");
+    assert_int_equal(ask(&capped, "start"), 0);
+    stop_program(&capped);
+    assert_int_equal(count_errors("gridsmith run: --most has no effect: no daemon answers\n"), 1);
+    assert_int_equal(count_errors("running without it"), 3);
     struct program silent = PROGRAM("--latency", "true"); /* it never uses CUDA */
     fclose(silent.to);
     fclose(silent.from);
     assert_int_equal(gs_process_exit_code(gs_process_wait(silent.process)), 0);
-    assert_int_equal(count_errors("running without it"), 3);
+    assert_int_equal(count_errors("running without it"), 4);
     /* Without `gridsmith run`, the library says it. */
     struct program inner = PROGRAM("--latency", "env", "-u", "GRIDSMITH_NO_DAEMON");
     assert_int_equal(ask(&inner, "start"), 0);
     stop_program(&inner);
-    assert_int_equal(count_errors("running without it"), 5);
+    assert_int_equal(count_errors("running without it"), 6);
 }
 
 /* Variables that `gridsmith run` would not set. */
@@ -1566,6 +1627,36 @@ static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
     setenv("GRIDSMITH_DRIVER", before, 1);
     assert_int_equal(ask(&program, "start"), NO_DEVICE);
     assert_true(errors_say("no NVIDIA driver: no other libcuda.so.1 was found"));
+    stop_program(&program);
+}
+
+/* Starts a program in the folder above, by a run inside another, without the variable that names the driver. */
+static struct program start_nested(const char *above, const char *libraries) {
+    static const char nested[] = "cd \"$0/..\" && LD_LIBRARY_PATH=$1 exec \"$2\" run --latency \"$2\" run "
+                                 "--best-effort sh -c 'cd / && exec \"$0\"' \"$3\"";
+    const char *const words[] = {"env", "-u",      "GRIDSMITH_DRIVER", "sh",          "-c", nested,
+                                 above, libraries, GRIDSMITH_PROGRAM,  GATED_PROGRAM, NULL};
+    return start_command(words);
+}
+
+/* The system looks in such folders, too. */
+static void driver_may_be_in_a_relative_folder(void **state) {
+    char folder_of_driver[1024], line[1200], wanted[1200];
+    (void)state;
+    assert_non_null(getenv("GRIDSMITH_DRIVER"));
+    snprintf(wanted, sizeof wanted, "%s\n", getenv("GRIDSMITH_DRIVER"));
+    snprintf(folder_of_driver, sizeof folder_of_driver, "%s", getenv("GRIDSMITH_DRIVER"));
+    *strrchr(folder_of_driver, '/') = '\0';
+    struct program program = start_nested(folder_of_driver, strrchr(folder_of_driver, '/') + 1);
+    assert_int_equal(ask(&program, "start"), 0);
+    read_variable(&program, "GRIDSMITH_DRIVER", line, sizeof line);
+    assert_string_equal(line, wanted);
+    stop_program(&program);
+    if (has_driver())
+        return;
+    program = start_nested(folder_of_driver, ""); /* the library in front is not taken for a driver */
+    read_variable(&program, "GRIDSMITH_DRIVER", line, sizeof line);
+    assert_string_equal(line, "\n");
     stop_program(&program);
 }
 
@@ -2338,7 +2429,8 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     assert_true(status_says("\"why\":\"its machine code is not known\""));
     assert_true(status_says("\"stop_us\":1000.0"));
     read_top(text, sizeof text);
-    assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; WARNING: breaks the deadline of "));
+    assert_non_null(strstr(text, "1000.0 us at a time: kernel_1000; not stopped: its machine code is not known; "
+                                 "WARNING: breaks the deadline of "));
     assert_non_null(strstr(text, "  deadline 0.50 ms, 0 later, up to 1.00 ms beside the longest kernels\n"));
     stop_program(&training);
     TEST_WAIT(status_says("\"late_percent\":85.00")); /* of 1 ms, a request would wait for more than 0.15 ms */
@@ -2361,6 +2453,35 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
+/* The key by which the daemon remembers a command that begins so. */
+static void read_key(const char *const *words, char *key, int size) {
+    struct program program = start_program(words, NULL);
+    read_variable(&program, "GRIDSMITH_COMMAND", key, size);
+    stop_program(&program);
+}
+
+static void commands_are_remembered_without_their_numbers(void **state) {
+    static const struct {
+        const char *one[6], *other[6];
+        bool is_same;
+    } pairs[] = {{{"--best-effort", "nice", "--adjustment=0"}, {"--best-effort", "nice", "--adjustment=1"}, true},
+                 {{"--best-effort", "nice", "-n", "0"}, {"--best-effort", "nice", "-n", "1"}, true},
+                 {{"--best-effort", "nice", "-n", "0"}, {"--best-effort", "nice", "--adjustment=0"}, false},
+                 {{"--best-effort", "nice", "-n", "0"}, {"--latency", "nice", "-n", "0"}, false},
+                 {{"--best-effort", "env", "-u", "-1.5e-3"}, {"--best-effort", "env", "-u", "7"}, true},
+                 {{"--best-effort", "env", "-u", "1x"}, {"--best-effort", "env", "-u", "2x"}, false},
+                 {{"--best-effort", "env", "-u", "1"}, {"--best-effort", "env", "-u", "#"}, false},
+                 {{"--best-effort", "env", "-u", "nan"}, {"--best-effort", "env", "-u", "inf"}, false}};
+    char keys[2][40];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(pairs); i++) {
+        read_key(pairs[i].one, keys[0], sizeof keys[0]);
+        read_key(pairs[i].other, keys[1], sizeof keys[1]);
+        if ((strcmp(keys[0], keys[1]) == 0) != pairs[i].is_same)
+            fail_msg("pair %zu: %s and %s", i, keys[0], keys[1]);
+    }
+}
+
 static size_t count_programs(void) {
     char *json = NULL;
     size_t count = 0;
@@ -2371,18 +2492,11 @@ static size_t count_programs(void) {
     return count;
 }
 
-static double eager_percent(const struct program *latency) {
-    json_t *requests = value_of(latency, "requests");
-    double percent = json_number_value(json_object_get(requests, "eager_percent"));
-    json_decref(requests);
-    return percent;
-}
-
 /* Does requests until most of them are a stream. On a busy machine some come late. */
 static void do_stream(const struct program *latency) {
-    for (int i = 0; i < 100 && eager_percent(latency) < GS_TENANT_EAGER_PERCENT; i++)
+    for (int i = 0; i < 100 && request_number(latency, "eager_percent") < GS_TENANT_EAGER_PERCENT; i++)
         assert_int_equal(ask(latency, "tokens 2000 1 50"), 0);
-    assert_true(eager_percent(latency) >= GS_TENANT_EAGER_PERCENT);
+    assert_true(request_number(latency, "eager_percent") >= GS_TENANT_EAGER_PERCENT);
 }
 
 /* With pauses, in which others get the GPU. */
@@ -2466,7 +2580,7 @@ static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
     assert_int_equal(ask(&latency, "tokens 2000 1 100"), 0);
     do_stream(&latency);
     do_requests_apart(&latency, "launch 10 1", REQUESTS);
-    assert_true(eager_percent(&latency) < GS_TENANT_EAGER_PERCENT);
+    assert_true(request_number(&latency, "eager_percent") < GS_TENANT_EAGER_PERCENT);
     do_requests(&training, "launch 1000 1 20", 20);
     stop_program(&latency);
     stop_program(&training);
@@ -2486,7 +2600,7 @@ static void pauses_do_not_make_requests_short(void **state) {
             assert_int_equal(ask(&latency, "launch 10 1 7"), 0);
         assert_int_equal(ask(&latency, "sync 1"), 0);
     }
-    assert_int_equal((int)eager_percent(&latency), 100);
+    assert_int_equal((int)request_number(&latency, "eager_percent"), 100);
     stop_program(&latency);
 }
 
@@ -2573,6 +2687,29 @@ static void memory_beyond_the_limit_is_out_of_memory(void **state) {
     assert_int_equal(ask(&program, "alloc 262144"), 0);
     assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
     stop_program(&program);
+}
+
+/* They wait for a request that goes on, but only once: what follows must not wait for as long again. */
+static void memory_is_not_mapped_while_a_request_runs(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "alloc 4096"), 0);
+    assert_int_equal((int)number_of(&training, "memory_waits"), 0);
+    for (int i = 1; i <= 2; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0);
+        assert_int_equal(ask(&training, i == 1 ? "alloc 4096" : "free 0"), 0);
+        assert_int_equal(ask(&training, "alloc 4096"), 0);
+        assert_int_equal((int)number_of(&training, "memory_waits"), i);
+        assert_int_equal((int)number_of(&latency, "memory_waits"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&training, "alloc 4096"), 0);
+    assert_int_equal((int)number_of(&training, "memory_waits"), 2);
+    assert_int_equal((int)number_of(&training, "memory_bytes"), 0); /* counted with a limit only */
+    stop_program(&latency);
+    stop_program(&training);
 }
 
 /* ---- where streams wait ---- */
@@ -2750,6 +2887,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(every_synchronization_ends_the_request),
         DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
         DAEMON_TEST(requests_are_counted_and_timed),
+        DAEMON_TEST(percentiles_are_of_recent_requests),
         DAEMON_TEST(latency_streams_have_the_highest_priority),
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         OWN_DAEMON_TEST(programs_beyond_the_slots_run_without),
@@ -2761,6 +2899,9 @@ int main(int argc, char **argv) {
         DAEMON_TEST(run_inside_another_keeps_its_memory),
         DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
         DAEMON_TEST(program_may_change_its_folder),
+        DAEMON_TEST(driver_may_be_in_a_relative_folder),
+        DAEMON_TEST(commands_are_remembered_without_their_numbers),
+        DAEMON_TEST(program_that_closes_its_descriptors_is_told),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(others_see_what_the_gpu_has_done),
         DAEMON_TEST(program_has_no_more_than_its_cap),
@@ -2775,6 +2916,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(long_kernels_are_stopped_by_requests),
         DAEMON_TEST(kernels_that_are_stopped_often_run_once),
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
+        DAEMON_TEST(rates_are_since_the_program_connected),
         DAEMON_TEST(programs_of_other_gpus_are_not_held),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
@@ -2816,6 +2958,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
+        DAEMON_TEST(memory_is_not_mapped_while_a_request_runs),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
         return 1;

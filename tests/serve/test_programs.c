@@ -123,7 +123,8 @@ static void each_gpu_has_a_board(void **state) {
     assert_null(tenants.groups);
 }
 
-/* A latency program with 1,000 requests: 500 of a millisecond, 490 of two, 9 of eight and one of 60. */
+/* A latency program with 1,000 recent requests, which are in both windows: 500 of a millisecond, 490 of two, 9 of eight
+ * and one of 60. */
 static void fill_page(gs_tenant_page *page) {
     static const struct {
         uint32_t count;
@@ -132,8 +133,10 @@ static void fill_page(gs_tenant_page *page) {
     for (size_t i = 0; i < GS_COUNT(times); i++) {
         unsigned bucket = gs_tenant_bucket(times[i].ms * 1000000);
         atomic_store(&page->request_times[bucket], times[i].count);
+        atomic_store(&page->recent_times[i % GS_TENANT_WINDOWS][bucket], times[i].count);
     }
-    atomic_store(&page->requests, 1000);
+    atomic_fetch_add(&page->request_times[GS_TENANT_TIMES - 1], 200); /* warm-up, not among the recent ones */
+    atomic_store(&page->requests, 1200);
     atomic_store(&page->announced, 7);
     atomic_store(&page->eager_permille, 625);
     atomic_store(&page->request_ns, 1612000000);
@@ -177,6 +180,7 @@ static void reports_tell_of_programs(void **state) {
         "\"most_percent\":0,"
         "\"has_work\":false,\"is_ungated\":true,\"launches\":0,\"graphs\":1000,\"copies\":9223372036854775807,"
         "\"waits\":2000,\"work_ns\":3000,\"late_ns\":0,\"longest_us\":4.0,\"stop_us\":0.0,\"share_waits\":5000,"
+        "\"memory_waits\":0,"
         "\"guarded\":0,\"guarded_"
         "kernels\":0,"
         "\"unguarded_kernels\":0,\"slice_us\":6000,"
@@ -186,13 +190,15 @@ static void reports_tell_of_programs(void **state) {
         "\"sharing\":\"time slices\","
         "\"weight\":100,\"most_percent\":0,\"has_work\":true,\"is_ungated\":false,\"launches\":5,\"graphs\":0,"
         "\"copies\":3,\"waits\":0,"
-        "\"work_ns\":0,\"late_ns\":0,\"longest_us\":0.0,\"stop_us\":0.0,\"share_waits\":0,\"guarded\":0,\"guarded_"
+        "\"work_ns\":0,\"late_ns\":0,\"longest_us\":0.0,\"stop_us\":0.0,\"share_waits\":0,\"memory_waits\":0,"
+        "\"guarded\":0,\"guarded_"
         "kernels\":0,"
         "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
-        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"eager_percent\":62.5,"
-        "\"mean_us\":1612.0,"
-        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6,\"deadline_us\":5000,\"late\":10}}],\"commands\":[]}");
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1200,\"announced\":7,\"held\":0,\"late_percent\":0.0,"
+        "\"eager_percent\":62.5,"
+        "\"mean_us\":1343.3,"
+        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6,\"deadline_us\":5000,\"late\":210}}],\"commands\":[]}");
     gs_text_clear(&text);
     gs_tenants_metrics(&tenants, &text);
     static const char *const lines[] = {
@@ -205,7 +211,7 @@ static void reports_tell_of_programs(void **state) {
         "gridsmith_program_request_seconds{class=\"latency\",process=\"40\",number=\"1\",quantile=\"0.999\"} "
         "0.008388607",
         "gridsmith_program_request_seconds_sum{class=\"latency\",process=\"40\",number=\"1\"} 1.6120000000000001",
-        "gridsmith_program_request_seconds_count{class=\"latency\",process=\"40\",number=\"1\"} 1000",
+        "gridsmith_program_request_seconds_count{class=\"latency\",process=\"40\",number=\"1\"} 1200",
     };
     for (size_t i = 0; i < GS_COUNT(lines); i++)
         if (!strstr(text.data, lines[i]))
@@ -262,6 +268,7 @@ static void percentiles_are_those_of_the_requests(void **state) {
         for (size_t i = 0; i < count; i++) {
             times[i] = (uint64_t)gs_random_from(&random, 0, longest);
             atomic_fetch_add(&server->page->request_times[gs_tenant_bucket(times[i])], 1);
+            atomic_fetch_add(&server->page->recent_times[i % GS_TENANT_WINDOWS][gs_tenant_bucket(times[i])], 1);
             late += gs_tenant_bucket(times[i]) > gs_tenant_bucket(DEADLINE_US * 1000);
         }
         qsort(times, count, sizeof times[0], compare_times);

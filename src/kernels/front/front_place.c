@@ -12,13 +12,26 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Notes the path of the driver as the system finds it now, for the library that will be in front of it. */
-static void name_driver(void) {
+/* Whether a file is in this folder. */
+static bool is_in(const char *path, const char *folder) {
+    char *real = realpath(folder, NULL);
+    size_t length = real ? strlen(real) : 0;
+    bool is_there = real && strncmp(path, real, length) == 0 && path[length] == '/';
+    free(real);
+    return is_there;
+}
+
+/* Notes the path of the driver as the system finds it now, for the library that will be in front of it. The path is
+   absolute, also if a folder of LD_LIBRARY_PATH is not: the program may be in another folder when it starts CUDA. The
+   library itself, which an outer command has put in front, is no driver. */
+static void name_driver(const char *folder) {
     struct link_map *map = NULL;
     const char *known = getenv(GS_FRONT_DRIVER);
     void *driver = known && known[0] ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (driver && dlinfo(driver, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] == '/')
-        setenv(GS_FRONT_DRIVER, map->l_name, 1);
+    char *path = driver && dlinfo(driver, RTLD_DI_LINKMAP, &map) == 0 ? realpath(map->l_name, NULL) : NULL;
+    if (path && !is_in(path, folder))
+        setenv(GS_FRONT_DRIVER, path, 1);
+    free(path);
 }
 
 bool gs_front_place(const char *folder) {
@@ -27,7 +40,7 @@ bool gs_front_place(const char *folder) {
     char *path = malloc(size);
     if (!path)
         return false;
-    name_driver();
+    name_driver(folder);
     snprintf(path, size, "%s%s%s", folder, before && before[0] ? ":" : "", before ? before : "");
     bool is_done = setenv("LD_LIBRARY_PATH", path, 1) == 0;
     free(path);

@@ -27,9 +27,12 @@ enum {
     GS_SHARE_LANES =
         4, /* streams of a best-effort program whose progress others see; more of them have one in common */
     GS_TENANT_TIMES = 208,
-    GS_TENANT_LATE_NS = 150000, /* without MPS a request waits about so long for the GPU */
-    GS_TENANT_MOST_LATE = 1,    /* percent of its work that may hold up requests for longer: p99 is what is promised */
-    GS_TENANT_EAGER = 16,       /* launches of a request that has many */
+    GS_TENANT_WINDOWS = 2, /* of recent requests: the older one is cleared when the other ends, which it does */
+    GS_TENANT_WINDOW_REQUESTS = 1000, /* after so many, */
+    GS_TENANT_WINDOW_S = 30,          /* or at the first request after so long */
+    GS_TENANT_LATE_NS = 150000,       /* without MPS a request waits about so long for the GPU */
+    GS_TENANT_MOST_LATE = 1, /* percent of its work that may hold up requests for longer: p99 is what is promised */
+    GS_TENANT_EAGER = 16,    /* launches of a request that has many */
     GS_TENANT_EAGER_PERCENT = 50, /* of the recent requests of a program that has such requests, or streams of them */
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512,
@@ -93,6 +96,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t longest_ns;   /* its longest known kernel, */
     _Atomic uint64_t stop_ns;      /* and the longest time until one has ended or stopped, under MPS */
     _Atomic uint64_t share_waits;  /* launches that waited for the shares of others, or for its cap */
+    _Atomic uint64_t memory_waits; /* calls that map memory or give it back, which waited for a request */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */
     _Atomic uint64_t twins;        /* long kernels that can be stopped, */
@@ -105,6 +109,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t request_ns;     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket, */
     _Atomic uint32_t alone_times[GS_TENANT_TIMES];   /* and of those while no best-effort program worked */
+    _Atomic uint32_t recent_times[GS_TENANT_WINDOWS][GS_TENANT_TIMES];
 } gs_tenant_page;
 
 /* Eight buckets for each power of two, from 1 us on. */

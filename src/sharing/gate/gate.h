@@ -181,6 +181,13 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuMemFreeAsync, (gs_gate_pointer, void *))                                                                       \
     X(cuMemFreeAsync_ptsz, (gs_gate_pointer, void *))                                                                  \
     X(cuMemRelease, (gs_gate_pointer))                                                                                 \
+    X(cuMemMap, (gs_gate_pointer, size_t, size_t, gs_gate_pointer, unsigned long long))                                \
+    X(cuMemSetAccess, (gs_gate_pointer, size_t, const void *, size_t))                                                 \
+    X(cuMemUnmap, (gs_gate_pointer, size_t))                                                                           \
+    X(cuMemHostAlloc, (void **, size_t, unsigned))                                                                     \
+    X(cuMemAllocHost_v2, (void **, size_t))                                                                            \
+    X(cuMemFreeHost, (void *))                                                                                         \
+    X(cuMemHostUnregister, (void *))                                                                                   \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
     X(cuModuleLoad, (void **, const char *))                                                                           \
@@ -394,6 +401,7 @@ void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 void gs_gate_wait_synchronize(bool is_done); /* the host waits for the GPU, or has done so */
+void gs_gate_wait_memory(void);              /* memory is about to be mapped, or given back */
 
 /* Repairs what others may have written over this program's share. Returns after how many ns to call it again. */
 int64_t gs_gate_wait_look(void);
@@ -418,6 +426,8 @@ void gs_gate_work_record(void *event, void *stream);
 void gs_gate_work_event_done(void *event);
 
 /* ---- gate_memory.c ---- */
+
+/* Without a limit nothing is counted. */
 
 /* Takes bytes from the limit. False: too few are left. */
 bool gs_gate_memory_take(uint64_t bytes);

@@ -391,9 +391,24 @@ END(cuDevicePrimaryCtxReset_v2, (int device), (device), gs_gate_guard_forget())
 
 /* ---- memory ---- */
 
-#define ALLOCATE(name, parameters, arguments, size)                                                                    \
+/* Calls that map memory, unmap it or give it back wait for the end of a request. */
+#define MAP(name, parameters, arguments) END(name, parameters, arguments, gs_gate_wait_memory())
+
+MAP(cuMemMap, (gs_gate_pointer at, size_t bytes, size_t offset, gs_gate_pointer handle, unsigned long long flags),
+    (at, bytes, offset, handle, flags))
+MAP(cuMemSetAccess, (gs_gate_pointer at, size_t bytes, const void *access, size_t count), (at, bytes, access, count))
+MAP(cuMemUnmap, (gs_gate_pointer at, size_t bytes), (at, bytes))
+MAP(cuMemHostAlloc, (void **pointer, size_t bytes, unsigned flags), (pointer, bytes, flags))
+MAP(cuMemAllocHost_v2, (void **pointer, size_t bytes), (pointer, bytes))
+MAP(cuMemFreeHost, (void *pointer), (pointer))
+MAP(cuMemHostRegister_v2, (void *pointer, size_t bytes, unsigned flags), (pointer, bytes, flags))
+MAP(cuMemHostUnregister, (void *pointer), (pointer))
+
+/* `before` comes first: gs_gate_wait_memory(), but not where streams allocate, mostly from memory that is mapped. */
+#define ALLOCATE(name, parameters, arguments, size, before)                                                            \
     static int hook_##name parameters {                                                                                \
         uint64_t taken = size;                                                                                         \
+        before;                                                                                                        \
         if (!gs_gate_memory_take(taken))                                                                               \
             return GS_CUDA_OUT_OF_MEMORY;                                                                              \
         int result = gs_gate_real.name arguments;                                                                      \
@@ -404,16 +419,18 @@ END(cuDevicePrimaryCtxReset_v2, (int device), (device), gs_gate_guard_forget())
         return result;                                                                                                 \
     }
 
-ALLOCATE(cuMemAlloc_v2, (gs_gate_pointer * pointer, size_t bytes), (pointer, bytes), bytes)
+ALLOCATE(cuMemAlloc_v2, (gs_gate_pointer * pointer, size_t bytes), (pointer, bytes), bytes, gs_gate_wait_memory())
 ALLOCATE(cuMemAllocPitch_v2, (gs_gate_pointer * pointer, size_t *pitch, size_t width, size_t height, unsigned element),
-         (pointer, pitch, width, height, element), (uint64_t)width *height)
-ALLOCATE(cuMemAllocManaged, (gs_gate_pointer * pointer, size_t bytes, unsigned flags), (pointer, bytes, flags), bytes)
-ALLOCATE(cuMemAllocAsync, (gs_gate_pointer * pointer, size_t bytes, void *stream), (pointer, bytes, stream), bytes)
-ALLOCATE(cuMemAllocAsync_ptsz, (gs_gate_pointer * pointer, size_t bytes, void *stream), (pointer, bytes, stream), bytes)
+         (pointer, pitch, width, height, element), (uint64_t)width *height, gs_gate_wait_memory())
+ALLOCATE(cuMemAllocManaged, (gs_gate_pointer * pointer, size_t bytes, unsigned flags), (pointer, bytes, flags), bytes,
+         gs_gate_wait_memory())
+ALLOCATE(cuMemAllocAsync, (gs_gate_pointer * pointer, size_t bytes, void *stream), (pointer, bytes, stream), bytes, )
+ALLOCATE(cuMemAllocAsync_ptsz, (gs_gate_pointer * pointer, size_t bytes, void *stream), (pointer, bytes, stream),
+         bytes, )
 ALLOCATE(cuMemAllocFromPoolAsync, (gs_gate_pointer * pointer, size_t bytes, void *pool, void *stream),
-         (pointer, bytes, pool, stream), bytes)
+         (pointer, bytes, pool, stream), bytes, )
 ALLOCATE(cuMemAllocFromPoolAsync_ptsz, (gs_gate_pointer * pointer, size_t bytes, void *pool, void *stream),
-         (pointer, bytes, pool, stream), bytes)
+         (pointer, bytes, pool, stream), bytes, )
 
 /* CUmemAllocationProp says where the memory is. */
 static bool is_on_device(const void *properties) {
@@ -426,18 +443,19 @@ static bool is_on_device(const void *properties) {
 }
 
 ALLOCATE(cuMemCreate, (gs_gate_pointer * pointer, size_t bytes, const void *properties, unsigned long long flags),
-         (pointer, bytes, properties, flags), is_on_device(properties) ? bytes : 0)
+         (pointer, bytes, properties, flags), is_on_device(properties) ? bytes : 0, gs_gate_wait_memory())
 
-#define FREE(name, parameters, arguments)                                                                              \
+#define FREE(name, parameters, arguments, before)                                                                      \
     static int hook_##name parameters {                                                                                \
+        before;                                                                                                        \
         gs_gate_memory_free(pointer);                                                                                  \
         return gs_gate_real.name arguments;                                                                            \
     }
 
-FREE(cuMemFree_v2, (gs_gate_pointer pointer), (pointer))
-FREE(cuMemFreeAsync, (gs_gate_pointer pointer, void *stream), (pointer, stream))
-FREE(cuMemFreeAsync_ptsz, (gs_gate_pointer pointer, void *stream), (pointer, stream))
-FREE(cuMemRelease, (gs_gate_pointer pointer), (pointer))
+FREE(cuMemFree_v2, (gs_gate_pointer pointer), (pointer), gs_gate_wait_memory())
+FREE(cuMemFreeAsync, (gs_gate_pointer pointer, void *stream), (pointer, stream), )
+FREE(cuMemFreeAsync_ptsz, (gs_gate_pointer pointer, void *stream), (pointer, stream), )
+FREE(cuMemRelease, (gs_gate_pointer pointer), (pointer), gs_gate_wait_memory())
 
 static int hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     int result = gs_gate_real.cuMemGetInfo_v2(free_bytes, total_bytes);
@@ -544,15 +562,23 @@ static const gs_front_hook hooks[] = {
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamEndCapture),
-    HOOK(MEMORY, cuMemAlloc_v2),
-    HOOK(MEMORY, cuMemAllocPitch_v2),
-    HOOK(MEMORY, cuMemAllocManaged),
+    HOOK(BEST_EFFORT | MEMORY, cuMemAlloc_v2),
+    HOOK(BEST_EFFORT | MEMORY, cuMemAllocPitch_v2),
+    HOOK(BEST_EFFORT | MEMORY, cuMemAllocManaged),
     HOOKS(MEMORY, cuMemAllocAsync),
     HOOKS(MEMORY, cuMemAllocFromPoolAsync),
-    HOOK(MEMORY, cuMemCreate),
-    HOOK(MEMORY, cuMemFree_v2),
+    HOOK(BEST_EFFORT | MEMORY, cuMemCreate),
+    HOOK(BEST_EFFORT | MEMORY, cuMemFree_v2),
     HOOKS(MEMORY, cuMemFreeAsync),
-    HOOK(MEMORY, cuMemRelease),
+    HOOK(BEST_EFFORT | MEMORY, cuMemRelease),
+    HOOK(BEST_EFFORT, cuMemMap),
+    HOOK(BEST_EFFORT, cuMemSetAccess),
+    HOOK(BEST_EFFORT, cuMemUnmap),
+    HOOK(BEST_EFFORT, cuMemHostAlloc),
+    HOOK(BEST_EFFORT, cuMemAllocHost_v2),
+    HOOK(BEST_EFFORT, cuMemFreeHost),
+    HOOK(BEST_EFFORT, cuMemHostRegister_v2),
+    HOOK(BEST_EFFORT, cuMemHostUnregister),
     HOOK(MEMORY, cuMemGetInfo_v2),
     HOOK(MEMORY, cuDeviceTotalMem_v2),
 };

@@ -199,9 +199,11 @@ static void *watch_daemon(void *argument) {
             eventfd_read(watched[1].fd, &wakes);
         if (watched[0].revents & POLLIN && recv(watched[0].fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
             break;
-        if (watched[0].revents & (POLLHUP | POLLERR))
+        if (watched[0].revents & (POLLHUP | POLLERR | POLLNVAL)) /* the last: the program has closed all descriptors */
             break;
     }
+    gs_gate_say("the connection to the daemon has ended: going on without it");
+    wake_event = -1; /* the program may have closed it, and opened something else with this number */
     gs_gate_slice_set(0);
     open_for_all(gs_gate_state.board);
     return NULL;

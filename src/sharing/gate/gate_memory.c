@@ -66,6 +66,8 @@ static void publish_bytes(void) {
 }
 
 bool gs_gate_memory_take(uint64_t bytes) {
+    if (!gs_gate_state.memory_limit)
+        return true;
     pthread_mutex_lock(&memory.lock);
     bool fits = bytes <= gs_gate_state.memory_limit && memory.used <= gs_gate_state.memory_limit - bytes;
     memory.used += fits ? bytes : 0;
@@ -75,6 +77,8 @@ bool gs_gate_memory_take(uint64_t bytes) {
 }
 
 void gs_gate_memory_return(uint64_t bytes) {
+    if (!gs_gate_state.memory_limit)
+        return;
     pthread_mutex_lock(&memory.lock);
     memory.used -= bytes;
     publish_bytes();
@@ -82,6 +86,8 @@ void gs_gate_memory_return(uint64_t bytes) {
 }
 
 void gs_gate_memory_keep(gs_gate_pointer name, uint64_t bytes) {
+    if (!gs_gate_state.memory_limit)
+        return;
     pthread_mutex_lock(&memory.lock);
     if (name && reserve_entry()) {
         insert_entry(memory.entries, memory.capacity, (struct entry){.name = name, .bytes = bytes});

@@ -379,6 +379,24 @@ void gs_gate_wait_synchronize(bool is_done) {
     pthread_mutex_unlock(&waits.lock);
 }
 
+/* The driver maps memory, and takes it back, with all programs' work under way: it changes the GPU's page tables, waits
+   until its caches have forgotten the old ones, and clears memory with copy engines. So this waits for the end of a
+   request as launches do, but on the host. A request that lasts for too long is not waited for again. */
+void gs_gate_wait_memory(void) {
+    enum { LOOK_NS = 20000, MOST_NS = 20000000 };
+    static _Atomic uint64_t too_long; /* the request */
+    if (gs_gate_state.class != GS_GATE_BEST_EFFORT || !gs_gate_is_linked() || !has_latency())
+        return;
+    uint64_t begun = gs_gate_now_ns(), request = name_request();
+    if (!request || request == atomic_load(&too_long))
+        return;
+    gs_gate_count(&gs_gate_state.page->memory_waits, 1);
+    while ((request = name_request()) && gs_gate_now_ns() - begun < MOST_NS && gs_gate_is_linked())
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    if (request)
+        atomic_store(&too_long, request);
+}
+
 /* Under the lock. Not at a launch: this looks at all kernels. */
 static void tell_longest(void) {
     if (waits.has_learned)

@@ -51,9 +51,11 @@ static struct work {
     uint64_t judged;            /* requests, whole ones, */
     double eager;               /* and the part of recent requests that had many, or began soon after another */
     bool is_near;               /* this request began soon after another */
-    unsigned silent;            /* requests in a row that ended without a synchronization, */
-    double pauses;              /* and how many there were before recent synchronizations, on average */
-    bool is_announced;          /* the flag is for a request that has not begun */
+    unsigned window;            /* of the status, that requests are counted in, */
+    uint64_t window_begun_ns, window_requests;
+    unsigned silent;   /* requests in a row that ended without a synchronization, */
+    double pauses;     /* and how many there were before recent synchronizations, on average */
+    bool is_announced; /* the flag is for a request that has not begun */
     gs_gate_gap gap;
     uint64_t held_until_ns;    /* the flag is for the gap behind a request; 0: it is not */
     uint64_t looks_at_ns;      /* when gs_gate_work_look is called again */
@@ -184,13 +186,29 @@ static bool is_beside_work(void) {
     return is_beside;
 }
 
-static void count_request(uint64_t ns) {
+/* The next window of recent requests, if it is time. */
+static void turn_window(uint64_t now) {
+    gs_tenant_page *page = gs_gate_state.page;
+    if (work.window_requests < GS_TENANT_WINDOW_REQUESTS &&
+        now - work.window_begun_ns <= (uint64_t)GS_TENANT_WINDOW_S * 1000000000)
+        return;
+    work.window = (work.window + 1) % GS_TENANT_WINDOWS;
+    work.window_begun_ns = now;
+    work.window_requests = 0;
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
+        atomic_store_explicit(&page->recent_times[work.window][i], 0, memory_order_relaxed);
+}
+
+static void count_request(uint64_t now, uint64_t ns) {
     gs_tenant_page *page = gs_gate_state.page;
     unsigned bucket = gs_tenant_bucket(ns);
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
     atomic_fetch_add_explicit(&page->request_times[bucket], 1, memory_order_relaxed);
     work.requests++;
+    turn_window(now);
+    work.window_requests++;
+    atomic_fetch_add_explicit(&page->recent_times[work.window][bucket], 1, memory_order_relaxed);
     if (!is_beside_work())
         atomic_fetch_add_explicit(&page->alone_times[bucket], 1, memory_order_relaxed);
 }
@@ -208,7 +226,7 @@ static void clear_flag(bool is_known) {
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
     if (is_known || is_silent())
         judge_request();
-    count_request(ns);
+    count_request(now, ns);
 }
 
 /* Queries the streams that have work. True: the request has ended. */

@@ -349,13 +349,17 @@ void gs_tenants_close(gs_tenants *tenants) {
 
 /* ---- the status ---- */
 
-/* Approximate percentiles of request times; 0: no requests. The program may write concurrently. */
+/* Approximate percentiles of the times of recent requests; 0: no requests. The program may write concurrently. */
 static void read_percentiles(const gs_tenant_page *page, const double *percents, double *ns, size_t count) {
     uint32_t times[GS_TENANT_TIMES];
     uint64_t all = 0, seen = 0;
     size_t at = 0;
-    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
-        all += times[i] = atomic_load_explicit(&page->request_times[i], memory_order_relaxed);
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++) {
+        times[i] = 0;
+        for (unsigned window = 0; window < GS_TENANT_WINDOWS; window++)
+            times[i] += atomic_load_explicit(&page->recent_times[window][i], memory_order_relaxed);
+        all += times[i];
+    }
     for (unsigned i = 0; i < GS_TENANT_TIMES; i++) {
         seen += times[i];
         while (at < count && seen && (double)seen >= (double)all * percents[at] / 100)
@@ -460,6 +464,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
     gs_write_real(writer, "stop_us", (double)read_count(&page->stop_ns) / 1e3, 1);
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
+    gs_write_uint(writer, "memory_waits", read_count(&page->memory_waits));
     gs_write_uint(writer, "guarded", read_count(&page->guarded));
     gs_write_uint(writer, "guarded_kernels", read_count(&page->twins));
     gs_write_uint(writer, "unguarded_kernels", read_count(&page->twinless));
@@ -529,7 +534,7 @@ static void put_metric(const gs_tenants *tenants, const gs_metric *metric, gs_te
 static void put_request_times(const gs_tenants *tenants, gs_text *into) {
     static const double percents[] = {50, 99, 99.9};
     static const char name[] = "gridsmith_program_request_seconds";
-    gs_text_add(into, "# HELP %s Times of requests since the program was started.\n# TYPE %s summary\n", name, name);
+    gs_text_add(into, "# HELP %s Times of requests: quantiles of recent ones.\n# TYPE %s summary\n", name, name);
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         double ns[GS_COUNT(percents)] = {0};
         char labels[80];
