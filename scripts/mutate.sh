@@ -403,7 +403,7 @@ pack() {
         git ls-files | grep -v -e '^corpus/dumps/' -e '^docs/pictures/.*png$' -e '^src/lab/.*c$' -e '^src/cmd/.*c$' -e '^tests/.*/test_.*c$' \
             -e '^tests/fuzz/corpus/\([bdgjnrs]\|p[alr]\)'
         find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja \
-            ! -path '*/tree/src/lab/*' ! -path '*/tree/src/cmd/*'
+            ! -name .ninja_deps ! -name compile_commands.json ! -path '*/tree/src/*.c' ! -path "*/${place##*/}/build/*.c"
     } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
 }
 

@@ -623,6 +623,33 @@ static void a_search_that_has_finished_has_seen_all(void **state) {
     assert_true(are_few() || (finished > 0 && cut > 0));
 }
 
+/* A kernel that is asked about stays: that it would end before the next one comes makes no room. */
+static void times_are_ignored(void **state) {
+    (void)state;
+    size_t found = 0;
+    for (uint64_t i = 0; i < cases(200, 100); i++) {
+        gs_random random = gs_random_at(26, i);
+        gs_gpu *gpu = draw_gpu(&random, i);
+        gs_run *run = draw_kernels(&random, gpu, 3);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS | 1 << GS_FIX_ORDER, .budget = 1000};
+        gs_fixes without, with;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &without, NULL), GS_OK);
+        for (size_t j = 0; j < run->launches.count; j++) {
+            run->launches.data[j].duration_ns = 1000;
+            run->launches.data[j].issue.at_ns = 1000000 * (int64_t)j;
+        }
+        assert_int_equal(gs_fix_run(gpu, run, &options, &with, NULL), GS_OK);
+        if (!are_same(&without, &with))
+            fail_msg("index %llu: times change what helps", (unsigned long long)i);
+        found += with.count > 0;
+        gs_fixes_clear(&without);
+        gs_fixes_clear(&with);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    assert_true(are_few() || found > 0);
+}
+
 /* ---- which orders work ---- */
 
 static bool rule_allows(const gs_orders *orders, const size_t *order, size_t count) {
@@ -1084,6 +1111,7 @@ int main(void) {
         cmocka_unit_test(the_cheapest_pair_is_found),
         cmocka_unit_test(a_pair_with_a_green_context_is_found),
         cmocka_unit_test(a_search_that_has_finished_has_seen_all),
+        cmocka_unit_test(times_are_ignored),
         cmocka_unit_test(the_rule_says_which_orders_work),
         cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
