@@ -41,16 +41,16 @@ tests_of() {
             check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states \
             graph_shape host_order explain what_if_ends shrink fuzz_campaign documented_commands recorded_runs engine:20000
         ;;
-    check) echo check:4000 concurrent reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 command_line ;;
+    check) echo check:4000 concurrent reported_hangs library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
     forms)
-        echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
+        echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
         echo decisions sm_masks windows random_simulations decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo programs random_programs quotas listener connections pauses random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
+    serve) echo random_clients programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
