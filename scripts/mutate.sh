@@ -38,8 +38,8 @@ tests_of() {
     case $1 in
     engine)
         echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
-            check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states \
-            graph_shape host_order explain what_if_ends shrink fuzz_campaign documented_commands recorded_runs engine:20000
+            check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states:4000 \
+            graph_shape host_order explain what_if_ends:4000 shrink:4000 fuzz_campaign documented_commands recorded_runs:4000 engine:20000
         ;;
     check) echo check:4000 concurrent reported_hangs library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
     forms)
@@ -47,8 +47,8 @@ tests_of() {
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks windows random_simulations decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
-            pair_search trials_recorded decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
+        echo decisions sm_masks windows random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
+            pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
     serve) echo random_clients programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
