@@ -28,7 +28,7 @@ check() {
 
 # says WORDS: the output of the last command contains them.
 says() {
-    if cat "$work/out" "$work/err" | grep -qF -- "$1"; then
+    if grep -qF -- "$1" "$work/out" "$work/err"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
