@@ -651,6 +651,34 @@ static void times_are_ignored(void **state) {
     assert_true(are_few() || found > 0);
 }
 
+/* What a kernel needs is changed in each of its launches; where and when it runs is not a matter of each. */
+static void changes_of_needs_are_for_each_launch(void **state) {
+    (void)state;
+    static const char each[] = ", in each launch of it";
+    const unsigned needs =
+        1 << GS_FIX_CARVEOUT | 1 << GS_FIX_BLOCKS | 1 << GS_FIX_CLUSTER | 1 << GS_FIX_REGISTERS | 1 << GS_FIX_SHARED;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_run *run = gs_run_new(NULL);
+    gs_launch launch = numbered_launch(0);
+    launch.shape = gs_shape_of(256, 32, 0);
+    launch.blocks = 100;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(gs_run_copy_launch(run, &launch, NULL), GS_OK);
+    run->launches.data[1].is_again = true;
+    for (gs_fix_kind kind = GS_FIX_STREAM; kind < GS_FIX_KINDS; kind++)
+        for (size_t number = 0; number < 2; number++) {
+            gs_fix fix = {.changes = {{.kind = kind, .launch = number, .from = 4, .to = 2}}, .count = 1};
+            gs_text text = {0};
+            gs_change_text(gpu, run, &fix, 0, &text);
+            bool is_said = text.count > sizeof each && strcmp(text.data + text.count - sizeof each + 1, each) == 0;
+            if (is_said != (number == 0 && needs >> kind & 1))
+                fail_msg("%s", text.data);
+            gs_text_free(&text);
+        }
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 /* ---- which orders work ---- */
 
 static bool rule_allows(const gs_orders *orders, const size_t *order, size_t count) {
@@ -1113,6 +1141,7 @@ int main(void) {
         cmocka_unit_test(a_pair_with_a_green_context_is_found),
         cmocka_unit_test(a_search_that_has_finished_has_seen_all),
         cmocka_unit_test(times_are_ignored),
+        cmocka_unit_test(changes_of_needs_are_for_each_launch),
         cmocka_unit_test(the_rule_says_which_orders_work),
         cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
