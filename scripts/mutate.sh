@@ -38,19 +38,19 @@ tests_of() {
     case $1 in
     engine)
         echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
-            check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states \
-            graph_shape host_order explain what_if_ends shrink fuzz_campaign documented_commands recorded_runs engine:20000
+            check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states:4000 \
+            graph_shape host_order explain what_if_ends:4000 shrink:4000 fuzz_campaign documented_commands recorded_runs:4000 engine:20000
         ;;
-    check) echo check:4000 concurrent reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 command_line ;;
+    check) echo check:4000 concurrent reported_hangs:4000 library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
     forms)
-        echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
+        echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks windows random_simulations decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
-            pair_search trials_recorded decisions_played launches_ahead fairness durations profiles pair_search_recorded documented_commands
+        echo decisions sm_masks windows random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
+            pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo programs random_programs quotas listener connections pauses random_clients launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
+    serve) echo random_clients programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
@@ -403,7 +403,7 @@ pack() {
         git ls-files | grep -v -e '^corpus/dumps/' -e '^docs/pictures/.*png$' -e '^src/lab/.*c$' -e '^src/cmd/.*c$' -e '^tests/.*/test_.*c$' \
             -e '^tests/fuzz/corpus/\([bdgjnrs]\|p[alr]\)'
         find "${place#"$root"/}" ! -type d ! -name '*.[oa]' ! -path '*/CMakeFiles/*' ! -path '*/jobs/*' ! -name '*.log' ! -name build.ninja \
-            ! -path '*/tree/src/lab/*' ! -path '*/tree/src/cmd/*'
+            ! -name .ninja_deps ! -name compile_commands.json ! -path '*/tree/src/*.c' ! -path "*/${place##*/}/build/*.c"
     } | sort -u | sed "s|^|${root#/}/|" | tar -C / -cf - -T - | xz --x86 --lzma2=preset=6,dict=192MiB >"$1"
 }
 

@@ -66,9 +66,13 @@ killed() {
     done
     [ -e "$file.part" ] || complain "$file was complete before it was killed"
 }
-killed cut.gspack 3 25
-wants 0 "26 of them held out" "$program" $pack --pack cut.gspack
-cmp whole.gspack cut.gspack || complain "a pack that was killed and continued differs"
+if [ "${GRIDSMITH_RUNS:-100000}" -lt 4000 ]; then # a sanitizer sees packs continued in test_pack.c
+    cp whole.gspack cut.gspack
+else
+    killed cut.gspack 3 25
+    wants 0 "26 of them held out" "$program" $pack --pack cut.gspack
+    cmp whole.gspack cut.gspack || complain "a pack that was killed and continued differs"
+fi
 wants 2 "exists already" "$program" $pack --pack cut.gspack
 [ "$(wc -l <err)" = 1 ] || complain "a pack that exists: more than one line of errors"
 wants 2 "takes the name of a file" "$program" $pack --pack -

@@ -299,6 +299,8 @@ static void count_decided(const gs_fit *fit, struct decided *decided) {
 
 static void what_shows_is_decided(void **state) {
     (void)state;
+    if (test_is_brief())
+        skip(); /* a sanitizer sees this code in the others */
     uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 5 : 1;
     struct decided decided = {0};
     for (uint64_t i = 0; i < combinations; i++) {
@@ -387,6 +389,8 @@ static void a_run_is_proposed_for_each_switch(void **state) {
 /* With one configuration its lifetime does not matter. */
 static void no_run_is_proposed_for_what_cannot_show(void **state) {
     (void)state;
+    if (test_is_brief())
+        skip(); /* a sanitizer sees this code where a run is proposed */
     gs_gpu *gpu = gs_gpu_open("titan-xp", NULL);
     gs_mechanisms settings[2] = {gpu->mechanisms, gpu->mechanisms};
     gs_run *decider;

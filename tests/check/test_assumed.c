@@ -113,6 +113,24 @@ static void the_range_ends_where_a_block_cannot_run(void **state) {
                  "together: yes, in every launch order\n");
 }
 
+/* With half of the registers of an H200, two blocks of 1024 threads are on an SM if a thread has at most 16: with 17,
+   which are given 24, they are not. */
+static void the_range_begins_where_fewer_registers_help(void **state) {
+    (void)state;
+    const gs_gpu_limits limits = {.registers_per_sm = 32768};
+    gs_gpu *gpu = gs_gpu_new("h200", &limits, NULL);
+    gs_run *run = run_of((const char *const[]){"a=132x1024,s0,l0", "b=132x1024,r16,s0,l0", NULL});
+    gs_assumed_question question = {.answer = false, .budget = 1000};
+    gs_assumptions assumptions;
+    assert_int_equal(gs_assumed_find(gpu, run, &question, &assumptions, NULL), GS_OK);
+    assert_int_equal(assumptions.count, 1);
+    assert_int_equal(assumptions.data[0].least, 17);
+    assert_int_equal(assumptions.data[0].value, 32);
+    assert_true(assumptions.data[0].decides);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 /* ---- random kernels ---- */
 
 static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu) {
@@ -258,6 +276,7 @@ int main(void) {
         cmocka_unit_test(the_range_is_for_each_kernel),
         cmocka_unit_test(the_range_of_more_is_for_one_kernel),
         cmocka_unit_test(the_range_ends_where_a_block_cannot_run),
+        cmocka_unit_test(the_range_begins_where_fewer_registers_help),
         cmocka_unit_test(the_answer_holds_in_its_range),
         cmocka_unit_test(a_budget_is_spent_by_launches),
     };

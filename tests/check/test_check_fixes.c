@@ -605,7 +605,8 @@ static void a_search_that_has_finished_has_seen_all(void **state) {
         gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS | 1 << GS_FIX_GREEN, .budget = INT64_MAX};
         gs_fixes all, found;
         assert_int_equal(gs_fix_run(gpu, run, &options, &all, NULL), GS_OK);
-        for (options.budget = 0; options.budget < (all.combinations_searched ? 300 : 20); options.budget++) {
+        int64_t most = all.combinations_searched ? 300 : 20, step = are_few() ? 7 : 1;
+        for (options.budget = 0; options.budget < most; options.budget += step) {
             assert_int_equal(gs_fix_run(gpu, run, &options, &found, NULL), GS_OK);
             bool has_finished = !found.unfinished && (!found.combinations_searched || found.combinations_finished);
             if (has_finished && !are_same(&all, &found))
@@ -621,6 +622,61 @@ static void a_search_that_has_finished_has_seen_all(void **state) {
     }
     print_message("%zu searches have finished, %zu have not\n", finished, cut);
     assert_true(are_few() || (finished > 0 && cut > 0));
+}
+
+/* A kernel that is asked about stays: that it would end before the next one comes makes no room. */
+static void times_are_ignored(void **state) {
+    (void)state;
+    size_t found = 0;
+    for (uint64_t i = 0; i < cases(200, 100); i++) {
+        gs_random random = gs_random_at(26, i);
+        gs_gpu *gpu = draw_gpu(&random, i);
+        gs_run *run = draw_kernels(&random, gpu, 3);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS | 1 << GS_FIX_ORDER, .budget = 1000};
+        gs_fixes without, with;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &without, NULL), GS_OK);
+        for (size_t j = 0; j < run->launches.count; j++) {
+            run->launches.data[j].duration_ns = 1000;
+            run->launches.data[j].issue.at_ns = 1000000 * (int64_t)j;
+        }
+        assert_int_equal(gs_fix_run(gpu, run, &options, &with, NULL), GS_OK);
+        if (!are_same(&without, &with))
+            fail_msg("index %llu: times change what helps", (unsigned long long)i);
+        found += with.count > 0;
+        gs_fixes_clear(&without);
+        gs_fixes_clear(&with);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    assert_true(are_few() || found > 0);
+}
+
+/* What a kernel needs is changed in each of its launches; where and when it runs is not a matter of each. */
+static void changes_of_needs_are_for_each_launch(void **state) {
+    (void)state;
+    static const char each[] = ", in each launch of it";
+    const unsigned needs =
+        1 << GS_FIX_CARVEOUT | 1 << GS_FIX_BLOCKS | 1 << GS_FIX_CLUSTER | 1 << GS_FIX_REGISTERS | 1 << GS_FIX_SHARED;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_run *run = gs_run_new(NULL);
+    gs_launch launch = numbered_launch(0);
+    launch.shape = gs_shape_of(256, 32, 0);
+    launch.blocks = 100;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(gs_run_copy_launch(run, &launch, NULL), GS_OK);
+    run->launches.data[1].is_again = true;
+    for (gs_fix_kind kind = GS_FIX_STREAM; kind < GS_FIX_KINDS; kind++)
+        for (size_t number = 0; number < 2; number++) {
+            gs_fix fix = {.changes = {{.kind = kind, .launch = number, .from = 4, .to = 2}}, .count = 1};
+            gs_text text = {0};
+            gs_change_text(gpu, run, &fix, 0, &text);
+            bool is_said = text.count > sizeof each && strcmp(text.data + text.count - sizeof each + 1, each) == 0;
+            if (is_said != (number == 0 && needs >> kind & 1))
+                fail_msg("%s", text.data);
+            gs_text_free(&text);
+        }
+    gs_run_free(run);
+    gs_gpu_free(gpu);
 }
 
 /* ---- which orders work ---- */
@@ -1084,6 +1140,8 @@ int main(void) {
         cmocka_unit_test(the_cheapest_pair_is_found),
         cmocka_unit_test(a_pair_with_a_green_context_is_found),
         cmocka_unit_test(a_search_that_has_finished_has_seen_all),
+        cmocka_unit_test(times_are_ignored),
+        cmocka_unit_test(changes_of_needs_are_for_each_launch),
         cmocka_unit_test(the_rule_says_which_orders_work),
         cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),

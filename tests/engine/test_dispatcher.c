@@ -206,11 +206,11 @@ static int64_t compare_with_prediction(const gs_gpu *gpu, const gs_run *run, gs_
 
 static void a_simulator_gets_the_prediction(void **state) {
     (void)state;
-    size_t builtin = 0;
+    size_t builtin = 0, times = test_is_brief() ? 2 : 4;
     int64_t compared = 0;
     while (gs_gpu_builtin(builtin))
         builtin++;
-    for (uint64_t i = 0; i < gs_max_u64(test_number("GRIDSMITH_RUNS", 100000) / 50, 4 * builtin); i++) {
+    for (uint64_t i = 0; i < gs_max_u64(test_number("GRIDSMITH_RUNS", 100000) / 50, times * builtin); i++) {
         gs_random random = gs_random_at(31, i);
         size_t number = i % (builtin + 6); /* the others are random */
         gs_gpu *gpu =

@@ -68,7 +68,7 @@ static void play_alike(struct twin *a, struct twin *b, const int *ended) {
 /* Two blocks end in one order and in the other. If the states are said to be equal, what follows is equal. */
 static void equal_states_have_equal_futures(void **state) {
     (void)state;
-    int equal = 0, renamed = 0, count = 2000;
+    int equal = 0, renamed = 0, count = test_is_brief() ? 300 : 2000;
     for (uint64_t i = 0; i < (uint64_t)count; i++) {
         gs_random random = gs_random_at(32, i);
         gs_gpu_limits limits = {.sms = (int32_t)gs_random_from(&random, 1, 3), .blocks_per_sm = 5};

@@ -265,8 +265,8 @@ static void time_is_shared_by_weight(void **state) {
                                                            {&usual, &copying}};
     struct model_program *programs = new_programs(PROGRAMS);
     (void)state;
-    for (size_t i = 0; i < GS_COUNT(pairs); i++)
-        for (uint32_t weight = 50; weight <= 200; weight *= 2) {
+    for (size_t i = 0; i < GS_COUNT(pairs); i += test_is_brief() ? 2 : 1)
+        for (uint32_t weight = test_is_brief() ? 200 : 50; weight <= 200; weight *= 2) {
             double shares[PROGRAMS], wanted = weight / 100.0;
             for (int k = 0; k < 2; k++)
                 programs[k] = with_weight(pairs[i][k], k ? 100 : weight);
@@ -310,7 +310,7 @@ static void who_needs_little_delays_no_one(void **state) {
    long their kernels and however fast their hosts are. */
 static void random_programs_share_well(void **state) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
-    int64_t runs = (int64_t)test_number("GRIDSMITH_RUNS", 20000) / 100;
+    int64_t runs = (int64_t)test_number("GRIDSMITH_RUNS", 20000) / (test_is_brief() ? 1000 : 100);
     struct model_program *programs = new_programs(2);
     (void)state;
     for (int64_t run = 0; run < runs; run++) {

@@ -505,7 +505,8 @@ static void number_and_size_of_included_files_are_limited(void **state) {
     for (const char *last = "0123456789abcdefg"; *last; last++)
         gs_text_add(&large, "#include \"%s/l%c\"\n", in_folder("many"), *last);
     expect_refusal(many.data, NULL, "exceeds the limit of 8192 included files");
-    expect_refusal(large.data, NULL, "the source includes more than 256 MB");
+    if (!test_is_brief()) /* with a sanitizer it takes a minute to read so much */
+        expect_refusal(large.data, NULL, "the source includes more than 256 MB");
     free(many.data);
     free(large.data);
 }

@@ -290,6 +290,8 @@ static void an_event_that_is_gone_stands_for_nothing(void **state) {
 /* Copies of no bytes have no record. */
 static void launches_without_a_record_do_not_fill_the_memory(void **state) {
     enum { WAITING = 1 << 21, MORE = 1000 };
+    if (test_is_brief())
+        skip(); /* so many launches take seconds with a sanitizer */
     struct program *program = new_program(1, 0);
     gs_host_call call = make_call(program, GS_CALL_LAUNCH, 3, 0);
     gs_host_launch taken;

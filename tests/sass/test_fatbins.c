@@ -605,15 +605,16 @@ static void use_image(const char *bytes, size_t size) {
 static void damaged_images_do_no_harm(void **state) {
     (void)state;
     static const char *const names[] = {"speed.fatbin", "size.fatbin", "count90.cubin"};
+    size_t step = test_is_brief() ? 5 : 1;
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]);
-        for (size_t size = 0; size < file.size; size++) {
+        for (size_t size = 0; size < file.size; size += step) {
             char *cut = malloc(size + 1); /* so that AddressSanitizer sees reads past its end */
             memcpy(cut + 1, file.bytes, size);
             use_image(cut + 1, size);
             free(cut);
         }
-        for (size_t at = 0; at < file.size; at++)
+        for (size_t at = 0; at < file.size; at += step)
             for (unsigned k = 0; k < 3; k++) {
                 char old = file.bytes[at];
                 file.bytes[at] = (char)(k == 2 ? 0xff : old ^ 1 << (k * 5 + at) % 8);

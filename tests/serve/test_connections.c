@@ -151,6 +151,18 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return got;
 }
 
+/* The status is sent in a file. Without the spare descriptors there may be none for it. */
+static bool has_only_spares;
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags) {
+    if (has_only_spares && connections.spares[0] >= 0 && strcmp(name, "gridsmith-status") == 0) {
+        errno = EMFILE;
+        return -1;
+    }
+    return __real_memfd_create(name, flags);
+}
+
 /* The last one that was accepted with this descriptor. */
 static size_t peer_behind(int fd) {
     size_t number = next_to_accept;
@@ -651,6 +663,8 @@ static void compare(void) {
     for (size_t i = 0; i < peer_count; i++)
         programs -= peers[i].place == PROGRAM;
     assert_int_equal(programs, 0);
+    for (size_t i = 0; i < GS_COUNT(connections.spares); i++)
+        assert_true(connections.spares[i] >= 0);
     assert_int_equal(connections.silent_count, silent_count);
     assert_int_equal(server.quotas.all.used[GS_QUOTA_DESCRIPTORS], used_descriptors());
     assert_int_equal(connections.status_after_ns, status_after_ns);
@@ -691,7 +705,7 @@ static void set_limit(uint64_t most) {
 static void change_something(gs_random *random) {
     static const uint64_t limits[] = {1, 6, 20, 60, 1000};
     static const int64_t costs[] = {0, 10000, 60000, 600000, 6000000};
-    switch (gs_random_from(random, 0, 5)) {
+    switch (gs_random_from(random, 0, 6)) {
     case 0:
         set_limit(limits[gs_random_from(random, 0, 4)]);
         break;
@@ -706,6 +720,9 @@ static void change_something(gs_random *random) {
         break;
     case 4:
         connections.members.are_served = serves_members = gs_random_from(random, 0, 1);
+        break;
+    case 5:
+        has_only_spares = gs_random_from(random, 0, 1);
         break;
     default:
         connections.is_stopping = is_stopping = gs_random_from(random, 0, 3) == 0;
@@ -741,6 +758,7 @@ static void open_all(void) {
     out_of_descriptors = missing = looks = 0;
     now_ns = (int64_t)1000000 * MS;
     thread_ns = accept_cost_ns = status_cost_ns = status_after_ns = accept_after_ns = 0;
+    has_only_spares = false;
     look_due_ns = status_due_ns = -1;
     serves_members = is_stopping = false;
     memset(timers, 0, sizeof timers);

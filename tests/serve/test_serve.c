@@ -1046,6 +1046,7 @@ static int client_loads_behind_launches(int unused) {
 /* A handle is used again right after it was freed, behind launches that the daemon has not taken. */
 static int client_reuses_handles(int unused) {
     enum { TURNS = 30, LAUNCHES = 300, BYTES = 4096 };
+    int turns = test_is_brief() ? TURNS / 6 : TURNS;
     gs_client *client = client_open();
     gs_client_memory memory;
     uint32_t module;
@@ -1054,7 +1055,7 @@ static int client_reuses_handles(int unused) {
     if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
         return client_fails("open");
     gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(serial)};
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < turns; i++) {
         void *shared;
         uint32_t other;
         if (client_load(client, &other) || gs_client_host_malloc(client, BYTES, &shared))
@@ -1585,6 +1586,8 @@ static int client_allocates_bytes(int number) {
 static void many_small_allocations_harm_nobody(void **state) {
     (void)state;
     enum { FLOODS = 4, EACH = 16384 };
+    if (test_is_brief())
+        skip(); /* so many that a sanitizer takes half a minute */
     pid_t daemon = DAEMON("--sms", "4"), floods[FLOODS];
     for (int i = 0; i < FLOODS; i++)
         floods[i] = spawn(client_allocates_bytes, i);

@@ -295,7 +295,6 @@ static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budge
         code = find_smallest(&search, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO) {
         search.budget = budget;
-        search.tried = 0;
         code = sort_candidates(&search, error);
         if (code == GS_OK)
             code = find_working(&search, check, error);

@@ -169,7 +169,7 @@ static void spare_descriptors(gs_connections *connections) {
 
 static int status_file(gs_connections *connections) {
     int fd = memfd_create("gridsmith-status", MFD_CLOEXEC);
-    if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+    if (fd >= 0)
         return fd;
     use_spares(connections);
     return memfd_create("gridsmith-status", MFD_CLOEXEC);
