@@ -13,7 +13,7 @@
 #include "kernels/zoo/zoo.h"
 #include "plan_verbs.h"
 #include "sharing/decide/decide.h"
-#include "sharing/serve/daemon.h"
+#include "sharing/serve/serve.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
 #ifndef GS_DAEMON_H
 #define GS_DAEMON_H
 
+#include "serve.h"
 #include "server.h"
 
 #include <sys/un.h>
@@ -54,21 +55,6 @@ bool gs_connections_accept(gs_connections *connections, int listening);
 void gs_connections_resume(gs_connections *connections);
 /* Disconnects all clients; complete when the loop has run. */
 void gs_connections_close(gs_connections *connections);
-
-/* ---- mps.c: MPS, for as long as the daemon and its programs run ---- */
-
-typedef struct gs_mps {
-    char folder[108];
-    int socket; /* to the process that watches MPS; 0 or negative: none */
-    bool is_started;
-} gs_mps;
-
-/* Whether MPS is installed beside a GPU, and no other one serves this environment. */
-bool gs_mps_may_start(void);
-/* Starts MPS, and tries whether it works. Stop it even if this fails. */
-gs_code gs_mps_start(gs_mps *mps, bool is_tried, gs_error *error);
-/* MPS ends when its last client has ended. */
-void gs_mps_stop(gs_mps *mps);
 
 /* ---- http.c: metrics for Prometheus ---- */
 

@@ -30,6 +30,20 @@ typedef struct gs_serve_options {
 /* Serves until SIGTERM or SIGINT. */
 gs_code gs_serve(const gs_serve_options *options, gs_error *error);
 
+/* MPS, for as long as the daemon and its programs run. */
+typedef struct gs_mps {
+    char folder[108];
+    int socket; /* to the process that watches MPS; 0 or negative: none */
+    bool is_started;
+} gs_mps;
+
+/* Whether MPS is installed beside a GPU, and no other one serves this environment. */
+bool gs_mps_may_start(void);
+/* Starts MPS, and tries whether it works. Stop it even if this fails. */
+gs_code gs_mps_start(gs_mps *mps, bool is_tried, gs_error *error);
+/* MPS ends when its last client has ended. */
+void gs_mps_stop(gs_mps *mps);
+
 /* The process that stands beside NVIDIA's control daemon (mps.c); `argv` is GS_MPS_PROCESS, the folder, and perhaps
    "try". Returns its exit code. */
 #define GS_MPS_PROCESS "mps-process"
