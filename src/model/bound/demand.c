@@ -450,6 +450,17 @@ static int64_t count_lines(const gs_body *body, int64_t line_bytes) {
     return least > most ? 0 : most - least + 1;
 }
 
+/* How long a warp waits for lines of code that a cache has, by how much code there is. */
+static void know_code(struct demanding *demanding, int64_t bytes) {
+    const gs_machine *machine = demanding->machine;
+    bool is_near = bytes <= machine->near_code_bytes, is_kept = bytes <= machine->code_bytes;
+    demanding->fetch_cycles = is_near   ? machine->near_fetch_cycles
+                              : is_kept ? machine->fetch_cycles
+                                        : machine->cold_fetch_cycles;
+    demanding->jump_cycles =
+        gs_max(demanding->fetch_cycles, is_near ? machine->near_jump_cycles : machine->jump_cycles);
+}
+
 static int compare_places(const void *a, const void *b) {
     return GS_COMPARE(*(const uint32_t *)a, *(const uint32_t *)b);
 }
@@ -495,9 +506,7 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_
                                   .kind = kind,
                                   .is_first = true};
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
-    bool is_kept = demand->lines * machine->line_bytes <= machine->code_bytes;
-    demanding.fetch_cycles = is_kept ? machine->fetch_cycles : machine->cold_fetch_cycles;
-    demanding.jump_cycles = gs_max(demanding.fetch_cycles, machine->jump_cycles);
+    know_code(&demanding, demand->lines * machine->line_bytes);
     demand->constant_lines = count_constants(body, machine->constant_line_bytes);
     gs_code code = demand->constant_lines < 0 ? gs_fail_memory(error) : find_classes(&demanding, error);
     if (code == GS_OK) {
