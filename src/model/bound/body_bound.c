@@ -21,7 +21,7 @@ struct crowd {
     gs_demand demand;
     gs_need need;
     int64_t blocks, most_on_sm;
-    bool overflows, is_beside;
+    bool overflows, is_beside, others_write;
     gs_body_bound *bound;
 };
 
@@ -103,6 +103,16 @@ static void add_waiting(struct crowd *crowd) {
     add_work(crowd, links, on_sm);
 }
 
+static int64_t launch_of(const struct crowd *crowd) {
+    const gs_machine *machine = crowd->machine;
+    int64_t launch_ns = machine->launch_ns;
+    if (crowd->is_beside)
+        launch_ns = gs_max(launch_ns, machine->loaded_launch_ns);
+    if (crowd->is_beside && crowd->others_write)
+        launch_ns = gs_max(launch_ns, machine->written_launch_ns);
+    return launch_ns;
+}
+
 static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     gs_body_bound *bound = crowd->bound;
     int64_t thousandths = 1000;
@@ -126,7 +136,7 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
         return gs_fail_large(error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
-    bound->launch_ns = gs_max(crowd->machine->launch_ns, crowd->is_beside ? crowd->machine->loaded_launch_ns : 0);
+    bound->launch_ns = launch_of(crowd);
     bound->nanoseconds += bound->launch_ns;
     return GS_OK;
 }
@@ -184,7 +194,12 @@ static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latenc
 
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error) {
-    struct crowd crowd = {.gpu = gpu, .machine = machine, .blocks = blocks, .is_beside = beside, .bound = bound};
+    struct crowd crowd = {.gpu = gpu,
+                          .machine = machine,
+                          .blocks = blocks,
+                          .is_beside = beside,
+                          .others_write = body->others_write,
+                          .bound = bound};
     *bound = (gs_body_bound){.kind = GS_LATENCY_KINDS};
     if (blocks < 1)
         return gs_fail(error, GS_E_USAGE, "a kernel has at least 1 block, not %lld", (long long)blocks);

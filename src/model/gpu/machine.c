@@ -38,6 +38,7 @@ static const gs_field machine_fields[] = {
     TIME(block_cycles, 0),
     TIME(launch_ns, 0),
     MORE(loaded_launch_ns),
+    MORE(written_launch_ns),
     MORE(kept_bytes),
     MORE(sms),
     {"units", GS_FIELD_OTHER, true, 0, 0, 0},
