@@ -237,6 +237,8 @@ static gs_code read_shape(struct kernel *kernel, gs_error *error) {
                                .carveout_percent = GS_NO_CARVEOUT};
     if (shared)
         kernel->shape.shared_bytes += (int64_t)(shared->has_bytes ? shared->bytes.count : shared->size);
+    if (code == GS_OK && gs_sass_records_find(&records, GS_SASS_CLUSTER))
+        code = gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: %s has clusters of blocks", kernel->symbol);
     if (code == GS_OK && !kernel->shape.registers)
         code = gs_fail(error, GS_E_USAGE, "the cubin does not say how many registers %s has", kernel->symbol);
     gs_sass_records_free(&all);

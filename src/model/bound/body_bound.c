@@ -99,7 +99,7 @@ static void add_waiting(struct crowd *crowd) {
     if (crowd->bound->at_once || crowd->blocks <= full * crowd->gpu->sms)
         return;
     crowd->bound->chain_blocks += links;
-    add_product(crowd, &crowd->bound->block_cycles, links, crowd->machine->block_cycles);
+    add_product(crowd, &crowd->bound->block_cycles, on_sm, crowd->machine->block_cycles);
     add_work(crowd, links, on_sm);
 }
 
@@ -192,6 +192,17 @@ static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latenc
     return is_kind_beside(kind) ? crowd->is_beside && crowd->machine->sms : !crowd->is_beside;
 }
 
+/* What a kernel may need at most for the measured times to hold: memory as large as that in which they were measured.
+ */
+static gs_code check_reach(const gs_body *body, gs_error *error) {
+    const int64_t reach_bytes = (int64_t)2 << 30;
+    if (body->memory_bytes <= reach_bytes)
+        return GS_OK;
+    return gs_fail(error, GS_E_UNSUPPORTED,
+                   "no bound is known: the kernel has %lld MB of memory, and latencies were measured in %lld MB",
+                   (long long)(body->memory_bytes >> 20), (long long)(reach_bytes >> 20));
+}
+
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error) {
     struct crowd crowd = {.gpu = gpu,
@@ -203,7 +214,9 @@ gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_bod
     *bound = (gs_body_bound){.kind = GS_LATENCY_KINDS};
     if (blocks < 1)
         return gs_fail(error, GS_E_USAGE, "a kernel has at least 1 block, not %lld", (long long)blocks);
-    gs_code code = gs_need_of(gpu, shape, &crowd.need, error);
+    gs_code code = check_reach(body, error);
+    if (code == GS_OK)
+        code = gs_need_of(gpu, shape, &crowd.need, error);
     if (code == GS_OK)
         code = place_blocks(&crowd, error);
     bound->warps_per_block = crowd.need.warps;
