@@ -61,7 +61,7 @@ static bool is_kind_beside(gs_latency_kind kind) {
    as they can, and it serves the SMs in turn. */
 static bool serves_sm(const struct crowd *crowd, size_t unit) {
     gs_unit_scope scope = crowd->machine->units.data[unit].scope;
-    return scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && is_kind_beside(crowd->bound->kind));
+    return scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && crowd->is_beside);
 }
 
 /* Adds the work that a part of the chain can meet on an SM. A warp is not left out for its own instructions, but can
@@ -76,7 +76,9 @@ static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
             int64_t held = 0;
             add_product(crowd, &held, blocks, crowd->demand.held_millicycles[i]);
             add_product(crowd, &bound->unit_cycles[i], held,
-                        crowd->machine->units.data[i].scope == GS_UNIT_OF_SM ? warps : warps * crowd->machine->sms);
+                        crowd->machine->units.data[i].scope == GS_UNIT_OF_SM
+                            ? warps
+                            : warps * gs_max(crowd->machine->sms, crowd->gpu->sms));
         }
     add_product(crowd, &bound->fetch_cycles, crowd->demand.lines, crowd->machine->cold_fetch_cycles);
     add_product(crowd, &bound->fetch_cycles, crowd->demand.constant_lines, crowd->machine->cold_constant_cycles);

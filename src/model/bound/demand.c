@@ -260,12 +260,12 @@ static int64_t reads_of(const struct demanding *demanding, const gs_machine_clas
     return gs_min(access_of(demanding, row).reads, latency);
 }
 
-/* How long a unit is busy with a transaction of a class, in thousandths. Under load latencies contain the delays at
-   units of the GPU. */
+/* How long a unit is busy with a transaction of a class, in thousandths. Also under load: latencies contain the delays
+   by others, but not those by what a warp itself has under way. */
 static int64_t held_of(const struct demanding *demanding, const gs_machine_class *row, size_t unit) {
     gs_unit_scope scope = demanding->machine->units.data[unit].scope;
     int64_t held = row->held_millicycles[unit];
-    if (scope == GS_UNIT_OF_PARTITION || (scope == GS_UNIT_OF_GPU && is_under_load(demanding)))
+    if (scope == GS_UNIT_OF_PARTITION)
         return 0;
     bool is_kept = demanding->kind == GS_LATENCY_KEPT || demanding->kind == GS_LATENCY_KEPT_REPEATED;
     return is_kept && scope == GS_UNIT_OF_GPU && row->kept_millicycles ? gs_min(held, row->kept_millicycles) : held;
@@ -296,13 +296,16 @@ static int64_t stored_cycles(const struct demanding *demanding, const gs_body_pa
     return gs_min(latency, gs_max(latency_of(demanding, demanding->fence, demanding->most_stores), reads));
 }
 
-/* How long a unit is busy with a transaction of an instruction. The memory does for a store no more than for one before
-   a fence. */
+/* How long a unit is busy with a transaction of an instruction. The memory does for a store that no load can follow
+   what it does for one before a fence, and for others no less: stores of neighboring lanes fill sectors, and were
+   measured so, but one may write a part of a sector only. */
 static int64_t held_by(const struct demanding *demanding, const gs_body_part *part, size_t unit) {
     int64_t held = held_of(demanding, demanding->classes[part->class_number], unit);
-    bool is_of_gpu = demanding->machine->units.data[unit].scope == GS_UNIT_OF_GPU;
-    return is_of_gpu && is_only_stored(demanding, part) ? gs_min(held, held_of(demanding, demanding->fence, unit))
-                                                        : held;
+    if (demanding->machine->units.data[unit].scope != GS_UNIT_OF_GPU || !demanding->fence ||
+        !uses_memory(demanding, part, true))
+        return held;
+    int64_t fenced = held_of(demanding, demanding->fence, unit);
+    return is_only_stored(demanding, part) ? fenced : gs_max(held, fenced);
 }
 
 /* The cycles in which an SM fetches the lines that an instruction may read of constants whose place is not known, in
