@@ -308,8 +308,9 @@ void gs_timed_class_source(gs_text *source) {
 }
 
 static gs_code add_kernel(gs_timed *timed, int32_t body, int32_t count, gs_error *error) {
-    if (gs_timed_find(timed, (gs_timed_body)body, count))
-        return GS_OK;
+    for (size_t i = 0; i < timed->kernels.count; i++)
+        if ((int32_t)timed->kernels.data[i].body == body && timed->kernels.data[i].count == count)
+            return GS_OK;
     bool added = GS_PUSH(&timed->kernels, (timed_kernel){.body = (gs_timed_body)body, .count = count});
     return added ? GS_OK : gs_fail_memory(error);
 }
