@@ -4,8 +4,8 @@
     python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE]
 
 The first records the programs of pairs, each alone on the GPU: FOLDER/KIND.jsonl. The second prints, for each pair and mode of a file that
-neighbors.py wrote (--json), the bound of a request, and p99.9 and the longest of those measured. The exit code is 1 if one took longer
-than its bound.
+neighbors.py wrote (--json), the bound of a request, and p99.9 and the longest of those measured; and which part made requests late, if
+the mode was ours-mps:serve.NEIGHBORS_PARTS=1. The exit code is 1 if one took longer than its bound.
 """
 import argparse
 import json
@@ -85,21 +85,44 @@ def is_built(kind, program, until):
 
 
 def bound_of(options, request, work):
-    """The bound of a request beside the work, and that as if no kernel stopped, in ms; or why there is none."""
+    """The bound of a request beside the work, as `gridsmith bound` prints it; or why there is none."""
     words = [options.gridsmith, "bound", "--run", recording_of(options, request), "--beside", recording_of(options, work), "--json",
              "--range", "request"]
     words += ["--latencies", options.latencies] if options.latencies else []
     words += ["--gpu", options.gpu] if options.gpu else []
+    words += [word for pattern in options.unstopped for word in ("--unstopped", pattern)]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
-        return None, None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
-    answer = json.loads(done.stdout)
-    return answer["response_us"] / 1e3, answer["unstopped_response_us"] / 1e3, None
+        return None, (done.stderr.strip().splitlines() or ["no answer"])[-1]
+    return json.loads(done.stdout), None
 
 
-def both_times(result, number):
-    """The times of each request: for the host, and on the GPU."""
-    return [pair for answers in result["rounds"] for pair in zip(answers[number]["wall_ms"], answers[number]["gpu_ms"])]
+def times_of(result, number):
+    """The times of each request: for the host, on the GPU, and of its parts, if they were measured."""
+    return [times for answers in result["rounds"] for times in zip(answers[number]["wall_ms"], answers[number]["gpu_ms"],
+                                                                    answers[number].get("parts_ms", answers[number]["wall_ms"]))]
+
+
+def cause_of(wall, on_gpu, parts, answer):
+    """Which part of a late request took longer than its part of the bound."""
+    issued, first, rest = parts
+    request_ms = answer["request_us"] / 1e3
+    if on_gpu <= answer["response_us"] / 1e3:
+        return "the host, after the end"
+    if first > (answer["stop_us"] + answer["launch_us"]) / 1e3:
+        return "stopping"
+    return "the host, issuing" if issued > request_ms else "kernels" if rest > request_ms else "both a little"
+
+
+def show_causes(result, number, answer):
+    """Prints why requests were late, and the longest of each cause."""
+    causes = {}
+    for wall, on_gpu, parts in times_of(result, number):
+        if wall > answer["response_us"] / 1e3 and isinstance(parts, list):
+            causes.setdefault(cause_of(wall, on_gpu, parts, answer), []).append((wall, *parts))
+    for cause, found in sorted(causes.items(), key=lambda item: -len(item[1])):
+        wall, issued, first, rest = max(found)
+        print(f"    {len(found)} late by {cause}; the longest: {wall:.3f} ms, issued after {issued:.3f}, first kernel {first:.3f}, others {rest:.3f}")
 
 
 def show_pair(options, pair, modes):
@@ -112,16 +135,18 @@ def show_pair(options, pair, modes):
             continue
         for number in numbers_of(result, "wall_ms"):
             times = of_all(result, number, "wall_ms")
-            bound, unstopped, why = bound_of(options, kinds[number][1], works[0])
+            answer, why = bound_of(options, kinds[number][1], works[0])
             if why:
                 print(f"{pair:18} {mode:14} {why}")
                 continue
+            bound, unstopped = answer["response_us"] / 1e3, answer["unstopped_response_us"] / 1e3
             after = sum(time > bound for time in times)
             late += after
-            host = sum(time > bound >= on_gpu for time, on_gpu in both_times(result, number))
+            host = sum(time > bound >= on_gpu for time, on_gpu, _ in times_of(result, number))
             print(f"{pair:18} {mode:14} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
                   f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}, of which {host} were done on the GPU by then; "
                   f"if kernels do not stop: {unstopped:.3f} ms, after it {sum(time > unstopped for time in times)}")
+            show_causes(result, number, answer)
     return late
 
 
@@ -135,6 +160,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60, help="seconds until all programs must be built")
     parser.add_argument("--gpu", help="default: the GPU of the recording")
     parser.add_argument("--latencies")
+    parser.add_argument("--unstopped", action="append", default=[], help="kernels that do not stop, as `gridsmith status` names them")
     options = parser.parse_args()
     if options.record:
         return record(options)

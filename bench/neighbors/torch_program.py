@@ -5,11 +5,14 @@
 Reads commands (commands.py); the kinds are in models.py, and drawn at random (drawn.py). With --priority its stream has the highest
 priority. Words that follow only name the program. A request of a kind
 that ends in "+clock" also measures the clock of the GPU, by a kernel that takes a number of cycles. One that ends in "+named" names
-each request that counts by a range, "request", for a recorder.
+each request that counts by a range, "request", for a recorder. With NEIGHBORS_PARTS=1 a request begins with a kernel of one thread,
+and the times of its parts are reported.
 """
 import faulthandler
+import os
 import signal
 import sys
+import time
 
 import nursery
 
@@ -48,11 +51,11 @@ def is_drawn(kind):
 def build_request(kind):
     """A function that does requests for some seconds."""
     kind, *extra = kind.split("+")
-    has_clock = "clock" in extra
+    has_clock, has_parts = "clock" in extra, "NEIGHBORS_PARTS" in os.environ
     asked = drawn.request(kind) if is_drawn(kind) else models.REQUESTS[kind]
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
-    begin, end, later = (torch.cuda.Event(enable_timing=True) for _ in range(3))
-    clocks = []
+    begin, first, end, later = (torch.cuda.Event(enable_timing=True) for _ in range(4))
+    clocks, parts = [], []
     with torch.inference_mode(), torch.cuda.stream(stream):
         step = model = asked.make()  # its memory is needed as long as the graph
         for _ in range(5):
@@ -62,17 +65,28 @@ def build_request(kind):
             step = capture(model, stream, asked.form == "tokens")
 
     def request():
+        start = time.perf_counter()
         begin.record(stream)
+        if has_parts:
+            torch.cuda._sleep(1)  # runs as soon as a block finds room
+            first.record(stream)
         for _ in range(asked.steps):
             step()
         end.record(stream)
         if has_clock:
             torch.cuda._sleep(CYCLES)
             later.record(stream)
+        issued = time.perf_counter()
         stream.synchronize()
         if has_clock:
             clocks.append(round(CYCLES / end.elapsed_time(later) / 1e3))
-        return lambda: begin.elapsed_time(end)
+        return lambda: told(issued - start)
+
+    def told(issued_s):
+        """The time on the GPU. The parts are, in ms: until the host has issued the request; until its first kernel is over; from there to its end."""
+        if has_parts:
+            parts.append([round(time_ms, 4) for time_ms in (issued_s * 1e3, begin.elapsed_time(first), first.elapsed_time(end))])
+        return begin.elapsed_time(end)
 
     def named_request():
         with torch.cuda.nvtx.range("request"):
@@ -80,9 +94,10 @@ def build_request(kind):
 
     def play(seconds):
         clocks.clear()
+        parts.clear()
         with torch.inference_mode(), torch.cuda.stream(stream):
             answer = commands.serve(named_request if "named" in extra else request, seconds, asked.about_ms, asked.pauses)
-        return {**answer, "mhz": clocks[:]} if has_clock else answer
+        return {**answer, **({"mhz": clocks[:]} if has_clock else {}), **({"parts_ms": parts[:]} if has_parts else {})}
 
     play.model, play.about_ms = model, asked.about_ms
     with torch.inference_mode(), torch.cuda.stream(stream):

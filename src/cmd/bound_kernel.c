@@ -169,6 +169,16 @@ static int64_t count_memory(const struct kernel *kernel) {
     return bytes;
 }
 
+/* Whether a number may be an address: then what the kernel accesses there is not known. */
+static bool may_be_address(const gs_launch_part *part) {
+    enum { LEAST_BITS = 40 };
+    uint64_t value = 0;
+    if (part->is_buffer || part->type != GS_INT64)
+        return false;
+    memcpy(&value, part->value, sizeof value);
+    return value >> LEAST_BITS && value >> LEAST_BITS != UINT64_MAX >> LEAST_BITS;
+}
+
 static gs_code put_argument(struct kernel *kernel, size_t number, size_t offset, size_t size, gs_error *error) {
     enum { ADDRESS_BYTES = 8 };
     gs_launch_part part = gs_launch_part_at(kernel->launch, number);
@@ -176,6 +186,9 @@ static gs_code put_argument(struct kernel *kernel, size_t number, size_t offset,
     if (bytes != size || offset + size > MOST_PARAMETERS)
         return gs_fail(error, GS_E_USAGE, "argument %zu of the launch has %zu bytes, that of the kernel %zu", number,
                        bytes, size);
+    if (may_be_address(&part) && !kernel->question->instructions)
+        return gs_fail(error, GS_E_UNSUPPORTED,
+                       "no bound is known: argument %zu may be an address; as a buffer its size is known", number);
     for (size_t i = 0; i < size && !part.is_buffer; i++) {
         kernel->parameters[offset + i] = part.value[i];
         kernel->is_known[offset + i] = true;
@@ -237,6 +250,8 @@ static gs_code read_shape(struct kernel *kernel, gs_error *error) {
                                .carveout_percent = GS_NO_CARVEOUT};
     if (shared)
         kernel->shape.shared_bytes += (int64_t)(shared->has_bytes ? shared->bytes.count : shared->size);
+    if (code == GS_OK && gs_sass_records_find(&records, GS_SASS_CLUSTER))
+        code = gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: %s has clusters of blocks", kernel->symbol);
     if (code == GS_OK && !kernel->shape.registers)
         code = gs_fail(error, GS_E_USAGE, "the cubin does not say how many registers %s has", kernel->symbol);
     gs_sass_records_free(&all);

@@ -92,6 +92,42 @@ static bool is_system_atomic(const gs_flow_instruction *instruction) {
     return is_atomic && gs_bits(instruction->high, 13, 4) == STRONG_SYSTEM;
 }
 
+/* Instructions of which some forms were not measured, and take longer than those that were: the bits of the second half
+   that tell the form, and the values of the forms that were measured. */
+static const char *unmeasured_form(const gs_flow_instruction *instruction) {
+    static const char past_l1[] = "is a load past the L1 (volatile, relaxed, .cg): many SMs may load one place at once";
+    static const char atomic[] = "is an atomic operation other than the addition of 32-bit integers";
+    static const struct {
+        uint16_t number;
+        uint8_t first, bits;
+        uint16_t measured; /* a bit for each value */
+        const char *words;
+    } forms[] = {
+        {0x03f, 12, 2, 1, "multiplies matrices of FP64 that are larger than 8 x 8 x 4"},
+        {0x180, 13, 4, 0x3f, past_l1},
+        {0x181, 13, 4, 0x3f, past_l1},
+        {0x18a, 9, 3, 3, atomic},
+        {0x18a, 23, 4, 1, atomic},
+        {0x18b, 0, 1, 0, atomic},
+        {0x18d, 0, 1, 0, "compares and exchanges in shared memory"},
+        {0x18e, 9, 3, 3, atomic},
+        {0x18e, 23, 3, 1, atomic},
+        {0x192, 12, 3, 7, "is a fence for the whole system"},
+        {0x1a1, 15, 1, 1, "compares all lanes of a warp with each other"},
+        {0x1a2, 0, 1, 0, atomic},
+        {0x1a3, 0, 1, 0, atomic},
+        {0x1a6, 0, 1, 0, atomic},
+        {0x1a8, 9, 3, 3, atomic},
+        {0x1a8, 23, 4, 1, atomic},
+        {0x1a9, 0, 1, 0, atomic},
+    };
+    for (size_t i = 0; i < GS_COUNT(forms); i++)
+        if (forms[i].number == gs_bits(instruction->low, 0, 9) &&
+            !(forms[i].measured >> gs_bits(instruction->high, forms[i].first, forms[i].bits) & 1))
+            return forms[i].words;
+    return NULL;
+}
+
 /* Why an instruction has no bound, or GS_OK. */
 static gs_code check_instruction(const gs_flow_instruction *instruction, size_t at, gs_error *error) {
     static const struct {
@@ -118,6 +154,8 @@ static gs_code check_instruction(const gs_flow_instruction *instruction, size_t 
         return gs_flow_refuse(error, at, "unknown instruction 0x%03x", gs_bits(instruction->low, 0, 12));
     if (is_system_atomic(instruction))
         return gs_flow_refuse(error, at, "is an atomic operation for the whole system, which was not measured");
+    if (unmeasured_form(instruction))
+        return gs_flow_refuse(error, at, "%s, which was not measured", unmeasured_form(instruction));
     if (number == GS_OP_CALL && (gs_form(instruction) == 1 || instruction->is_relocated))
         return gs_flow_refuse(error, at, "calls a function that is not in this code, or through a pointer");
     if (number == GS_OP_BAR && gs_form(instruction) != PLAIN_BARRIER)

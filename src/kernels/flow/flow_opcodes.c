@@ -4,7 +4,8 @@
  * Bits 0 to 8 of an instruction are its number here; bits 9 to 11 say what its second operand is (flow_parts.h). The
  * class is what a bound needs: instructions of one class use the same unit and have the same longest latency. How the
  * table was found: each number was assembled from PTX whose meaning is known, or occurs in kernels of the zoo beside
- * such code. An instruction that is not here is refused, so that nothing is counted in a class that it may not have.
+ * such code. IMAD.HI keeps its unit busy for longer than an FMA does, but not as long as a function of the special unit
+ * does, and counts as one. An instruction that is not here is refused, so that nothing is counted in a class that it may not have.
  *
  * What control depends on is described exactly. For instructions whose results are data only, GS_IS_VARYING is enough.
  */
@@ -55,7 +56,7 @@ static const gs_opcode opcodes[] = {
     {0x023, "FFMA", "fma", A | B | C | D},
     {0x024, "IMAD", "fma", A | B | C | D | SETS | TESTS},
     {0x025, "IMAD.WIDE", "fma", A | B | C | D2 | SETS | TESTS},
-    {0x027, "IMAD.HI", "fma", A | B | C | D | SETS | TESTS},
+    {0x027, "IMAD.HI", "special", A | B | C | D | SETS | TESTS},
     {0x028, "DMUL", "fp64", A | B | D2},
     {0x029, "DADD", "fp64", A | B | C | D2},
     {0x02a, "DSETP", "fp64", A | B | SETS2 | TESTS},

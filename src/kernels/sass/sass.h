@@ -146,6 +146,7 @@ enum {
     GS_SASS_PARAMETER = 0x17,      /* 0, number and offset, flags and size */
     GS_SASS_PARAMETERS_SIZE = 0x19,
     GS_SASS_REGISTERS = 0x2f,       /* symbol, number */
+    GS_SASS_CLUSTER = 0x3d,         /* three words: .reqnctapercluster */
     GS_SASS_LARGE_PARAMETER = 0x45, /* the same as GS_SASS_PARAMETER for kernels with many bytes of parameters */
 };
 

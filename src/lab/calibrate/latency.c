@@ -65,21 +65,23 @@ struct timing {
 
 /* ---- times ---- */
 
-/* The least and the most over all trials. */
+/* The least and the most over all trials, and the least of what the longest of a trial takes. */
 struct extremes {
-    int64_t least, most;
+    int64_t least, most, least_longest;
 };
 
 static gs_code time_request(struct timing *timing, const gs_timing_request *request, struct extremes *cycles,
                             struct extremes *ns, gs_error *error) {
-    *cycles = *ns = (struct extremes){INT64_MAX, 0};
+    *cycles = *ns = (struct extremes){INT64_MAX, 0, INT64_MAX};
     for (int i = 0; i < timing->options->trials; i++) {
         gs_timing found;
         gs_code code = gs_device_time(timing->device, request, &found, error);
         if (code != GS_OK)
             return code;
-        *cycles = (struct extremes){gs_min(cycles->least, found.shortest), gs_max(cycles->most, found.cycles)};
-        *ns = (struct extremes){gs_min(ns->least, found.least_ns), gs_max(ns->most, found.ns)};
+        *cycles = (struct extremes){gs_min(cycles->least, found.shortest), gs_max(cycles->most, found.cycles),
+                                    gs_min(cycles->least_longest, found.cycles)};
+        *ns = (struct extremes){gs_min(ns->least, found.least_ns), gs_max(ns->most, found.ns),
+                                gs_min(ns->least_longest, found.ns)};
     }
     return GS_OK;
 }
@@ -404,6 +406,54 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
 
 /* ---- instructions, constants, launches, the clock ---- */
 
+/* The cycles of a jump in code that is near: what a round of a loop takes beyond the instructions in it, each of which
+   needs the result of the one before. */
+static gs_code measure_near_jump(struct timing *timing, gs_error *error) {
+    enum { ROUNDS = 64 };
+    int64_t sms = timing->device->gpu->sms;
+    int32_t chain = gs_timed_class_body(GS_TIMED_LOOP_ROW, GS_TIMED_CHAIN);
+    struct extremes loop, brief, full, ns;
+    gs_code code =
+        time_body(timing, gs_timed_class_body(GS_TIMED_LOOP_ROW, GS_TIMED_LOOP), ROUNDS, sms, 1, &loop, &ns, error);
+    if (code == GS_OK)
+        code = time_body(timing, chain, SHORT_CHAIN, sms, 1, &brief, &ns, error);
+    if (code == GS_OK)
+        code = time_body(timing, chain, LONG_CHAIN, sms, 1, &full, &ns, error);
+    if (code != GS_OK)
+        return code;
+    int64_t latency = gs_max(full.least - brief.most, 0) / (LONG_CHAIN - SHORT_CHAIN);
+    timing->machine->near_jump_cycles =
+        gs_max(gs_divide_up(loop.most, ROUNDS) - latency * GS_TIMED_LOOP_STEPS, timing->machine->near_fetch_cycles);
+    return GS_OK;
+}
+
+/* Chains that grow, of all warps of a full block: as long as one takes no longer than its warps need to issue it, it is
+   near. The shortest tells what is around a chain. */
+static gs_code measure_near_code(struct timing *timing, gs_error *error) {
+    enum { LINE_INSTRUCTIONS = LINE_BYTES / INSTRUCTION_BYTES, MOST_LATE = 1 };
+    int64_t sms = timing->device->gpu->sms, first = 0, first_lines = 0;
+    int64_t in_turn = FULL_BLOCK / timing->device->gpu->limits.partitions_per_sm;
+    timing->machine->near_fetch_cycles = MOST_LATE;
+    for (int i = 0; i < GS_TIMED_NEAR_CODES; i++) {
+        struct extremes cycles, ns;
+        int32_t count = gs_timed_code_counts[i];
+        int64_t bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * INSTRUCTION_BYTES, lines = bytes / LINE_BYTES;
+        gs_code code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_CHAIN), count, sms, FULL_BLOCK,
+                                 &cycles, &ns, error);
+        if (code != GS_OK)
+            return code;
+        if (!i) {
+            first = cycles.least_longest, first_lines = lines;
+            continue;
+        }
+        int64_t more = lines - first_lines, issued = more * LINE_INSTRUCTIONS * in_turn;
+        if (gs_divide_up(gs_max(cycles.most - first - issued, 0), more) > MOST_LATE)
+            break;
+        timing->machine->near_code_bytes = bytes;
+    }
+    return measure_near_jump(timing, error);
+}
+
 /* A loop of one instruction, for a jump; chains of several lengths, in their first round and in the second. What an
    instruction of a line takes beyond one cycle counts as waiting for the line. */
 static gs_code measure_code(struct timing *timing, gs_error *error) {
@@ -416,7 +466,7 @@ static gs_code measure_code(struct timing *timing, gs_error *error) {
     machine->line_bytes = LINE_BYTES;
     if (code == GS_OK)
         machine->jump_cycles = gs_divide_up(loop.most, ROUNDS);
-    for (int i = 0; i < GS_TIMED_CODES && code == GS_OK; i++) {
+    for (int i = GS_TIMED_NEAR_CODES; i < GS_TIMED_CODES && code == GS_OK; i++) {
         struct extremes warm, cold;
         int32_t count = gs_timed_code_counts[i];
         int64_t bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * INSTRUCTION_BYTES, lines = bytes / LINE_BYTES;
@@ -457,24 +507,45 @@ static gs_code measure_constants(struct timing *timing, gs_error *error) {
     return GS_OK;
 }
 
+/* Launches differ more than instructions do, so there are more trials of them. */
+static gs_code time_launches(struct timing *timing, gs_timing_request request, struct extremes *ns, gs_error *error) {
+    enum { TIMES = 4 };
+    request.body = (gs_timed_body)GS_TIMED_EMPTY;
+    request.blocks = request.warps = 1;
+    *ns = (struct extremes){INT64_MAX, 0, INT64_MAX};
+    for (int i = 0; i < TIMES; i++) {
+        struct extremes cycles, found;
+        gs_code code = time_request(timing, &request, &cycles, &found, error);
+        if (code != GS_OK)
+            return code;
+        *ns = (struct extremes){gs_min(ns->least, found.least), gs_max(ns->most, found.most),
+                                gs_min(ns->least_longest, found.least_longest)};
+    }
+    return GS_OK;
+}
+
 static gs_code measure_launches(struct timing *timing, gs_error *error) {
     enum { MANY = 256, CLOCK_PARTS = 100 };
     gs_machine *machine = timing->machine;
     int64_t sms = timing->device->gpu->sms;
-    struct extremes cycles, one, loaded, many, ns;
+    struct extremes cycles, one = {0}, loaded = {0}, written = {0}, many, ns;
     gs_code code = time_body(timing, GS_TIMED_CLOCK, 0, sms, 1, &cycles, &ns, error);
     if (code == GS_OK)
         machine->clock_mhz = gs_max(cycles.least * CLOCK_PARTS / 1000000, 1);
     if (code == GS_OK)
-        code = time_body(timing, GS_TIMED_EMPTY, 0, 1, 1, &cycles, &one, error);
+        code = time_launches(timing, (gs_timing_request){.count = 0}, &one, error);
     if (code == GS_OK)
-        code = time_body(timing, GS_TIMED_EMPTY, GS_TIMED_BUSY, 1, 1, &cycles, &loaded, error);
+        code = time_launches(timing, (gs_timing_request){.count = GS_TIMED_BUSY}, &loaded, error);
+    if (code == GS_OK)
+        code = time_launches(timing, (gs_timing_request){.count = GS_TIMED_BUSY, .is_beside = true, .is_writing = true},
+                             &written, error);
     if (code == GS_OK)
         code = time_body(timing, GS_TIMED_EMPTY, 0, sms * MANY, 1, &cycles, &many, error);
     if (code != GS_OK)
         return code;
     machine->launch_ns = one.most;
     machine->loaded_launch_ns = gs_max(loaded.most, one.most);
+    machine->written_launch_ns = gs_max(written.most, machine->loaded_launch_ns);
     machine->block_cycles = gs_divide_up(gs_max(many.most - one.least, 0) * machine->clock_mhz, (int64_t)MANY * 1000);
     return GS_OK;
 }
@@ -509,6 +580,8 @@ gs_code gs_measure_machine(gs_device *device, const gs_latency_options *options,
         code = measure_rows(&timing, error);
     if (code == GS_OK)
         code = measure_code(&timing, error);
+    if (code == GS_OK)
+        code = measure_near_code(&timing, error);
     if (code == GS_OK)
         code = measure_constants(&timing, error);
     if (code == GS_OK)

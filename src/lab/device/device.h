@@ -60,15 +60,18 @@ enum {
     GS_TIMED_SINGLES = 64,
     GS_TIMED_CODE_ROW = 40, /* the row that fills caches with code, the last one */
     GS_TIMED_CODE_INSTRUCTIONS = 4,
-    GS_TIMED_CODES = 4,
+    GS_TIMED_CODES = 9,
+    GS_TIMED_NEAR_CODES = 5, /* of them, the first: code that may be near the partitions of an SM */
+    GS_TIMED_LOOP_ROW = 4,   /* a loop with GS_TIMED_LOOP_STEPS of its instructions in each round */
+    GS_TIMED_LOOP_STEPS = 16,
     GS_TIMED_CONSTANT_ROW = 15,
     GS_TIMED_CONSTANT_LINE = 64 /* bytes */
 };
 extern const int32_t gs_timed_code_counts[GS_TIMED_CODES];
 
 /* The body of a row: `count` is 32 or 64 for chains, GS_TIMED_SINGLES for single ones, and one of gs_timed_code_counts
-   for chains and cold ones of GS_TIMED_CODE_ROW; a loop of that row has 64 rounds, a cold one of GS_TIMED_CONSTANT_ROW
-   64. */
+   for chains and cold ones of GS_TIMED_CODE_ROW; a loop of that row, or of GS_TIMED_LOOP_ROW, has 64 rounds, a cold one
+   of GS_TIMED_CONSTANT_ROW 64. */
 static inline int32_t gs_timed_class_body(size_t row, gs_timed_kind kind) {
     return GS_TIMED_CLASSES + 4 * (int32_t)row + (int32_t)kind;
 }

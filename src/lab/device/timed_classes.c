@@ -8,7 +8,7 @@
  *   single   the clock is read before and after each; the warp reports the longest, as if it had started at 0. With a
  *            rate it reports the most that any number of them in a row takes beyond that many cycles for each
  *   cold     a chain whose first round is reported, when none of its instructions is in a cache
- *   loop     a loop, with one instruction in a round
+ *   loop     a loop, with one step in a round, or some
  *
  * Where an instruction has no result, one that waits for it follows. Loads and stores have the worst pattern of
  * addresses: each lane of a warp at another place of a large memory, or in the same bank of shared memory.
@@ -150,7 +150,7 @@ const gs_timed_row gs_timed_rows[] = {
 const size_t gs_timed_row_count = GS_COUNT(gs_timed_rows);
 
 /* The lengths of the code in the caches, as chains of GS_TIMED_CODE_ROW. */
-const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {256, 512, 1024, 2048};
+const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {16, 32, 64, 96, 128, 256, 512, 1024, 2048};
 
 static const char source_begin[] =
     "static const unsigned marker = 0xfffffff1u;\n"
@@ -212,7 +212,10 @@ static const char source_end[] =
     "    started = now();\n"
     "    if (KIND == 3) {\n"
     "#pragma unroll 1\n"
-    "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
+    "        for (int i = 0; i < COUNT; i++) {\n"
+    "#pragma unroll\n"
+    "            for (int j = 0; j < STEPS(ROW); j++) step<ROW>(c, a);\n"
+    "        }\n"
     "    } else {\n"
     "#pragma unroll\n"
     "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
@@ -269,13 +272,14 @@ static const char source_end[] =
 
 static const char source_launches[] =
     "template <> __device__ __forceinline__ void timed<14, 0>(const timed_arguments &) {}\n"
-    "/* Random loads for 100,000 cycles. */\n"
+    "/* Random loads, or stores, for 100,000 cycles. */\n"
     "template <> __device__ __forceinline__ void timed<14, 1>(const timed_arguments &a) {\n"
     "    unsigned x = threadIdx.x * 7919u + blockIdx.x * 104729u;\n"
     "    for (unsigned long long end = now() + 100000ull; now() < end;) {\n"
     "        x = x * 1664525u + 1013904223u;\n"
-    "        unsigned long long at = a.data + ((unsigned long long)((x >> 4) & a.data_mask) << 5);\n"
-    "        x += *(volatile unsigned *)at;\n"
+    "        volatile unsigned *at = (volatile unsigned *)(a.data + ((unsigned long long)((x >> 4) & a.data_mask) << "
+    "5));\n"
+    "        if (a.is_beside == 2) *at = x; else x += *at;\n"
     "    }\n"
     "    if (x == marker) a.arrived[MARK] = x;\n"
     "}\n";
@@ -292,6 +296,7 @@ static void add_constants(gs_text *source) {
 
 void gs_timed_class_source(gs_text *source) {
     add_constants(source);
+    gs_text_add(source, "#define STEPS(row) ((row) == %d ? %d : 1)\n", GS_TIMED_LOOP_ROW, GS_TIMED_LOOP_STEPS);
     gs_text_add(source, "#define START(row) (");
     for (size_t i = 0; i < gs_timed_row_count; i++)
         if (gs_timed_rows[i].start)
@@ -303,6 +308,9 @@ void gs_timed_class_source(gs_text *source) {
 }
 
 static gs_code add_kernel(gs_timed *timed, int32_t body, int32_t count, gs_error *error) {
+    for (size_t i = 0; i < timed->kernels.count; i++)
+        if ((int32_t)timed->kernels.data[i].body == body && timed->kernels.data[i].count == count)
+            return GS_OK;
     bool added = GS_PUSH(&timed->kernels, (timed_kernel){.body = (gs_timed_body)body, .count = count});
     return added ? GS_OK : gs_fail_memory(error);
 }
@@ -327,5 +335,7 @@ gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error
             code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, kind), gs_timed_code_counts[i], error);
     if (code == GS_OK)
         code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CONSTANT_ROW, GS_TIMED_COLD), 64, error);
+    if (code == GS_OK)
+        code = add_kernel(timed, gs_timed_class_body(GS_TIMED_LOOP_ROW, GS_TIMED_LOOP), 64, error);
     return code == GS_OK ? add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), 64, error) : code;
 }

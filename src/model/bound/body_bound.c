@@ -21,7 +21,7 @@ struct crowd {
     gs_demand demand;
     gs_need need;
     int64_t blocks, most_on_sm;
-    bool overflows, is_beside;
+    bool overflows, is_beside, others_write;
     gs_body_bound *bound;
 };
 
@@ -61,7 +61,7 @@ static bool is_kind_beside(gs_latency_kind kind) {
    as they can, and it serves the SMs in turn. */
 static bool serves_sm(const struct crowd *crowd, size_t unit) {
     gs_unit_scope scope = crowd->machine->units.data[unit].scope;
-    return scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && is_kind_beside(crowd->bound->kind));
+    return scope == GS_UNIT_OF_SM || (scope == GS_UNIT_OF_GPU && crowd->is_beside);
 }
 
 /* Adds the work that a part of the chain can meet on an SM. A warp is not left out for its own instructions, but can
@@ -76,7 +76,9 @@ static void add_work(struct crowd *crowd, int64_t links, int64_t blocks) {
             int64_t held = 0;
             add_product(crowd, &held, blocks, crowd->demand.held_millicycles[i]);
             add_product(crowd, &bound->unit_cycles[i], held,
-                        crowd->machine->units.data[i].scope == GS_UNIT_OF_SM ? warps : warps * crowd->machine->sms);
+                        crowd->machine->units.data[i].scope == GS_UNIT_OF_SM
+                            ? warps
+                            : warps * gs_max(crowd->machine->sms, crowd->gpu->sms));
         }
     add_product(crowd, &bound->fetch_cycles, crowd->demand.lines, crowd->machine->cold_fetch_cycles);
     add_product(crowd, &bound->fetch_cycles, crowd->demand.constant_lines, crowd->machine->cold_constant_cycles);
@@ -99,8 +101,18 @@ static void add_waiting(struct crowd *crowd) {
     if (crowd->bound->at_once || crowd->blocks <= full * crowd->gpu->sms)
         return;
     crowd->bound->chain_blocks += links;
-    add_product(crowd, &crowd->bound->block_cycles, links, crowd->machine->block_cycles);
+    add_product(crowd, &crowd->bound->block_cycles, on_sm, crowd->machine->block_cycles);
     add_work(crowd, links, on_sm);
+}
+
+static int64_t launch_of(const struct crowd *crowd) {
+    const gs_machine *machine = crowd->machine;
+    int64_t launch_ns = machine->launch_ns;
+    if (crowd->is_beside)
+        launch_ns = gs_max(launch_ns, machine->loaded_launch_ns);
+    if (crowd->is_beside && crowd->others_write)
+        launch_ns = gs_max(launch_ns, machine->written_launch_ns);
+    return launch_ns;
 }
 
 static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
@@ -126,7 +138,7 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
         return gs_fail_large(error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
-    bound->launch_ns = gs_max(crowd->machine->launch_ns, crowd->is_beside ? crowd->machine->loaded_launch_ns : 0);
+    bound->launch_ns = launch_of(crowd);
     bound->nanoseconds += bound->launch_ns;
     return GS_OK;
 }
@@ -182,13 +194,31 @@ static bool kind_holds(const struct crowd *crowd, const gs_body *body, gs_latenc
     return is_kind_beside(kind) ? crowd->is_beside && crowd->machine->sms : !crowd->is_beside;
 }
 
+/* What a kernel may need at most for the measured times to hold: memory as large as that in which they were measured.
+ */
+static gs_code check_reach(const gs_body *body, gs_error *error) {
+    const int64_t reach_bytes = (int64_t)2 << 30;
+    if (body->memory_bytes <= reach_bytes)
+        return GS_OK;
+    return gs_fail(error, GS_E_UNSUPPORTED,
+                   "no bound is known: the kernel has %lld MB of memory, and latencies were measured in %lld MB",
+                   (long long)(body->memory_bytes >> 20), (long long)(reach_bytes >> 20));
+}
+
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error) {
-    struct crowd crowd = {.gpu = gpu, .machine = machine, .blocks = blocks, .is_beside = beside, .bound = bound};
+    struct crowd crowd = {.gpu = gpu,
+                          .machine = machine,
+                          .blocks = blocks,
+                          .is_beside = beside,
+                          .others_write = body->others_write,
+                          .bound = bound};
     *bound = (gs_body_bound){.kind = GS_LATENCY_KINDS};
     if (blocks < 1)
         return gs_fail(error, GS_E_USAGE, "a kernel has at least 1 block, not %lld", (long long)blocks);
-    gs_code code = gs_need_of(gpu, shape, &crowd.need, error);
+    gs_code code = check_reach(body, error);
+    if (code == GS_OK)
+        code = gs_need_of(gpu, shape, &crowd.need, error);
     if (code == GS_OK)
         code = place_blocks(&crowd, error);
     bound->warps_per_block = crowd.need.warps;

@@ -184,7 +184,8 @@ static void take_larger(struct sum *sum, const struct sum *other) {
 /* The cycles that a warp waits for an instruction to be fetched. */
 static int64_t fetch_of(struct demanding *demanding, const gs_body_part *part) {
     uint32_t line = (uint32_t)(part->offset / demanding->machine->line_bytes);
-    bool is_jump = demanding->is_first, is_same = line == demanding->line;
+    bool is_same = line == demanding->line;
+    bool is_jump = demanding->is_first || (!is_same && line != demanding->line + 1);
     demanding->line = line;
     demanding->is_first = false;
     return is_jump ? demanding->jump_cycles : is_same ? 0 : demanding->fetch_cycles;
@@ -259,12 +260,12 @@ static int64_t reads_of(const struct demanding *demanding, const gs_machine_clas
     return gs_min(access_of(demanding, row).reads, latency);
 }
 
-/* How long a unit is busy with a transaction of a class, in thousandths. Under load latencies contain the delays at
-   units of the GPU. */
+/* How long a unit is busy with a transaction of a class, in thousandths. Also under load: latencies contain the delays
+   by others, but not those by what a warp itself has under way. */
 static int64_t held_of(const struct demanding *demanding, const gs_machine_class *row, size_t unit) {
     gs_unit_scope scope = demanding->machine->units.data[unit].scope;
     int64_t held = row->held_millicycles[unit];
-    if (scope == GS_UNIT_OF_PARTITION || (scope == GS_UNIT_OF_GPU && is_under_load(demanding)))
+    if (scope == GS_UNIT_OF_PARTITION)
         return 0;
     bool is_kept = demanding->kind == GS_LATENCY_KEPT || demanding->kind == GS_LATENCY_KEPT_REPEATED;
     return is_kept && scope == GS_UNIT_OF_GPU && row->kept_millicycles ? gs_min(held, row->kept_millicycles) : held;
@@ -295,13 +296,23 @@ static int64_t stored_cycles(const struct demanding *demanding, const gs_body_pa
     return gs_min(latency, gs_max(latency_of(demanding, demanding->fence, demanding->most_stores), reads));
 }
 
-/* How long a unit is busy with a transaction of an instruction. The memory does for a store no more than for one before
-   a fence. */
+/* How long a unit is busy with a transaction of an instruction. The memory does for a store that no load can follow
+   what it does for one before a fence, and for others no less: stores of neighboring lanes fill sectors, and were
+   measured so, but one may write a part of a sector only. */
 static int64_t held_by(const struct demanding *demanding, const gs_body_part *part, size_t unit) {
     int64_t held = held_of(demanding, demanding->classes[part->class_number], unit);
-    bool is_of_gpu = demanding->machine->units.data[unit].scope == GS_UNIT_OF_GPU;
-    return is_of_gpu && is_only_stored(demanding, part) ? gs_min(held, held_of(demanding, demanding->fence, unit))
-                                                        : held;
+    if (demanding->machine->units.data[unit].scope != GS_UNIT_OF_GPU || !demanding->fence ||
+        !uses_memory(demanding, part, true))
+        return held;
+    int64_t fenced = held_of(demanding, demanding->fence, unit);
+    return is_only_stored(demanding, part) ? fenced : gs_max(held, fenced);
+}
+
+/* The cycles in which an SM fetches the lines that an instruction may read of constants whose place is not known, in
+   thousandths: one for each transaction. */
+static int64_t cold_constants(const struct demanding *demanding, const gs_body_part *part) {
+    int64_t lines = transactions_of(part, demanding->classes[part->class_number]);
+    return part->constant == GS_ANY_CONSTANT ? demanding->machine->cold_constant_cycles * lines * 1000 : 0;
 }
 
 static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
@@ -309,8 +320,7 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     const gs_machine_class *row = demanding->classes[part->class_number];
     int64_t latency = latency_of(demanding, row, demanding->most[part->class_number]);
     int64_t reads = reads_of(demanding, row, latency);
-    if (part->constant == GS_ANY_CONSTANT)
-        latency += machine->cold_constant_cycles;
+    latency += cold_constants(demanding, part) / 1000;
     reads = reads ? reads : latency;
     latency = stored_cycles(demanding, part, latency, reads);
     int64_t transactions = transactions_of(part, row);
@@ -321,8 +331,11 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     waited = part->reads < GS_SCOREBOARDS ? gs_max(waited, reads) : waited;
     add_times(demanding, &sum->serial, fetch + waited, 1);
     sum->tail = gs_max(sum->tail, latency - waited);
-    for (size_t i = 0; i < machine->units.count; i++)
+    for (size_t i = 0; i < machine->units.count; i++) {
         add_times(demanding, &sum->held[i], held_by(demanding, part, i), transactions);
+        if (machine->units.data[i].scope == GS_UNIT_OF_SM && row->held_millicycles[i])
+            add_times(demanding, &sum->held[i], cold_constants(demanding, part), 1);
+    }
     int64_t after = after_issue(machine, row, transactions);
     add_times(demanding, &sum->issue, 1000 + after, 1);
     add_times(demanding, &sum->after_issue, after, 1);
@@ -450,6 +463,18 @@ static int64_t count_lines(const gs_body *body, int64_t line_bytes) {
     return least > most ? 0 : most - least + 1;
 }
 
+/* How long a warp waits for lines of code that a cache has, by how much code there is. */
+static gs_code know_code(struct demanding *demanding, int64_t bytes, gs_error *error) {
+    const gs_machine *machine = demanding->machine;
+    bool is_near = bytes <= machine->near_code_bytes;
+    if (bytes > machine->code_bytes)
+        return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the code has %lld bytes, and an SM keeps %lld",
+                       (long long)bytes, (long long)machine->code_bytes);
+    demanding->fetch_cycles = is_near ? machine->near_fetch_cycles : machine->fetch_cycles;
+    demanding->jump_cycles = demanding->fetch_cycles + (is_near ? machine->near_jump_cycles : machine->jump_cycles);
+    return GS_OK;
+}
+
 static int compare_places(const void *a, const void *b) {
     return GS_COMPARE(*(const uint32_t *)a, *(const uint32_t *)b);
 }
@@ -495,11 +520,11 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_
                                   .kind = kind,
                                   .is_first = true};
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
-    bool is_kept = demand->lines * machine->line_bytes <= machine->code_bytes;
-    demanding.fetch_cycles = is_kept ? machine->fetch_cycles : machine->cold_fetch_cycles;
-    demanding.jump_cycles = gs_max(demanding.fetch_cycles, machine->jump_cycles);
     demand->constant_lines = count_constants(body, machine->constant_line_bytes);
-    gs_code code = demand->constant_lines < 0 ? gs_fail_memory(error) : find_classes(&demanding, error);
+    gs_code code = demand->constant_lines < 0 ? gs_fail_memory(error)
+                                              : know_code(&demanding, demand->lines * machine->line_bytes, error);
+    if (code == GS_OK)
+        code = find_classes(&demanding, error);
     if (code == GS_OK) {
         struct sum sum = sum_parts(&demanding, 0, body->parts.count);
         for (int i = 0; i < TIMES; i++)
