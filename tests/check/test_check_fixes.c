@@ -675,6 +675,7 @@ static void changes_of_needs_are_for_each_launch(void **state) {
                 fail_msg("%s", text.data);
             gs_text_free(&text);
         }
+    gs_launch_clear(&launch);
     gs_run_free(run);
     gs_gpu_free(gpu);
 }

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *open_first(const char *const *names) {
+static void *open_first(const char *const *names, int flags) {
     void *library = NULL;
     for (; *names && !library; names++)
-        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | flags);
     return library;
 }
 
@@ -40,7 +40,7 @@ gs_code gs_nvrtc_add(cu_api *api, gs_error *error) {
     const char *missing = NULL;
     if (api->compiler)
         return GS_OK;
-    api->compiler = open_first(compilers);
+    api->compiler = open_first(compilers, RTLD_NODELETE); /* it would leak memory each time it is unloaded */
     if (!api->compiler)
         return gs_fail(error, GS_E_NO_GPU,
                        "NVIDIA's run-time compiler was not found (libnvrtc.so of CUDA 12 or later)");
@@ -62,7 +62,7 @@ void gs_nvrtc_path(const cu_api *api, char *path, size_t size) {
 gs_code gs_cuda_open(cu_api *api, gs_error *error) {
     static const char *const drivers[] = {"libcuda.so.1", "libcuda.so", NULL};
     const char *missing = NULL;
-    *api = (cu_api){.driver = open_first(drivers)};
+    *api = (cu_api){.driver = open_first(drivers, 0)};
     if (!api->driver)
         return gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver was found (libcuda.so.1)");
     CU_SYMBOLS(FIND_IN_DRIVER)

@@ -100,8 +100,8 @@ uint32_t ptx_pack(double value, int exponent_bits, int fraction_bits, int roundi
     if (exponent > bias + 1)
         exponent = bias + 1;
     double scaled = ldexp(fabs(value), fraction_bits - exponent), whole = floor(scaled);
-    if (whole > 16777216.0 * 256)
-        whole = scaled = 16777216.0 * 256;
+    if (whole > 16777216.0 * 128) /* far above infinity, and an integer of 32 bits */
+        whole = scaled = 16777216.0 * 128;
     uint32_t number = (uint32_t)whole;
     number += (uint32_t)rounds_up(scaled - whole, number & 1, sign != 0, rounding);
     uint64_t bits = ((uint64_t)(exponent + bias - 1) << fraction_bits) + number;
