@@ -21,7 +21,7 @@ struct options {
     gs_task task;
     bool json, csv, svg, html, fair, no_search, grid, random, anomalies, instructions, input, cached, writers;
     const char *run, *measure, *measured, *launch, *kernel, *latencies, *beside, *range;
-    int64_t ahead_us;
+    int64_t ahead_us, every_us;
     bool no_guard;
     gs_words programs; /* "KERNEL=FILE" */
     gs_words unstopped;
@@ -54,6 +54,8 @@ static const gs_option option_table[] = {
             "with --beside: a request is a range that its program names so (NVTX; default: a step that repeats)"),
     GS_INT(struct options, "ahead", ahead_us, "US", 1, 1000000,
            "with --beside: best-effort work between two waits (default 50)"),
+    GS_INT(struct options, "every", every_us, "US", 1, MOST,
+           "with --beside: requests begin no sooner after each other (default: as those recorded)"),
     GS_FLAG(struct options, "no-guard", no_guard, "with --beside: long kernels do not stop between their blocks"),
     GS_LIST(struct options, "unstopped", unstopped, "PATTERN",
             "with --beside: kernels that do not stop, such as those that 'gridsmith status' names; may be repeated"),
@@ -467,6 +469,7 @@ static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
                                    .range = options->range,
                                    .unstopped = options->unstopped.data,
                                    .ahead_us = options->ahead_us,
+                                   .every_us = options->every_us,
                                    .no_guard = options->no_guard,
                                    .json = options->json};
     if (options->beside)
@@ -660,8 +663,9 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
 static int check_beside_usage(const gs_command *command, const struct options *options, const char *file) {
     if (options->beside && !options->run)
         return gs_usage(command, "--beside needs --run FILE, a recording of the requests alone");
-    if (!options->beside && (options->ahead_us || options->no_guard || options->range || options->unstopped.count))
-        return gs_usage(command, "--ahead, --no-guard, --unstopped and --range go with --beside");
+    if (!options->beside && (options->ahead_us || options->every_us || options->no_guard || options->range ||
+                             options->unstopped.count))
+        return gs_usage(command, "--ahead, --every, --no-guard, --unstopped and --range go with --beside");
     if (options->beside && (file || options->programs.count || options->repeat || options->task.clock_mhz))
         return gs_usage(command, "--beside takes times from recordings: it does not go with programs and --clock-mhz");
     return 0;

@@ -31,19 +31,28 @@ static void put_piece(gs_text *text, const char *title, const gs_request_piece *
     gs_text_add(text, "\n");
 }
 
+/* What is needed for a kernel to stop once and be over before the next request. */
+static void put_requests(gs_text *text, const gs_requests *requests) {
+    gs_text_add(text, "request: %.3f ms, the longest of %lld recorded; the GPU waits for the host for %.3f ms of it\n",
+                ms_of(requests->longest_ns), (long long)requests->count, ms_of(requests->host_ns));
+    if (requests->every_ns)
+        gs_text_add(text, "requests begin at least %.3f ms after each other\n", ms_of(requests->every_ns));
+    else
+        gs_text_add(text, "how often requests begin is not known, so no kernel counts as one that stops (--every)\n");
+}
+
 /* `unstopped`: as if no kernel stopped between its blocks. */
 static void put_answer(gs_text *text, const gs_request_bound *found, const gs_request_bound *unstopped,
                        const gs_beside_options *options) {
-    gs_text_add(text, "request: %.3f ms, the longest of %lld recorded\n", ms_of(found->request_ns),
-                (long long)found->requests);
+    put_requests(text, &found->requests);
     gs_text_add(text, "work beside it: %lld stream%s, each with at most %.3f ms between two waits, or one operation\n",
                 (long long)found->streams, found->streams == 1 ? "" : "s", ms_of(options->ahead_ns));
     put_piece(text, "  longest that stops between its blocks:", &found->stopped);
     put_piece(text, "  longest that does not stop:           ", &found->unstopped);
     gs_text_add(text, "response: %.3f ms = %.3f stopping + %.3f launch + %.3f request\n", ms_of(found->response_ns),
-                ms_of(found->stop_ns), ms_of(found->launch_ns), ms_of(found->request_ns));
+                ms_of(found->stop_ns), ms_of(found->launch_ns), ms_of(found->requests.longest_ns));
     if (unstopped->response_ns > found->response_ns)
-        gs_text_add(text, "if kernels do not stop, as in the last launch of a chain: %.3f ms\n",
+        gs_text_add(text, "if requests come more often, so that kernels do not stop: %.3f ms\n",
                     ms_of(unstopped->response_ns));
     gs_text_add(text, "measured, guaranteed by nobody: the times of both recordings; %s\n", options->machine->found);
 }
@@ -70,8 +79,11 @@ static void put_json(gs_text *text, const gs_request_bound *found, const gs_requ
     gs_write_us(&writer, "unstopped_response_us", unstopped->response_ns);
     gs_write_us(&writer, "stop_us", found->stop_ns);
     gs_write_us(&writer, "launch_us", found->launch_ns);
-    gs_write_us(&writer, "request_us", found->request_ns);
-    gs_write_int(&writer, "requests", found->requests);
+    gs_write_us(&writer, "request_us", found->requests.longest_ns);
+    gs_write_us(&writer, "host_us", found->requests.host_ns);
+    gs_write_int(&writer, "requests", found->requests.count);
+    if (found->requests.every_ns)
+        gs_write_us(&writer, "every_us", found->requests.every_ns);
     gs_write_int(&writer, "streams", found->streams);
     gs_write_us(&writer, "ahead_us", options->ahead_ns);
     write_piece(&writer, "stopped", &found->stopped);
@@ -87,6 +99,7 @@ static gs_code bound_request(const gs_beside_question *question, const gs_gpu *g
                                  .range = question->range,
                                  .unstopped = question->unstopped,
                                  .ahead_ns = (question->ahead_us ? question->ahead_us : DEFAULT_AHEAD_US) * NS_PER_US,
+                                 .every_ns = question->every_us * NS_PER_US,
                                  .has_guards = !question->no_guard};
     gs_request_bound found, unstopped;
     gs_code code = GS_OK;

@@ -536,16 +536,25 @@ check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program s
 documents gridsmith.run-bound/1
 says '{"schema":"gridsmith.run-bound/1","at_once":false,'
 # The longest request takes 225 us. A block of gemm, in four waves, takes 100 us, and 32 blocks of each SM 600 cycles each to exit.
-check "a request beside work" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json
-says "request: 0.225 ms, the longest of 6 recorded"
+check "a request beside work" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --every 2000
+says "request: 0.225 ms, the longest of 6 recorded; the GPU waits for the host for 0.012 ms of it"
+says "requests begin at least 2.000 ms after each other"
 says "longest that stops between its blocks: 0.400 ms, gemm: a block 0.100 ms, exits 0.013 ms"
 says "longest that does not stop:            0.080 ms, reduce"
 says "response: 0.432 ms = 0.193 stopping + 0.014 launch + 0.225 request"
-says "if kernels do not stop, as in the last launch of a chain: 0.719 ms"
+says "if requests come more often, so that kernels do not stop: 0.719 ms"
+# A kernel is sure to stop once: before the next request, 432 us are over, and 413 us in each of two streams.
+check "requests that come just often enough" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --every 1258
+says "response: 0.432 ms"
+check "requests that come too often" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --every 1257
+says "response: 0.719 ms"
+check "requests as often as recorded" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json
+says "requests begin at least 1.000 ms after each other"
+says "response: 0.719 ms = 0.480 stopping + 0.014 launch + 0.225 request"
 check "a request beside work that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --no-guard --ahead 100 --json
 documents gridsmith.beside/1
-says '"response_us":739,"unstopped_response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"requests":6,"streams":2,"ahead_us":100,'
-check "a kernel that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --unstopped nosuch --unstopped 'g*m'
+says '"response_us":739,"unstopped_response_us":739,"stop_us":500,"launch_us":14,"request_us":225,"host_us":12,"requests":6,"every_us":1000,"streams":2,"ahead_us":100,'
+check "a kernel that does not stop" 0 "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies tests/bound/machine.json --every 2000 --unstopped nosuch --unstopped 'g*m'
 says "response: 0.719 ms = 0.480 stopping + 0.014 launch + 0.225 request"
 # The last request counts, too.
 {
@@ -555,18 +564,21 @@ says "response: 0.719 ms = 0.480 stopping + 0.014 launch + 0.225 request"
     done
 } >"$work/requests.jsonl"
 check "the last request is the longest" 0 "$program" bound --run "$work/requests.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json --json
-says '"request_us":550,"requests":5,'
+says '"request_us":550,"host_us":10,"requests":5,"every_us":10000,'
 # Requests that the program names take as long as the host says.
 for number in 1 2 3; do
     echo "{\"op\":\"range\",\"name\":\"request\",\"from_us\":${number}0000,\"to_us\":${number}0${number}70}"
 done >>"$work/requests.jsonl"
 check "requests by name" 0 "$program" bound --run "$work/requests.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json --range request --json
-says '"request_us":370,"requests":3,'
+says '"request_us":370,"host_us":30,"requests":3,"every_us":10000,'
+sed -n '1,2p' "$work/requests.jsonl" >"$work/one.jsonl"
+check "a single request" 0 "$program" bound --run "$work/one.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json
+says "how often requests begin is not known, so no kernel counts as one that stops (--every)"
 mistake "requests of another name" 'has no range "answer"' "$program" bound --run "$work/requests.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json --range answer
 mistake "a kernel without a GPU" "--gpu NAME|FILE is needed" "$program" bound tests/cases/flow90.cubin --launch tests/cases/flow-launch.json --instructions
 mistake "a GPU without latencies" "the latencies of a100 are not known: measure them" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --gpu a100
 mistake "work without requests" "--beside needs --run FILE" "$program" bound --beside tests/bound/work.json
-mistake "guards of nothing" "--ahead, --no-guard, --unstopped and --range go with --beside" "$program" bound --run tests/bound/request.json --no-guard
+mistake "guards of nothing" "--ahead, --every, --no-guard, --unstopped and --range go with --beside" "$program" bound --run tests/bound/request.json --no-guard
 mistake "work that was not recorded" "the work beside it was not recorded" "$program" bound --run tests/bound/request.json --beside scenarios/case-1.1.json --gpu h200 --latencies tests/bound/machine.json
 mistake "requests that were not recorded" "the request was not recorded" "$program" bound --run scenarios/case-1.1.json --beside tests/bound/work.json --gpu h200 --latencies tests/bound/machine.json
 mistake "no such latencies" "nosuch.json" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --latencies nosuch.json

@@ -6,8 +6,12 @@
  * lie between two waits, or one operation that alone is longer. A kernel that is longer and can be stopped ends with
  * the blocks that run, and with the others coming and going. How long a block runs is taken from the recording if it
  * has the blocks, and otherwise from the kernel, as if all its blocks took equally long. After that the request takes
- * as long as the longest one that was recorded, and a launch. A request is a range that the program names; without a
- * name, it is a step of what repeats.
+ * as long as the longest one that was recorded (requests.c), and a launch.
+ *
+ * A kernel is sure to stop once: it is a chain of at least two launches, and the last one does not stop. So it counts as
+ * one that stops only if it is over before the next request: after this one has its answer, and the kernel has had the
+ * GPU for as long as it takes, beside the other streams. This depends on when the answer is there, and that on which
+ * kernels stop: the first guess is that all do, and each one is longer than the one before.
  */
 #include "explain.h"
 
@@ -22,10 +26,18 @@ struct beside {
     const gs_gpu *gpu;
     const gs_run *work;
     const gs_beside_options *options;
+    int64_t streams;     /* of the work */
+    int64_t response_ns; /* the request is done by then, if a guess is right */
     gs_request_bound *found;
 };
 
 /* ---- the work ---- */
+
+/* Whether a kernel that was stopped once is over before the next request begins. */
+static bool is_over_in_time(const struct beside *beside, const gs_request_piece *piece) {
+    int64_t left_ns = beside->found->requests.every_ns - beside->response_ns;
+    return piece->ns + piece->exit_ns <= left_ns / beside->streams;
+}
 
 static bool can_be_stopped(const struct beside *beside, const gs_launch *launch, int64_t waves) {
     const gs_launch_facts *facts = launch->issue.facts;
@@ -64,7 +76,8 @@ static gs_code launch_piece(const struct beside *beside, const gs_launch *launch
         piece->block_ns = gs_divide_up(piece->ns, waves);
     piece->exit_ns = gs_max(gs_divide_up(exits * 1000, machine->clock_mhz), waves * WAVE_EXIT_NS);
     int64_t stop_ns = piece->block_ns + piece->exit_ns;
-    piece->is_stopped = can_be_stopped(beside, launch, waves) && 2 * stop_ns <= piece->ns;
+    piece->is_stopped =
+        can_be_stopped(beside, launch, waves) && 2 * stop_ns <= piece->ns && is_over_in_time(beside, piece);
     if (piece->is_stopped)
         piece->lost_ns = stop_ns;
     return GS_OK;
@@ -149,8 +162,18 @@ static void add_graphs(struct beside *beside) {
         take_longer(&longest, &piece);
         take_longer(&beside->found->unstopped, &piece);
     }
-    beside->found->streams += has_graphs;
     beside->found->stop_ns += has_graphs ? longest.lost_ns : 0;
+}
+
+static int64_t count_streams(const gs_run *work) {
+    int64_t streams = 0;
+    bool has_graphs = false;
+    for (size_t i = 0; i < work->launches.count; i++) {
+        bool is_node = gs_issue_is_node(&work->launches.data[i].issue);
+        has_graphs = has_graphs || is_node;
+        streams += !is_node && begins_stream(work, i);
+    }
+    return streams + has_graphs;
 }
 
 static gs_code add_streams(struct beside *beside, gs_error *error) {
@@ -160,76 +183,36 @@ static gs_code add_streams(struct beside *beside, gs_error *error) {
         if (gs_issue_is_node(&beside->work->launches.data[i].issue) || !begins_stream(beside->work, i))
             continue;
         code = stream_piece(beside, i, &longest, error);
-        beside->found->streams++;
         beside->found->stop_ns += longest.lost_ns;
     }
     return code;
 }
 
-/* ---- the request ---- */
-
-static const gs_issue *issue_of(const gs_run *run, size_t operation) {
-    return operation < run->launches.count ? &run->launches.data[operation].issue
-                                           : &run->copies.data[operation - run->launches.count].issue;
-}
-
-/* From the first call, or start, to the last end of operations of the order. */
-static int64_t span_of(const gs_run *run, const gs_sequence *order, size_t from, size_t to) {
-    int64_t first = INT64_MAX, last = INT64_MIN;
-    for (size_t i = from; i < to; i++) {
-        const gs_issue *issue = issue_of(run, order->data[i]);
-        if (!gs_measured_ns(issue))
-            continue;
-        first = gs_min(first, issue->at_ns == GS_NO_TIME ? issue->start_ns : gs_min(issue->at_ns, issue->start_ns));
-        last = gs_max(last, issue->end_ns);
-    }
-    return last > first ? last - first : 0;
-}
-
-/* Requests that the program names: the host's time of each, from before its first call to after its last wait. */
-static gs_code find_named_requests(const gs_run *request, const char *name, gs_request_bound *found, gs_error *error) {
-    for (size_t i = 0; i < request->ranges.count; i++) {
-        const gs_named_range *range = &request->ranges.data[i];
-        if (strcmp(range->name, name) != 0)
-            continue;
-        found->requests++;
-        found->request_ns = gs_max(found->request_ns, range->to_ns - range->from_ns);
-    }
-    return found->request_ns ? GS_OK : gs_fail(error, GS_E_USAGE, "the recording has no range \"%.60s\"", name);
-}
-
-static gs_code find_requests(const gs_run *request, gs_request_bound *found, gs_error *error) {
-    gs_sequence order = {0};
-    gs_part part = {0};
-    gs_code code = gs_sequence_of(request, &order, error);
+/* What is lost to the work, if the request is done by response_ns. */
+static gs_code add_work(struct beside *beside, gs_error *error) {
+    gs_request_bound *found = beside->found;
+    found->stop_ns = 0;
+    found->stopped = found->unstopped = (gs_request_piece){.ns = 0};
+    gs_code code = add_streams(beside, error);
     if (code == GS_OK)
-        code = gs_part_find(request, &order, &part, error);
-    if (code == GS_OK) {
-        size_t period = part.period ? part.period : order.count, from = part.period ? part.first : 0;
-        for (size_t at = from; at < order.count && period; at += period) {
-            size_t end = (size_t)gs_min_u64(at + period, order.count);
-            found->requests++;
-            found->request_ns = gs_max(found->request_ns, span_of(request, &order, at, end));
-        }
-    }
-    gs_sequence_clear(&order);
-    if (code == GS_OK && !found->request_ns)
-        code = gs_fail(error, GS_E_USAGE, "the request was not recorded: no operation has start_us and end_us");
+        add_graphs(beside);
+    found->response_ns = found->stop_ns + found->launch_ns + found->requests.longest_ns;
     return code;
 }
 
 gs_code gs_bound_request(const gs_gpu *gpu, const gs_run *request, const gs_run *work, const gs_beside_options *options,
                          gs_request_bound *found, gs_error *error) {
-    struct beside beside = {.gpu = gpu, .work = work, .options = options, .found = found};
-    *found = (gs_request_bound){.launch_ns = options->machine->launch_ns};
-    gs_code code = options->range ? find_named_requests(request, options->range, found, error)
-                                  : find_requests(request, found, error);
-    if (code == GS_OK)
-        code = add_streams(&beside, error);
-    if (code == GS_OK)
-        add_graphs(&beside);
+    struct beside beside = {
+        .gpu = gpu, .work = work, .options = options, .streams = count_streams(work), .found = found};
+    *found = (gs_request_bound){.streams = beside.streams, .launch_ns = options->machine->launch_ns};
+    gs_code code = gs_requests_find(request, options->range, &found->requests, error);
+    if (options->every_ns)
+        found->requests.every_ns = options->every_ns;
+    do {
+        beside.response_ns = found->response_ns;
+        code = code == GS_OK ? add_work(&beside, error) : code;
+    } while (code == GS_OK && found->response_ns > beside.response_ns);
     if (code == GS_OK && !found->stopped.ns && !found->unstopped.ns)
         code = gs_fail(error, GS_E_USAGE, "the work beside it was not recorded: no launch has start_us and end_us");
-    found->response_ns = found->stop_ns + found->launch_ns + found->request_ns;
     return code;
 }

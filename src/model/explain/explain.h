@@ -15,6 +15,7 @@
  *   side_by_side.c   what kernels save by running side by side, and lose of that by measured pairs
  *   advice.c         the changes that would help, the largest gain first
  *   explained.c      all of it
+ *   requests.c       the requests of a recording
  *   beside.c         when a request is done at the latest, beside best-effort work
  *
  * Times of the recording are used as they are. Only what-ifs are played by the engine.
@@ -358,9 +359,19 @@ typedef struct gs_request_piece {
     bool is_stopped;
 } gs_request_piece;
 
+/* The requests of a recording. */
+typedef struct gs_requests {
+    int64_t count, longest_ns;
+    int64_t host_ns;  /* of the longest one: the GPU had none of its work */
+    int64_t every_ns; /* the least time from the begin of one to that of the next; 0: not known */
+} gs_requests;
+
+/* A request is a range that the program names so; NULL: a step of what repeats. GS_E_USAGE: there is none with times. */
+gs_code gs_requests_find(const gs_run *run, const char *range, gs_requests *requests, gs_error *error);
+
 typedef struct gs_request_bound {
-    int64_t requests, request_ns; /* recorded, and the longest of them */
-    int64_t streams, stop_ns;     /* of the work, and how long it takes to stop them */
+    gs_requests requests;
+    int64_t streams, stop_ns; /* of the work, and how long it takes to stop them */
     int64_t launch_ns, response_ns;
     gs_request_piece stopped, unstopped; /* the longest ones; ns 0: none */
 } gs_request_bound;
@@ -369,6 +380,7 @@ typedef struct gs_beside_options {
     const gs_machine *machine;
     const char *range;            /* requests are the ranges of this name; NULL: the steps that repeat */
     int64_t ahead_ns;             /* of work between two waits */
+    int64_t every_ns;             /* requests begin no sooner after each other; 0: than those recorded */
     bool has_guards;              /* kernels are stopped between blocks where that is possible */
     const char *const *unstopped; /* patterns of names of kernels that cannot be stopped, and NULL; or NULL */
 } gs_beside_options;
