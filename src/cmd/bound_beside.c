@@ -54,7 +54,7 @@ static void put_answer(gs_text *text, const gs_request_bound *found, const gs_re
     if (unstopped->response_ns > found->response_ns)
         gs_text_add(text, "if requests come more often, so that kernels do not stop: %.3f ms\n",
                     ms_of(unstopped->response_ns));
-    gs_text_add(text, "measured, guaranteed by nobody: the times of both recordings; %s\n", options->machine->found);
+    gs_text_add(text, "measured, not guaranteed: the times of both recordings; %s\n", options->machine->found);
 }
 
 static void write_piece(gs_writer *writer, const char *key, const gs_request_piece *piece) {

@@ -180,7 +180,7 @@ static gs_code check_clusters(const gs_gpu_choice *choice, const gs_gpu *gpu, co
             launch->kernel, launch->cluster, gpu->name, choice->name);
     return gs_fail(error, GS_E_UNSUPPORTED,
                    "kernel \"%.60s\" launches clusters of %d blocks, and where they go is not known with --sms; "
-                   "--what-if sms=%lld plays a green context of so many SMs",
+                   "--what-if sms=%lld plays a green context with that many SMs",
                    launch->kernel, launch->cluster, (long long)choice->sms);
 }
 

@@ -388,7 +388,7 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
     if (options->latency && (options->most || options->ahead))
         return gs_usage(command, "%s is for best-effort programs", options->most ? "--most" : "--ahead");
     if (options->best_effort && options->hold)
-        return gs_usage(command, "--hold is for latency programs: those of best effort hold nobody");
+        return gs_usage(command, "--hold is for latency programs: best-effort programs do not hold others");
     if (set_environment(options, words, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
         return report_no_program(words->data[0], errno);

@@ -1242,7 +1242,7 @@ says '"change":"gpu=a100","assumed":"limits from'
 check "versions say what is assumed" 0 "$program" explain --gpu h100-sxm --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
 says "h100-sxm: limits from the specification, mechanisms assumed"
 mistake "clusters on a GPU without" "; --what-if gpu=a100 plays them as single blocks" "$program" explain --gpu a100 corpus/h200-program-eager.jsonl.gz
-mistake "clusters with --sms" "; --what-if sms=60 plays a green context of so many SMs" "$program" explain --sms 60 corpus/h200-program-eager.jsonl.gz
+mistake "clusters with --sms" "; --what-if sms=60 plays a green context with that many SMs" "$program" explain --sms 60 corpus/h200-program-eager.jsonl.gz
 check "what a trace lacks is supplied by import" 0 "$program" explain corpus/pytorch-two-streams.json.gz
 says "priority; 'gridsmith import' supplies them with --set or --with"
 check "clusters that never start have no time" 0 "$program" explain --what-if sms=1 --what-if graph corpus/h200-program-eager.jsonl.gz

@@ -561,7 +561,7 @@ static gs_code add_branches(struct timing *timing, gs_error *error) {
 static gs_code say_found(struct timing *timing, gs_error *error) {
     const gs_device *device = timing->device;
     gs_text text = {0};
-    gs_text_add(&text, "gridsmith probe --latency on %s, %s%sdriver %s%s%s; maxima of %d trials, guaranteed by nobody",
+    gs_text_add(&text, "gridsmith probe --latency on %s, %s%sdriver %s%s%s; maxima of %d trials, not guaranteed",
                 device->gpu->title ? device->gpu->title : device->gpu->name, device->uuid, device->uuid[0] ? ", " : "",
                 device->driver, timing->options->date ? ", " : "", timing->options->date ? timing->options->date : "",
                 timing->options->trials);
