@@ -1797,6 +1797,39 @@ static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
         }
 }
 
+/* A warp looks for a word of another block, and then does something. Another warp waits at an mbarrier, and ends the loop
+   of the first. */
+static void what_ends_a_wait_of_another_warp_is_waited_for(void **state) {
+    static const char format[] =
+        ".reg .b32 %%x, %%to, %%gate; .reg .b64 %%d; .reg .pred %%q; .shared .align 8 .b64 wide; "
+        ".shared .align 16 .b8 data[16]; mov.u32 %%to, data; mov.u32 %%gate, wide; setp.gt.u32 %%p3, %%t, 31; "
+        "@%%p3 bra consume; again: ld.acquire.gpu.global.u32 %%v, [%%flag]; setp.ne.u32 %%p1, %%v, 0; @%%p1 %s "
+        "ld.volatile.shared.u32 %%x, [own]; setp.eq.u32 %%p2, %%x, 0; @%%p2 bra again; bra done; "
+        "consume: mbarrier.try_wait.parity.shared.b64 %%q, [wide], 0; @!%%q bra consume; "
+        "st.volatile.shared.u32 [own], 1; ";
+    static const struct {
+        const char *step;
+        bool is_refused;
+    } cases[] = {
+        {"mbarrier.arrive.shared.b64 %d, [wide];", true},
+        {"mbarrier.arrive.shared.b64 %d, [%gate];", true},
+        {"mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [wide], 16;", true},
+        {"cp.async.mbarrier.arrive.shared.b64 [wide];", true},
+        {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%other], 16, [wide];", true},
+        {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%to], [%other], 16, [%gate];", true},
+        {"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%to], [%other], 16, [%gate];", true},
+        {"cp.async.bulk.prefetch.L2.global [%other], 16;", false},
+        {"add.u32 %i, %i, 1;", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_text_add(&loop, format, cases[i].step);
+        expect(cases[i].step, loop.data, ELSEWHERE, cases[i].is_refused);
+        gs_text_free(&loop);
+    }
+}
+
 static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
 #define WAITS "\nagain: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end;\n"
     static const struct {
@@ -1874,6 +1907,7 @@ int main(void) {
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for),
                                        cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
+                                       cmocka_unit_test(what_ends_a_wait_of_another_warp_is_waited_for),
                                        cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),
                                        cmocka_unit_test(what_is_launched_is_not_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,8 +43,10 @@ static const gs_ptx_operand *address_in_shared(const gs_ptx_kernel *kernel, cons
         return gs_ptx_has(module, statement, "shared") && !gs_ptx_has(module, statement, "to")
                    ? gs_ptx_operand_at(kernel, statement, 1)
                    : NULL;
-    if (gs_ptx_writes(module, statement) == GS_PTX_IN_SHARED)
-        return gs_ptx_address_of(kernel, statement, true);
+    if (gs_ptx_writes(module, statement) == GS_PTX_IN_SHARED) {
+        uint32_t at = gs_ptx_address_copied(module, statement);
+        return at == GS_PTX_NONE ? NULL : gs_ptx_operand_at(kernel, statement, at);
+    }
     return gs_ptx_reads(module, statement) == GS_PTX_IN_SHARED ? gs_ptx_address_of(kernel, statement, false) : NULL;
 }
 

@@ -366,9 +366,12 @@ bool gs_ptx_is_real(const gs_ptx_module *module, const gs_ptx_statement *stateme
 /* The memory that it may read and write: a set of GS_PTX_IN_*. Bulk copies also write the mbarrier they complete. */
 uint8_t gs_ptx_reads(const gs_ptx_module *module, const gs_ptx_statement *statement);
 uint8_t gs_ptx_writes(const gs_ptx_module *module, const gs_ptx_statement *statement);
-/* The number of the operand that is the address of what it reads or writes; GS_PTX_NONE: not a plain address. */
+/* The number of the operand that is the address of all that it reads or writes; GS_PTX_NONE: not a plain address, or
+   not all: a bulk copy that completes at an mbarrier writes two places. */
 uint32_t gs_ptx_address_read(const gs_ptx_module *module, const gs_ptx_statement *statement);
 uint32_t gs_ptx_address_written(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* The same for what it writes besides an mbarrier. */
+uint32_t gs_ptx_address_copied(const gs_ptx_module *module, const gs_ptx_statement *statement);
 /* Whether other threads see its accesses in order, and it theirs: atomics, .volatile, .relaxed, .acquire, .release,
    .mmio, .cv. All others are weak. */
 bool gs_ptx_is_strong(const gs_ptx_module *module, const gs_ptx_statement *statement);

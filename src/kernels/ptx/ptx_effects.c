@@ -84,10 +84,15 @@ uint8_t gs_ptx_reads(const gs_ptx_module *module, const gs_ptx_statement *statem
     return memory_of(module, statement, false);
 }
 
+/* Whether it is a bulk copy that writes an mbarrier, too. */
+static bool completes_mbarrier(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_BULK_COPY &&
+           gs_ptx_has(module, statement, "mbarrier::complete_tx::bytes");
+}
+
 uint8_t gs_ptx_writes(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     uint8_t written = memory_of(module, statement, true);
-    bool completes = statement->opcode == GS_PTX_BULK_COPY && written &&
-                     gs_ptx_has(module, statement, "mbarrier::complete_tx::bytes");
+    bool completes = written && completes_mbarrier(module, statement);
     return (uint8_t)(written | (completes ? GS_PTX_IN_SHARED : 0));
 }
 
@@ -107,6 +112,10 @@ uint32_t gs_ptx_address_read(const gs_ptx_module *module, const gs_ptx_statement
 }
 
 uint32_t gs_ptx_address_written(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    return completes_mbarrier(module, statement) ? GS_PTX_NONE : find_address(module, statement, "su");
+}
+
+uint32_t gs_ptx_address_copied(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     return find_address(module, statement, "su");
 }
 
