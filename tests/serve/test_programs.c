@@ -195,7 +195,7 @@ static void reports_tell_of_programs(void **state) {
         "kernels\":0,"
         "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
-        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1200,\"announced\":7,\"held\":0,\"late_percent\":0.0,"
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1200,\"announced\":7,\"held\":0,"
         "\"eager_percent\":62.5,"
         "\"mean_us\":1343.3,"
         "\"p50_us\":1015.8,\"p99_us\":2031.6,\"p999_us\":8126.5,\"deadline_us\":5000,\"late\":210}}],\"commands\":[]}");
