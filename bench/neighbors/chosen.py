@@ -25,7 +25,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Table, attempt, averages, close_all, decide, kinds_of,
                        play_round, programs_of, roles_of, show_round)
-from table import prefers_mps
 
 LEARN_S, MOST_LEARN_S, LEARN_REQUESTS = 0.6, 2.0, 60
 LEAST_S, WORK_S = 1.5, 1.0
@@ -59,6 +58,11 @@ def command_of(file, role, kind):
 def seconds_of(program, requests, least, most):
     """How long it takes to have that many requests, within limits."""
     return min(max(requests * PERIOD * program.about_ms / 1e3, least), most)
+
+
+def prefers_mps(known):
+    """Whether `gridsmith run` takes MPS, if no requests are compared with those alone."""
+    return known["late_percent"] <= 1 or known["eager_percent"] >= 50
 
 
 class Pair(Programs):
