@@ -1,12 +1,13 @@
 """chosen.py: the latency of requests and the throughput of best-effort work when `gridsmith run` chooses how they share the GPU.
 
     python3 bench/neighbors/chosen.py --gridsmith build/release/gridsmith [--pairs bert,vit,...,drawn-1] [--rounds 2]
-        [--requests 250] [--seconds 4] [--at-once 6] [--limit S] [--json FILE]
+        [--requests 250] [--seconds 4] [--starts 3] [--at-once 6] [--limit S] [--json FILE]
 
 The pairs, and what is written, are those of neighbors.py; the mode is "ours". Each pair has a daemon of its own that keeps profiles,
-and its programs are started twice: the first time the daemon gets to know them, the second time `gridsmith run` chooses by that,
-which is measured. The first time it takes MPS. If it says when asked that it would do the same again, the programs of the
-first time have been measured, and are not started again. Whether that will be so is guessed from what the daemon counts.
+and its programs are started up to --starts times: the first time the daemon gets to know them under MPS, later `gridsmith run` chooses by
+that. The server plays alone for a moment, because the daemon compares. If `run` says when asked that it would do the same again,
+the last measurement counts, and the programs are not started again. Whether the first one will be used is guessed from what the
+daemon counts.
 
 Most of the time would go into starts, so one process imports modules for all programs (nursery.py), and programs of several pairs
 are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, and takes
@@ -25,9 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Table, attempt, averages, close_all, decide, kinds_of,
                        play_round, programs_of, roles_of, show_round)
-from table import prefers_mps
 
-LEARN_S, MOST_LEARN_S, LEARN_REQUESTS = 0.6, 2.0, 60
+LEARN_S, MOST_LEARN_S, LEARN_REQUESTS, ALONE_REQUESTS = 0.6, 3.0, 120, 50
 LEAST_S, WORK_S = 1.5, 1.0
 PERIOD = 6  # a request and the pause behind it take about so many times its duration
 
@@ -61,6 +61,13 @@ def seconds_of(program, requests, least, most):
     return min(max(requests * PERIOD * program.about_ms / 1e3, least), most)
 
 
+def prefers_mps(known):
+    """Whether `gridsmith run` will probably take MPS again. See src/sharing/serve/choice.c."""
+    if known["lost_us"] is not None:
+        return known["lost_us"] <= (2000 if known["eager_percent"] >= 50 else 200)
+    return known["late_percent"] <= 1 or known["eager_percent"] >= 50
+
+
 class Pair(Programs):
     """The programs of a pair, and a daemon that stays when they are started again."""
 
@@ -89,7 +96,11 @@ class Pair(Programs):
         return time.time() < self.options.ends and not self.is_lost
 
     def learn(self):
-        """They play together, and nothing is measured. Returns whether `gridsmith run` will probably choose the same again."""
+        """They play, and nothing is measured. Returns whether `gridsmith run` will probably choose the same again."""
+        for program, (role, kind) in zip(self.programs, self.keys()):
+            if role == "serve":
+                program.tell("play", kind, seconds_of(program, ALONE_REQUESTS, 0.2, MOST_LEARN_S))
+                program.answer(MOST_LEARN_S + MORE_S)
         before = self.status()
         self.play("together", self.name, self.seconds(LEARN_REQUESTS, LEARN_S, MOST_LEARN_S))
         after = self.status()
@@ -228,22 +239,23 @@ def measure_again(pairs, nurseries, options):
 
 
 def measure_group(names, known, nurseries, table, options):
-    pairs = together(names, lambda name: Pair(name, options))
+    all_pairs = pairs = together(names, lambda name: Pair(name, options))
     try:
         measure_first(pairs, known, nurseries, table, options)
-        say(options, "first time")
-        time.sleep(0.2)  # the daemons notice that programs have ended
-        are_known = together(pairs, Pair.is_known)
-        for pair, is_known in zip(pairs, are_known):
-            if is_known:
-                pair.publish(table)
-        others = [pair for pair, is_known in zip(pairs, are_known) if not is_known and pair.is_in_time()]
-        measure_again(others, nurseries, options)
-        for pair in others:
+        for number in range(1, options.starts):
+            say(options, f"start {number}")
+            time.sleep(0.2)  # the daemons notice that programs have ended
+            are_known = together(pairs, Pair.is_known)
+            for pair, is_known in zip(pairs, are_known):
+                if is_known:
+                    pair.publish(table)
+            pairs = [pair for pair, is_known in zip(pairs, are_known) if not is_known and pair.is_in_time()]
+            measure_again(pairs, nurseries, options)
+        for pair in pairs:
             pair.publish(table)
-        say(options, "second time")
+        say(options, "all starts")
     finally:
-        close_all(pairs)
+        close_all(all_pairs)
 
 
 def main():
@@ -253,6 +265,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--requests", type=int, default=250)
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")

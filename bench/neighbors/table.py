@@ -3,8 +3,8 @@
 The first table has p99 of the wall time of requests as a multiple of p99 alone, and the share of the work that was kept: medians of
 the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU, and p50, p99 and p99.9 as
 multiples of those alone. Where several programs of a kind run at once, each has a number of its own. "What the rule takes" is what
-`gridsmith run` should choose when the daemon knows the programs: the numbers are those of `run --mps` or `run --no-mps`. Of a file of
-chosen.py there is one more table, first: what `gridsmith run` chose, and why.
+`gridsmith run` should choose when the daemon has measured both ways: the numbers are those of `run --mps` or `run --no-mps`. Of
+a file of chosen.py there is one more table, first: what `gridsmith run` chose, and why.
 """
 import json
 import statistics
@@ -69,16 +69,24 @@ def cell_of(result, alone):
     return f"{ratios}, {' and '.join(f'{kept:.0f}%' for kept in compare_work(result, alone))}"
 
 
-def prefers_mps(known):
-    """Whether `gridsmith run` takes MPS for programs of which this is known. See src/cmd/run.c."""
-    return known["late_percent"] <= 1 or known["eager_percent"] >= 50
+def slow_ms(result, number):
+    """The mean of the slowest twentieth of the requests without the slowest hundredth, of each a hundred times."""
+    times = sorted(time for answers in result["rounds"] for time in answers[number].get("wall_ms", []) for _ in range(100))
+    return statistics.mean(times[len(times) * 95 // 100:len(times) * 99 // 100])
+
+
+def lost_ms(result, alone, tolerated):
+    """What requests lose, as src/sharing/serve/stretch.c counts it, but of all rounds, and exactly."""
+    lost = [(slow_ms(result, number) - slow_ms(alone, number), slow_ms(alone, number)) for number in numbers_of(alone, "wall_ms")]
+    return max(ms if ms > tolerated * slow else 0 for ms, slow in lost)
 
 
 def choose(given):
-    """What `gridsmith run` chooses when it knows the programs: MPS or time slices."""
+    """What `gridsmith run` takes when both ways were measured. See src/sharing/serve/choice.c."""
     if "ours-mps" not in given or "ours-slices" not in given:
         return None
-    return "ours-mps" if prefers_mps(given["ours-mps"]) else "ours-slices"
+    mps, slices = lost_ms(given["ours-mps"], given["alone"], 0.1), lost_ms(given["ours-slices"], given["alone"], 0)
+    return "ours-mps" if slices >= 0.75 * mps else "ours-slices"
 
 
 def print_ratios(results, modes):

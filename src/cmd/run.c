@@ -47,7 +47,7 @@ static const gs_option option_table[] = {
         struct options, "slice", slice, "US", 1, 1000000,
         "time slices of the GPU for it, without MPS (default: 5 for a best-effort program beside a latency program)"),
     GS_FLAG(struct options, "mps", mps,
-            "share the GPU by MPS, or fail (default: MPS, unless long kernels make it worse)"),
+            "share the GPU by MPS, or fail (default: MPS, unless requests lose less without it)"),
     GS_FLAG(struct options, "no-mps", no_mps, "share the GPU by time slices"),
     GS_FLAG(struct options, "guard", guard,
             "long kernels of a best-effort program stop when a request comes (default: under MPS)"),
@@ -113,34 +113,37 @@ static uint64_t command_key(const gs_words *words, bool is_latency) {
     return key ? key : 1;
 }
 
-/* The part of its time, as a percentage, in which a request would wait longer under MPS than without; -1: the daemon
-   has not seen this command under MPS. */
-static double late_percent(const json_t *status, uint64_t key) {
-    const json_t *commands = json_object_get(status, "commands");
+/* Whether all requests have many launches, or come in streams; -1: there were none yet. */
+static int requests_have_many(const json_t *status) {
+    const json_t *programs = json_object_get(status, "programs");
+    int many = -1;
+    for (size_t i = 0; i < json_array_size(programs); i++) {
+        const json_t *requests = json_object_get(json_array_get(programs, i), "requests");
+        bool has_many = json_number_value(json_object_get(requests, "eager_percent")) >= GS_TENANT_EAGER_PERCENT;
+        if (json_number_value(json_object_get(requests, "count")) > 0)
+            many = has_many && many != 0;
+    }
+    return many;
+}
+
+/* What the daemon says of this command beside such requests; without any, beside those of its last run. NULL: not
+ * known. */
+static const json_t *find_choice(const json_t *status, uint64_t key, int many) {
+    const json_t *commands = json_object_get(status, "commands"), *known = NULL;
     char name[24];
     snprintf(name, sizeof name, "%016llx", (unsigned long long)key);
     for (size_t i = 0; i < json_array_size(commands); i++) {
         const json_t *command = json_array_get(commands, i);
-        const char *known = json_string_value(json_object_get(command, "command"));
-        if (known && strcmp(known, name) == 0)
-            return json_number_value(json_object_get(command, "late_percent"));
+        const char *found = json_string_value(json_object_get(command, "command"));
+        if (found && strcmp(found, name) == 0)
+            known = json_object_get(command, "requests");
     }
-    return -1;
-}
-
-/* Whether all latency programs have requests of many launches, or streams of requests. Without MPS each of them would
-   pay for several switches between processes, and MPS costs them less whatever the kernels beside them are. */
-static bool requests_are_eager(const json_t *status) {
-    const json_t *programs = json_object_get(status, "programs");
-    size_t eager = 0, others = 0;
-    for (size_t i = 0; i < json_array_size(programs); i++) {
-        const json_t *program = json_array_get(programs, i), *requests = json_object_get(program, "requests");
-        double percent = json_number_value(json_object_get(requests, "eager_percent"));
-        bool is_eager = percent >= GS_TENANT_EAGER_PERCENT;
-        eager += requests && is_eager;
-        others += requests && !is_eager;
+    for (size_t i = 0; i < json_array_size(known); i++) {
+        const char *launches = json_string_value(json_object_get(json_array_get(known, i), "launches"));
+        if (many < 0 || (launches && strcmp(launches, many ? "many" : "few") == 0))
+            return json_array_get(known, i);
     }
-    return eager && !others;
+    return NULL;
 }
 
 /* Whether there are best-effort programs, and all use MPS. Time slices of several programs are long, so without MPS a
@@ -173,17 +176,12 @@ static struct choice choose(bool has_mps, const char *why) {
 
 /* By what the daemon knows of the command. */
 static struct choice choose_by_command(const struct options *options, const json_t *status, uint64_t key) {
-    double late = late_percent(status, key);
-    if (late < 0)
+    const json_t *known = find_choice(status, key, options->latency ? -1 : requests_have_many(status));
+    const char *next = json_string_value(json_object_get(known, "next")),
+               *why = json_string_value(json_object_get(known, "why"));
+    if (!next || !why)
         return choose(true, "the daemon does not know this command yet");
-    if (options->latency)
-        return choose(late <= GS_TENANT_MOST_LATE, "as its neighbors do");
-    if (late <= GS_TENANT_MOST_LATE)
-        return choose(true, "in its last run it held up no requests for long");
-    struct choice choice = {.has_mps = false};
-    snprintf(choice.why, sizeof choice.why, "%.0f%% of its time is in kernels that would hold up requests under MPS",
-             late);
-    return choice;
+    return choose(strcmp(next, "MPS") == 0, options->latency ? "as its neighbors do" : why);
 }
 
 static struct choice choose_mps(const struct options *options, const json_t *status, uint64_t key, bool is_there) {
@@ -191,8 +189,6 @@ static struct choice choose_mps(const struct options *options, const json_t *sta
         return choose(options->mps, options->mps ? "--mps" : "--no-mps");
     if (!is_there)
         return choose(false, "there is no MPS");
-    if (options->best_effort && requests_are_eager(status))
-        return choose(true, "requests have many launches, or come in streams");
     if (options->best_effort && others_use_mps(status))
         return choose(true, "other best-effort programs use it");
     return choose_by_command(options, status, key);

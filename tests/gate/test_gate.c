@@ -1690,6 +1690,7 @@ static const gs_notice *map_notice(int fd) {
 
 static struct intruder intrude_as(enum gs_wire_kind kind) {
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = kind, .name = "\"\033[2J"};
+    hello.has_mps = kind == GS_WIRE_LATENCY;
     gs_wire_welcome welcome;
     int fds[3];
     struct intruder intruder = {.socket = gs_wire_connect(socket_path, &hello)};
@@ -2361,27 +2362,57 @@ static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool
     atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
 }
 
-/* Long kernels hold up requests, or leave room for them. */
+/* Runs a program that works while so many more requests take so long, and what `run` says of it. */
+static void work_beside(const struct intruder *latency, double ms, uint32_t requests, const char *words) {
+    struct program training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    if (!errors_say(words))
+        fail_msg("\"%s\" was not said", words);
+    do_requests(&training, "launch 1000 1 20", 20);
+    add_requests(latency->page, (uint64_t)(ms * NS_PER_MS), requests, false);
+    stop_program(&training);
+    TEST_WAIT(!status_says("\"class\":\"best-effort\""));
+}
+
+/* Kernels that cannot be stopped hold up requests, or leave room for them. */
 static void programs_that_delay_no_request_keep_mps(void **state) {
     (void)state;
     for (int are_late = 0; are_late < 2; are_late++) {
         begin_with_mps();
         struct intruder latency = intrude();
-        struct program training = PROGRAM("--best-effort");
-        add_requests(latency.page, 1000000, 40, true);
-        assert_int_equal(ask(&training, "start"), 0);
-        do_requests(&training, "launch 1000 1 20", 20);
-        add_requests(latency.page, are_late ? 1500000 : 1100000, 110, false);
-        stop_program(&training);
-        TEST_WAIT(status_says(are_late ? "\"late_percent\":85.00" : "\"late_percent\":0.00"));
+        add_requests(latency.page, NS_PER_MS, 40, true);
+        work_beside(&latency, are_late ? 1.5 : 1.05, 110, "by MPS: the daemon does not know this command yet");
+        assert_true(
+            status_says(are_late ? "\"mps_us\":491.5,\"next\":\"time slices\"" : "\"mps_us\":0.0,\"next\":\"MPS\""));
+        work_beside(&latency, 1, 1,
+                    are_late ? "by time slices: requests lose 0.49 ms beside it under MPS, about 0.15 ms by time"
+                             : "by MPS: requests lose 0.00 ms beside it under MPS, about 0.15 ms by time slices (not");
         leave(&latency);
     }
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
-/* Whether requests of a latency program are late beside work. */
-static bool says_late(void) {
-    return status_says("\"late_percent\":") && !status_says("\"late_percent\":0.0,");
+/* Also beside requests of many launches: time slices are tried, and kept if requests lose less. */
+static void better_way_is_kept(void **state) {
+    (void)state;
+    for (int are_better = 0; are_better < 2; are_better++) {
+        begin_with_mps();
+        struct intruder latency = intrude();
+        add_requests(latency.page, 2 * NS_PER_MS, 40, true);
+        atomic_store(&latency.page->eager_permille, 1000);
+        work_beside(&latency, 6, 110, "by MPS: the daemon does not know this command yet");
+        work_beside(&latency, are_better ? 3 : 7, 110,
+                    "by time slices: requests lose 4.00 ms beside it under MPS, about 1.50 ms by time slices (not");
+        work_beside(&latency, 2, 1,
+                    are_better ? "by time slices: requests lose 3.87 ms beside it under MPS, 0.98 ms by time slices"
+                               : "by MPS: requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices");
+        atomic_store(&latency.page->eager_permille, 0); /* nothing was measured of such requests */
+        work_beside(&latency, 2, 1,
+                    are_better ? "by time slices: requests lose about 0.94 ms beside it under MPS (not measured)"
+                               : "by time slices: requests lose about 1.00 ms beside it under MPS (not measured)");
+        leave(&latency);
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
 /* A program that is connected, and does not work, is no neighbor. */
@@ -2393,27 +2424,11 @@ static void requests_beside_work_are_compared_with_those_alone(void **state) {
     do_requests(&latency, "launch 20000 1", 40);
     atomic_store(&training.board->shares[0].works_until_ns, UINT64_MAX);
     do_requests(&latency, "launch 30000 1", 90);
-    assert_false(says_late()); /* too few to tell */
+    assert_false(status_says("\"lost_us\":")); /* too few to tell */
     do_requests(&latency, "launch 30000 1", 20);
-    assert_true(says_late());
+    assert_true(request_number(&latency, "lost_us") > 0);
     stop_program(&latency);
     leave(&training);
-}
-
-/* Requests are late if they take longer than the median alone, by more than a switch. */
-static void requests_are_compared_with_those_alone(void **state) {
-    gs_tenant_page *page = calloc(1, sizeof *page);
-    (void)state;
-    add_requests(page, 50000000, 3, true);
-    add_requests(page, 20000, 300, true); /* copies */
-    add_requests(page, 1000000, 40, true);
-    assert_true(gs_stretch_late_percent(page) < 0); /* none beside others */
-    add_requests(page, 1100000, 190, false);        /* not late */
-    add_requests(page, 1500000, 10, false);         /* 5%, and alone 7% */
-    assert_true(gs_stretch_late_percent(page) == 0);
-    add_requests(page, 1500000, 100, false);
-    assert_true(fabs(gs_stretch_late_percent(page) - 100 * (110.0 / 300 - 3.0 / 43)) < 1e-9);
-    free(page);
 }
 
 /* What was learned of a command decides how it is run the next time. */
@@ -2433,11 +2448,12 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
                                  "WARNING: breaks the deadline of "));
     assert_non_null(strstr(text, "  deadline 0.50 ms, 0 later, up to 1.00 ms beside the longest kernels\n"));
     stop_program(&training);
-    TEST_WAIT(status_says("\"late_percent\":85.00")); /* of 1 ms, a request would wait for more than 0.15 ms */
+    TEST_WAIT(status_says("\"requests\":[{\"launches\":\"few\",\"next\":\"time slices\""));
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
-    assert_true(errors_say("by time slices: 85% of its time"));
-    assert_true(status_says("\"sharing\":\"time slices\",\"sharing_why\":\"85% of its time is in kernels"));
+    assert_true(
+        errors_say("by time slices: requests lose about 1.00 ms beside it under MPS (not measured), about 0.15"));
+    assert_true(status_says("\"sharing\":\"time slices\",\"sharing_why\":\"requests lose about 1.00 ms"));
     stop_program(&training);
     training = PROGRAM("--best-effort", "--mps");
     assert_int_equal(ask(&training, "start"), 0);
@@ -2953,7 +2969,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
         OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
         OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
-        cmocka_unit_test(requests_are_compared_with_those_alone),
+        OWN_DAEMON_TEST(better_way_is_kept),
         OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
         DAEMON_TEST(pauses_do_not_make_requests_short),
         OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),

@@ -86,6 +86,53 @@ static void execute(const char *path, const char *sql) {
     sqlite3_close(file);
 }
 
+static void put_command(gs_profile_store *store, uint64_t key, double us) {
+    gs_command_profile command = {.key = key,
+                                  .lost_us = {{us, us + 1}, {us + 2, -1}},
+                                  .kernels_us = us + 3,
+                                  .saw_many = key % 2,
+                                  .is_sliced = key / 2 % 2};
+    gs_profile_store_put_command(store, &command);
+}
+
+static void expect_command(const gs_profile_store *store, uint64_t key, double us) {
+    const gs_command_profile *command = gs_profile_store_command(store, key);
+    assert_non_null(command);
+    assert_true(command->lost_us[0][0] == us && command->lost_us[0][1] == us + 1);
+    assert_true(command->lost_us[1][0] == us + 2 && command->lost_us[1][1] == -1);
+    assert_true(command->kernels_us == us + 3);
+    assert_true(command->saw_many == key % 2 && command->is_sliced == key / 2 % 2);
+}
+
+/* Of more commands than there is place for, those of last time are there. What cannot have been measured is not. */
+static void commands_are_there_next_time(void **state) {
+    enum { FIRST = 4, LAST = FIRST + GS_STORE_COMMANDS };
+    const char *path = fresh_file();
+    (void)state;
+    gs_profile_store *store = open_file(path);
+    for (uint64_t key = FIRST; key < LAST; key++)
+        put_command(store, key, 0);
+    put_command(store, FIRST, 10); /* the second is the oldest now */
+    put_command(store, LAST, 20);
+    assert_true(gs_profile_store_save(store));
+    for (int again = 0; again < 2; again++) {
+        assert_null(gs_profile_store_command(store, FIRST + 1));
+        expect_command(store, FIRST, 10);
+        expect_command(store, FIRST + 2, 0);
+        expect_command(store, FIRST + 3, 0);
+        expect_command(store, LAST, 20);
+        gs_profile_store_close(store);
+        store = open_file(path);
+    }
+    gs_profile_store_close(store);
+    execute(path, "UPDATE commands SET few_mps_us = -7, many_slices_us = 9e99, kernels_us = NULL WHERE key = 4");
+    store = open_file(path);
+    const gs_command_profile *command = gs_profile_store_command(store, FIRST);
+    assert_true(command->lost_us[0][0] == 10 && command->lost_us[0][1] == -1 && command->lost_us[1][0] == -1);
+    assert_true(command->kernels_us == 0);
+    gs_profile_store_close(store);
+}
+
 static char *read_bytes(const char *path, size_t *count) {
     char *bytes = NULL;
     *count = 0;
@@ -358,6 +405,7 @@ static void the_store_is_bounded_and_held_profiles_stay(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_learned_is_there_next_time),
+        cmocka_unit_test(commands_are_there_next_time),
         cmocka_unit_test(without_a_usable_file_the_store_works_in_memory),
         cmocka_unit_test(what_an_earlier_version_measured_is_measured_again),
         cmocka_unit_test(a_locked_file_is_tried_again),

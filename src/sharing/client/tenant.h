@@ -26,7 +26,7 @@ enum {
     GS_BOARD_SLOTS = 32, /* programs of each class at a time; a latency program has one bit of the flags */
     GS_SHARE_LANES =
         4, /* streams of a best-effort program whose progress others see; more of them have one in common */
-    GS_TENANT_TIMES = 208,
+    GS_TENANT_TIMES = 832,
     GS_TENANT_WINDOWS = 2, /* of recent requests: the older one is cleared when the other ends, which it does */
     GS_TENANT_WINDOW_REQUESTS = 1000, /* after so many, */
     GS_TENANT_WINDOW_S = 30,          /* or at the first request after so long */
@@ -112,21 +112,21 @@ typedef struct gs_tenant_page {
     _Atomic uint32_t recent_times[GS_TENANT_WINDOWS][GS_TENANT_TIMES];
 } gs_tenant_page;
 
-/* Eight buckets for each power of two, from 1 us on. */
+/* 32 buckets for each power of two, from 1 us on. */
 static inline unsigned gs_tenant_bucket(uint64_t ns) {
-    enum { LEAST_BITS = 10, PARTS_BITS = 3 };
+    enum { LEAST_BITS = 10, PARTS_BITS = 5, PARTS = 1 << PARTS_BITS };
     unsigned bits = 63 - (unsigned)__builtin_clzll(ns | 1);
     if (bits < LEAST_BITS)
         return 0;
-    unsigned bucket = ((bits - LEAST_BITS) << PARTS_BITS) + (unsigned)(ns >> (bits - PARTS_BITS) & 7);
+    unsigned bucket = ((bits - LEAST_BITS) << PARTS_BITS) + (unsigned)(ns >> (bits - PARTS_BITS) & (PARTS - 1));
     return bucket < GS_TENANT_TIMES ? bucket : GS_TENANT_TIMES - 1;
 }
 
 /* The longest time that falls into a bucket. */
 static inline uint64_t gs_tenant_bucket_ns(unsigned bucket) {
-    enum { LEAST_BITS = 10, PARTS_BITS = 3 };
+    enum { LEAST_BITS = 10, PARTS_BITS = 5, PARTS = 1 << PARTS_BITS };
     unsigned bits = LEAST_BITS + (bucket >> PARTS_BITS);
-    return ((uint64_t)1 << bits) + (((uint64_t)(bucket & 7) + 1) << (bits - PARTS_BITS)) - 1;
+    return ((uint64_t)1 << bits) + (((uint64_t)(bucket & (PARTS - 1)) + 1) << (bits - PARTS_BITS)) - 1;
 }
 
 static inline void gs_board_raise(gs_board *board, uint32_t bit) {

@@ -1,11 +1,19 @@
 /*
  * profile_commands.c: what is known of the programs of `gridsmith run`, by what they execute.
  *
- * A list of the commands that were seen last. Whoever starts one again asks whether its kernels could be stopped soon.
+ * A list of the commands that were seen last. Whoever starts one again asks what requests lost beside it.
  */
 #include "profile_store.h"
 
-static gs_command_profile *find_command(gs_profile_store *store, uint64_t key) {
+const gs_command_profile *gs_profile_store_command(const gs_profile_store *store, uint64_t key) {
+    for (size_t i = 0; i < GS_STORE_COMMANDS; i++)
+        if (store->commands[i].key == key)
+            return &store->commands[i];
+    return NULL;
+}
+
+/* Its place, or that of the command that was seen least recently. */
+static gs_command_profile *place_of(gs_profile_store *store, uint64_t key) {
     gs_command_profile *oldest = &store->commands[0];
     for (size_t i = 0; i < GS_STORE_COMMANDS; i++) {
         if (store->commands[i].key == key)
@@ -13,15 +21,14 @@ static gs_command_profile *find_command(gs_profile_store *store, uint64_t key) {
         if (store->commands[i].used < oldest->used)
             oldest = &store->commands[i];
     }
-    *oldest = (gs_command_profile){.key = key};
     return oldest;
 }
 
-void gs_profile_store_command(gs_profile_store *store, uint64_t key, double late_percent) {
-    gs_command_profile *command = find_command(store, key);
-    command->late_percent = late_percent;
-    command->used = ++store->uses;
-    command->is_dirty = true;
+void gs_profile_store_put_command(gs_profile_store *store, const gs_command_profile *command) {
+    gs_command_profile *place = place_of(store, command->key);
+    *place = *command;
+    place->used = ++store->uses;
+    place->is_dirty = true;
 }
 
 const gs_command_profile *gs_profile_store_next_command(const gs_profile_store *store, size_t *at) {

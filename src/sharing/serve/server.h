@@ -24,7 +24,8 @@
  *   command.c      commands, checked and made into actions
  *   completion.c   handles the worker's reports
  *   tenants.c      the programs of `gridsmith run`
- *   stretch.c      whether their requests take longer beside others
+ *   choice.c       whether they use MPS the next time
+ *   stretch.c      how much longer their requests take beside others
  *   serving.c      all parts together: one iteration of the loop, a lost worker, quotas, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
@@ -631,10 +632,11 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
 
 /* ---- stretch.c ---- */
 
-/* How many of the requests beside best-effort work took longer than half of them do alone, by more than they would wait
-   for the GPU without MPS, as a percentage, less the part that did so alone; -1: there were too few, alone or beside.
- */
-double gs_stretch_late_percent(const gs_tenant_page *page);
+/* How many requests of each duration were beside best-effort work so far. */
+void gs_stretch_count(const gs_tenant_page *page, uint32_t *beside);
+/* What slow requests beside best-effort work have lost since `before`, against slow ones alone; 0: not more than this
+   part of their duration; -1: there were too few, alone or beside. */
+double gs_stretch_lost_us(const gs_tenant_page *page, const uint32_t *before, double tolerated);
 
 /* ---- tenants.c ---- */
 
@@ -670,11 +672,13 @@ typedef struct gs_tenant {
     uint32_t number; /* in metrics; no other program has it */
     gs_tenant_page *page;
     uint64_t opened_ns;
-    bool saw_mps, saw_slices; /* a latency program: beside programs that should use MPS, and that should not */
-    bool saw_eager, saw_few;  /* a best-effort program: beside requests of many launches, and of few, */
-    bool saw_others;          /* and beside others that worked; */
-    bool is_measured;         /* some requests were compared with those alone: */
-    double measured_late;     /* gs_stretch_late_percent of the program that lost most; 100: not known of one */
+    /* a latency program: */
+    bool saw_mps, saw_slices;                /* beside programs that will use MPS, and that will not */
+    uint32_t beside_before[GS_TENANT_TIMES]; /* gs_stretch_count when the best-effort program beside it came */
+    /* a best-effort program: */
+    bool saw_others;      /* beside others that worked */
+    bool saw_requests[2]; /* of few launches, and of many, */
+    double lost_us[2];    /* and what they lost beside it, those of the program that lost most; -1: not measured */
     struct gs_tenant *next;
 } gs_tenant;
 
@@ -693,6 +697,16 @@ void gs_tenant_close(gs_tenant *tenant);
 void gs_tenants_close(gs_tenants *tenants);
 void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer);
 void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into);
+
+/* ---- choice.c ---- */
+
+/* Whether a program that executes this uses MPS, and why, beside requests of few launches or of many. */
+bool gs_choice_has_mps(const gs_command_profile *command, bool have_many);
+void gs_choice_why(const gs_command_profile *command, bool have_many, char *why, size_t size);
+/* A program has come, or goes: what requests lose is measured from now on, unless another one beside them works. */
+void gs_choice_begin(const gs_tenant *tenant);
+/* A program goes: keeps what was learned of it, and of those beside it. */
+void gs_choice_end(gs_tenant *tenant);
 
 /* ---- serving.c ---- */
 

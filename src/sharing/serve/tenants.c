@@ -192,6 +192,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
                               .group = group,
                               .options = *options,
                               .slot = GS_BOARD_SLOTS,
+                              .lost_us = {-1, -1},
                               .opened_ns = (uint64_t)gs_now_ns()};
         *page_fd = equip(tenants, tenant, error);
     }
@@ -206,6 +207,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
     tenant->page->slot = tenant->slot;
     tenant->next = tenants->first;
     tenants->first = tenant;
+    gs_choice_begin(tenant);
     publish_notice(tenants, group);
     return tenant;
 }
@@ -241,98 +243,13 @@ static uint64_t read_count(const _Atomic uint64_t *count) {
     return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
 }
 
-/* ---- which programs should use MPS the next time ---- */
-
-/* Whether a best-effort program has worked for long enough to tell. */
-static bool has_worked(const gs_tenant *tenant) {
-    enum { LEAST_NS = 100000000 };
-    return read_count(&tenant->page->work_ns) >= LEAST_NS;
-}
-
-/* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: not known.
-   Beside requests of many launches and streams of requests, which would pay for several switches without MPS, and
-   beside other best-effort programs, whose time slices are long, it does not matter; nor if requests were not late:
-   kernels that cannot be stopped may leave room for them. A latency program should use MPS if some of its neighbors
-   should. */
-static double late_percent(const gs_tenant *tenant) {
-    double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
-    if (tenant->options.is_latency)
-        return tenant->saw_mps ? 0 : tenant->saw_slices ? 100 : -1;
-    if (!has_worked(tenant))
-        return -1;
-    if ((tenant->saw_eager && !tenant->saw_few) || tenant->saw_others)
-        return 0;
-    if (tenant->is_measured && tenant->measured_late <= GS_TENANT_MOST_LATE)
-        return tenant->measured_late;
-    return tenant->options.has_mps ? 100 * fmin(late_ns / work_ns, 1) : -1;
-}
-
-static bool should_use_mps(const gs_tenant *tenant) {
-    double late = tenant->options.command ? late_percent(tenant) : -1; /* without a command its user has chosen */
-    return late < 0 ? tenant->options.has_mps : late <= GS_TENANT_MOST_LATE;
-}
-
-/* Whether requests took longer beside a best-effort program that used MPS. */
-static void measure_late(const gs_tenant *latency, gs_tenant *best_effort) {
-    double late = gs_stretch_late_percent(latency->page);
-    if (!best_effort->options.has_mps || !read_count(&latency->page->requests))
-        return;
-    best_effort->is_measured = true;
-    best_effort->measured_late = late < 0 ? 100 : fmax(best_effort->measured_late, late);
-}
-
-/* What a latency program and a best-effort program remember of each other. */
-static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
-    bool is_eager = read_count(&latency->page->eager_permille) >= 10 * GS_TENANT_EAGER_PERCENT;
-    measure_late(latency, best_effort);
-    best_effort->saw_eager |= is_eager;
-    best_effort->saw_few |= read_count(&latency->page->requests) && !is_eager;
-    latency->saw_mps |= should_use_mps(best_effort);
-    latency->saw_slices |= !should_use_mps(best_effort);
-}
-
-static void meet_work(gs_tenant *one, gs_tenant *other) {
-    bool is_shared = has_worked(one) && has_worked(other);
-    one->saw_others |= is_shared;
-    other->saw_others |= is_shared;
-}
-
-static void meet(gs_tenant *one, gs_tenant *other) {
-    if (one->options.is_latency && other->options.is_latency)
-        return;
-    if (one->options.is_latency)
-        meet_request(one, other);
-    else if (other->options.is_latency)
-        meet_request(other, one);
-    else
-        meet_work(one, other);
-}
-
-/* Before a program leaves. */
-static void meet_all(gs_tenant *tenant) {
-    for (gs_tenant *at = tenant->tenants->first; at; at = at->next)
-        if (at != tenant && at->group == tenant->group)
-            meet(tenant, at);
-}
-
-/* What a program wrote decides only how the same command is run the next time. */
-static void learn_command(const gs_tenant *tenant) {
-    gs_profile_store *profiles = tenant->tenants->profiles;
-    double late = late_percent(tenant);
-    if (!profiles || !tenant->options.command || late < 0)
-        return;
-    gs_profile_store_command(profiles, tenant->options.command, late);
-    gs_profile_store_save(profiles);
-}
-
 void gs_tenant_close(gs_tenant *tenant) {
     gs_tenants *tenants = tenant->tenants;
     gs_tenant **at = &tenants->first;
     while (*at != tenant)
         at = &(*at)->next;
-    meet_all(tenant);
+    gs_choice_end(tenant);
     *at = tenant->next;
-    learn_command(tenant);
     free_slot(tenant);
     tenant->group->programs--;
     publish_notice(tenants, tenant->group);
@@ -375,16 +292,20 @@ static uint64_t count_late(const gs_tenant_page *page, uint64_t deadline_us) {
     return late;
 }
 
-static void write_requests(const gs_tenant_page *page, uint32_t deadline_us, gs_writer *writer) {
+static void write_requests(const gs_tenant *tenant, gs_writer *writer) {
+    const gs_tenant_page *page = tenant->page;
     static const double percents[3] = {50, 99, 99.9};
     double ns[3] = {0};
     uint64_t requests = read_count(&page->requests);
+    uint32_t deadline_us = tenant->options.deadline_us;
+    double lost_us = gs_stretch_lost_us(page, tenant->beside_before, 0);
     read_percentiles(page, percents, ns, GS_COUNT(percents));
     gs_write_object(writer, "requests");
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
-    gs_write_real(writer, "late_percent", fmax(gs_stretch_late_percent(page), 0), 1);
+    if (lost_us >= 0)
+        gs_write_real(writer, "lost_us", lost_us, 1);
     gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
@@ -473,7 +394,26 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
     gs_write_uint(writer, "memory_limit_bytes", read_count(&page->memory_limit));
     if (tenant->options.is_latency)
-        write_requests(page, tenant->options.deadline_us, writer);
+        write_requests(tenant, writer);
+    gs_write_end(writer);
+}
+
+/* A time that was measured; else there is none. */
+static void write_lost(gs_writer *writer, const char *key, double us) {
+    if (us >= 0)
+        gs_write_real(writer, key, us, 1);
+}
+
+/* What a command does the next time beside requests of few or of many launches, and why. */
+static void write_choice(const gs_command_profile *command, bool have_many, gs_writer *writer) {
+    char why[GS_TENANT_REASON];
+    gs_choice_why(command, have_many, why, sizeof why);
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "launches", have_many ? "many" : "few");
+    write_lost(writer, "mps_us", command->lost_us[have_many][true]);
+    write_lost(writer, "slices_us", command->lost_us[have_many][false]);
+    gs_write_string(writer, "next", gs_choice_has_mps(command, have_many) ? "MPS" : "time slices");
+    gs_write_string(writer, "why", why);
     gs_write_end(writer);
 }
 
@@ -486,7 +426,10 @@ static void write_commands(const gs_profile_store *profiles, gs_writer *writer) 
         snprintf(key, sizeof key, "%016llx", (unsigned long long)command->key);
         gs_write_object(writer, NULL);
         gs_write_string(writer, "command", key);
-        gs_write_real(writer, "late_percent", command->late_percent, 2);
+        gs_write_array(writer, "requests");
+        write_choice(command, command->saw_many, writer); /* whoever sees no requests takes the first */
+        write_choice(command, !command->saw_many, writer);
+        gs_write_end(writer);
         gs_write_end(writer);
     }
     gs_write_end(writer);
