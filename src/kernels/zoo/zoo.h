@@ -2,6 +2,7 @@
  * zoo.h: the kernels of kernels/, each with inputs of several sizes and a reference in plain C.
  *
  *   kernels    one struct for each kernel, in dense.c, fields.c, signals.c, counts.c and sparse.c
+ *   sizes      those of a kernel, and those between them (sizes.c)
  *   instances  a kernel at one size: its buffers, and the launches that work on them (instance.c)
  *   forms      the kernels of an instance, reshaped and compiled (forms.c)
  *   runs       runs an instance in a form and compares the results (play.c)
@@ -31,6 +32,11 @@ typedef struct gs_zoo_kernel {
     gs_zoo_size sizes[GS_ZOO_SIZES];
     gs_zoo_size load; /* "load": for loads, if the large size does not fill a GPU; otherwise its name is NULL */
     double tolerance; /* see gs_scalars_differ */
+    /* How a size decides about blocks, for gs_zoo_size_fit: in the direction of number i each launch has a block for
+       each `block_of[i]` of it, rounded up; 0: it has no such direction. All 0: other blocks cannot be computed. */
+    int32_t block_of[GS_ZOO_NUMBERS];
+    uint8_t work;    /* the work of a block is in proportion to number `work` - 1; 0: it cannot be changed */
+    uint8_t divided; /* that number is divided among the blocks in direction `divided` - 1; 0: each has all of it */
     /* Adds buffers and launches. */
     void (*instance)(struct gs_zoo_instance *instance, const int32_t *n);
     /* Computes the results of the launches in the buffers. */
@@ -47,6 +53,10 @@ const gs_zoo_kernel *gs_zoo_find(const char *name);
 const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *name);
 const gs_zoo_size *gs_zoo_size_for_loads(const gs_zoo_kernel *kernel);
 bool gs_zoo_size_is_large(const gs_zoo_size *size); /* instances of this size have no reference results */
+/* A size like `size`, of the same name, whose launches have `blocks` blocks in all (0: those of `size`), each with
+   `work` times the work. GS_E_USAGE: there is none. */
+gs_code gs_zoo_size_fit(const gs_zoo_kernel *kernel, const gs_zoo_size *size, int64_t blocks, double work,
+                        gs_zoo_size *fitted, gs_error *error);
 
 /* ---- instances ---- */
 
