@@ -28,6 +28,7 @@ struct application {
     bool is_in_round;
     gs_app_stream *stream;
     pthread_t thread;
+    gs_zoo_task task;
     gs_zoo_load load;
     gs_zoo_round round;
     gs_code code;
@@ -94,7 +95,7 @@ static int choose_kernel(struct group *group, struct application *app, const cha
         return gs_usage(group->command, "%s has no size \"%.40s\"", name, group->options->size);
     if (app->uses_blas && group->options->on && strcmp(group->options->on, "serve") == 0)
         return gs_usage(group->command, "cuBLAS runs on cuda, not through the daemon: \"%.60s\"", word);
-    return 0;
+    return gs_zoo_task_add(&app->task, app->kernel, app->size) ? 0 : gs_report_memory();
 }
 
 static gs_code find_repeat(struct application *app) {
@@ -107,7 +108,7 @@ static void set_up(struct application *app) {
     if (app->code == GS_OK && app->uses_blas)
         app->code = gs_app_stream_use_blas(app->stream, &app->error);
     if (app->code == GS_OK)
-        app->code = gs_zoo_load_open(&app->load, app->kernel, app->size, app->stream, &app->error);
+        app->code = gs_zoo_load_open(&app->load, &app->task, app->stream, &app->error);
     if (app->code == GS_OK)
         app->code = find_repeat(app);
 }
@@ -154,8 +155,8 @@ static void put_ready(gs_text *text, const struct application *app) {
     gs_write_string(&writer, "size", app->size->name);
     gs_write_string(&writer, "on", app->stream->ops->name);
     gs_write_int(&writer, "repeat", app->repeat);
-    gs_write_uint(&writer, "launches", load->instance.launches.count);
-    gs_write_int(&writer, "ahead", load->ahead);
+    gs_write_uint(&writer, "launches", load->launches);
+    gs_write_int(&writer, "ahead", load->pace.ahead);
     gs_write_real(&writer, "setup_ms", (double)load->setup_ns / 1e6, 3);
     gs_write_real(&writer, "compile_ms", (double)load->compile_ns / 1e6, 3);
     gs_write_real(&writer, "pass_ms", (double)load->pass_ns / 1e6, 6);
@@ -167,10 +168,9 @@ static void print_ready(struct application *app) {
     if (app->group->options->json)
         put_ready(&app->group->text, app);
     else
-        printf("%s, %s: %zu launch%s, repeated %u time%s; set up in %.0f ms, of that %.0f compiling\n",
-               app->kernel->name, app->size->name, load->instance.launches.count,
-               load->instance.launches.count == 1 ? "" : "es", app->repeat, app->repeat == 1 ? "" : "s",
-               (double)load->setup_ns / 1e6, (double)load->compile_ns / 1e6);
+        printf("%s, %s: %llu launch%s, repeated %u time%s; set up in %.0f ms, of that %.0f compiling\n",
+               app->kernel->name, app->size->name, (unsigned long long)load->launches, load->launches == 1 ? "" : "es",
+               app->repeat, app->repeat == 1 ? "" : "s", (double)load->setup_ns / 1e6, (double)load->compile_ns / 1e6);
 }
 
 static void put_round(gs_text *text, const struct application *app, int64_t number) {
@@ -337,6 +337,7 @@ int gs_zoo_load_verb(const gs_command *command, void *given, const gs_words *nam
     for (size_t i = 0; i < group->count; i++) {
         gs_app_stream_close(group->list[i].stream);
         gs_zoo_network_close(group->list[i].kernel);
+        gs_zoo_task_free(&group->list[i].task);
     }
     alarm(0);
     if (gs_print_text(&group->text, GS_OK, &error) != GS_OK)

@@ -561,6 +561,7 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
 static void a_load_notices_what_is_wrong(void **state) {
     static const gs_zoo_size size = {"large", {64, 48, 16}};
     static const float wrong = 1e6f;
+    gs_zoo_task task = {.name = NULL};
     gs_zoo_load load;
     gs_zoo_round round;
     gs_error error;
@@ -569,22 +570,25 @@ static void a_load_notices_what_is_wrong(void **state) {
     gs_app_stream *stream = gs_app_stream_cuda("", &error);
     assert_non_null(stream);
     assert_int_equal(stream->ops->enter(stream, &error), GS_OK);
-    if (gs_zoo_load_open(&load, gs_zoo_find("sgemm"), &size, stream, &error) != GS_OK)
+    assert_true(gs_zoo_task_add(&task, gs_zoo_find("sgemm"), &size));
+    if (gs_zoo_load_open(&load, &task, stream, &error) != GS_OK)
         fail_msg("%s", error.message);
-    assert_false(load.is_changed[0] || load.is_changed[1]);
-    assert_true(load.is_changed[2]);
+    const gs_zoo_resident *resident = &load.residents.data[0];
+    assert_false(resident->is_changed[0] || resident->is_changed[1]);
+    assert_true(resident->is_changed[2]);
     assert_int_equal(gs_zoo_load_round(&load, 3, &round, &error), GS_OK);
     assert_int_equal(round.launches, 3 + 1); /* C is restored before the last pass */
     assert_true(round.ended_ns > round.began_ns);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
-    assert_int_equal(stream->ops->copy_in(stream, load.memory[2] + 100 * sizeof wrong, &wrong, sizeof wrong, &error),
-                     GS_OK);
+    assert_int_equal(
+        stream->ops->copy_in(stream, resident->memory[2] + 100 * sizeof wrong, &wrong, sizeof wrong, &error), GS_OK);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_E_KERNEL);
     assert_non_null(strstr(error.message, "buffer 3, element 100: "));
     assert_non_null(strstr(error.message, "got 1000000"));
     assert_int_equal(gs_zoo_load_round(&load, 1, &round, &error), GS_OK);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
     gs_zoo_load_close(&load);
+    gs_zoo_task_free(&task);
     gs_app_stream_close(stream);
 }
 

@@ -7,7 +7,8 @@
  *   forms      the kernels of an instance, reshaped and compiled (forms.c)
  *   runs       runs an instance in a form and compares the results (play.c)
  *   benches    measures the cost of the forms (bench.c)
- *   loads      an instance as an application: its launches again and again, on a stream (load.c)
+ *   tasks      launches of kernels at sizes, in order
+ *   loads      a task as an application: its launches again and again, on a stream (load.c, resident.c)
  */
 #ifndef GS_ZOO_H
 #define GS_ZOO_H
@@ -199,17 +200,63 @@ typedef struct gs_zoo_bench {
 gs_code gs_zoo_measure(gs_zoo_instance *instance, gs_executor *executor, int architecture, const gs_zoo_form *form,
                        uint32_t repeat, bool is_unlimited, gs_zoo_bench *bench, gs_error *error);
 
+/* ---- tasks ---- */
+
+/* A launch of a task: all launches of the kernel at this size. */
+typedef struct gs_zoo_step {
+    const gs_zoo_kernel *kernel; /* not owned */
+    gs_zoo_size size;
+} gs_zoo_step;
+
+/* What an application does. */
+typedef struct gs_zoo_task {
+    char *name;
+    uint32_t repeat; /* how often, one time after the other; 0: not said */
+    struct {
+        gs_zoo_step *data; /* at least one, in order */
+        size_t count, capacity;
+    } steps;
+} gs_zoo_task;
+
+/* False: out of memory. */
+bool gs_zoo_task_add(gs_zoo_task *task, const gs_zoo_kernel *kernel, const gs_zoo_size *size);
+void gs_zoo_task_free(gs_zoo_task *task);
+
 /* ---- loads ---- */
 
+/* Launches on a stream, and waits when the host is far ahead. */
+typedef struct gs_zoo_pace {
+    gs_app_stream *stream;    /* not owned */
+    uint32_t ahead, unwaited; /* the most launches before a wait, and those since the last one */
+    uint32_t launches;        /* of this round */
+} gs_zoo_pace;
+
 /* An instance whose memory is on the GPU and whose kernels are loaded. */
-typedef struct gs_zoo_load {
+typedef struct gs_zoo_resident {
     gs_zoo_instance instance;
-    gs_app_stream *stream; /* not owned */
     uintptr_t modules[GS_ZOO_KINDS];
     bool is_changed[GS_ZOO_BUFFERS];                        /* by the launches */
     uint64_t memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS]; /* the buffers, and copies of the inputs that change */
-    uint32_t ahead, unwaited;              /* the most launches before a wait, and those since the last one */
-    uint32_t launches;                     /* of this round */
+    int64_t compile_ns;
+    size_t last_step; /* of the task, that uses it */
+} gs_zoo_resident;
+
+/* Where a step runs. */
+typedef struct gs_zoo_place {
+    size_t resident;
+    bool is_last; /* no later step uses the resident */
+} gs_zoo_place;
+
+/* A task on the GPU. */
+typedef struct gs_zoo_load {
+    const gs_zoo_task *task; /* not owned */
+    gs_zoo_pace pace;
+    struct {
+        gs_zoo_resident *data;
+        size_t count, capacity;
+    } residents;
+    gs_zoo_place *places;                  /* of the steps */
+    uint64_t launches;                     /* of a repetition, without copies */
     int64_t setup_ns, compile_ns, pass_ns; /* the whole setup, its compiling part, and a pass */
 } gs_zoo_load;
 
@@ -218,11 +265,10 @@ typedef struct gs_zoo_round {
     uint32_t launches;
 } gs_zoo_round;
 
-/* Makes the inputs, copies them to the GPU, compiles, and runs the launches once or twice. The stream, which this
-   thread has entered, must outlive the load. The caller closes the load, also if this fails. GS_E_KERNEL: a result is
-   wrong. */
-gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_app_stream *stream,
-                         gs_error *error);
+/* Makes the inputs, copies them to the GPU, compiles, and runs the launches once or twice. The task, and the stream,
+   which this thread has entered, must outlive the load. The caller closes the load, also if this fails. GS_E_KERNEL: a
+   result is wrong. */
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_task *task, gs_app_stream *stream, gs_error *error);
 /* Finds the number of repetitions that take about `wanted_ns`. */
 gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repeat, gs_error *error);
 /* Runs `repeat` repetitions, and waits for the last. */
