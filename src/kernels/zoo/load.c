@@ -118,6 +118,14 @@ static gs_code add_resident(gs_zoo_load *load, const gs_zoo_step *step, gs_error
     return code;
 }
 
+static void count_launches(gs_zoo_load *load, const gs_zoo_instance *instance) {
+    load->launches += instance->launches.count;
+    for (size_t i = 0; i < instance->launches.count; i++) {
+        const uint32_t *grid = instance->launches.data[i].grid;
+        load->blocks += (uint64_t)grid[0] * grid[1] * grid[2];
+    }
+}
+
 /* A resident for each kernel and size. */
 static gs_code place_steps(gs_zoo_load *load, gs_error *error) {
     const gs_zoo_task *task = load->task;
@@ -130,7 +138,7 @@ static gs_code place_steps(gs_zoo_load *load, gs_error *error) {
             code = add_resident(load, step, error);
         load->places[i].resident = resident;
         if (code == GS_OK)
-            load->launches += load->residents.data[resident].instance.launches.count;
+            count_launches(load, &load->residents.data[resident].instance);
     }
     for (size_t i = 0; i < task->steps.count && code == GS_OK; i++)
         load->residents.data[load->places[i].resident].last_step = i;

@@ -256,7 +256,7 @@ typedef struct gs_zoo_load {
         size_t count, capacity;
     } residents;
     gs_zoo_place *places;                  /* of the steps */
-    uint64_t launches;                     /* of a repetition, without copies */
+    uint64_t launches, blocks;             /* of a repetition, without copies */
     int64_t setup_ns, compile_ns, pass_ns; /* the whole setup, its compiling part, and a pass */
 } gs_zoo_load;
 
