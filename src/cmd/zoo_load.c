@@ -133,6 +133,7 @@ static void put_ready(gs_text *text, const struct application *app) {
     gs_write_int(&writer, "repeat", app->repeat);
     gs_write_uint(&writer, "launches", load->launches);
     gs_write_uint(&writer, "blocks", load->blocks);
+    gs_write_uint(&writer, "streams", load->tracks);
     gs_write_int(&writer, "ahead", load->pace.ahead);
     gs_write_real(&writer, "setup_ms", (double)load->setup_ns / 1e6, 3);
     gs_write_real(&writer, "compile_ms", (double)load->compile_ns / 1e6, 3);

@@ -117,6 +117,14 @@ static gs_code make_table(gs_plan_table *table, gs_error *error) {
     return GS_OK;
 }
 
+static bool add_step(gs_zoo_task *task, const gs_listed_task *listed, const gs_listed_launch *launch,
+                     const gs_zoo_size *size) {
+    bool is_added = gs_zoo_task_add(task, gs_zoo_at((size_t)launch->kernel), size);
+    for (size_t i = 0; i < launch->after_count && is_added; i++)
+        is_added = gs_zoo_task_wait(task, listed->after.data[launch->after + i]);
+    return is_added;
+}
+
 /* The launch with this number: `blocks` and `work` as a size of its kernel. */
 static gs_code add_launch(gs_zoo_task *task, const gs_json *json, const gs_listed_task *listed, size_t number,
                           const char *size, gs_error *error) {
@@ -130,7 +138,7 @@ static gs_code add_launch(gs_zoo_task *task, const gs_json *json, const gs_liste
     gs_code code = whole ? gs_zoo_size_fit(kernel, whole, launch->blocks, launch->work, &fitted, &problem)
                          : gs_fail(&problem, GS_E_USAGE, "%s has no size \"%.40s\"", kernel->name, size);
     if (code == GS_OK)
-        return gs_zoo_task_add(task, kernel, &fitted) ? GS_OK : gs_fail_memory(error);
+        return add_step(task, listed, launch, &fitted) ? GS_OK : gs_fail_memory(error);
     if (code != GS_E_USAGE)
         return *error = problem, code;
     return gs_json_fail(json, &at, false, error, "task \"%.60s\", launch %zu: %s", listed->name, number,

@@ -144,7 +144,8 @@ cat >"$work/tasks.json" <<'EOT'
 {"schema": "gridsmith.network/1", "network": "mlp", "layers": [{"layer": "hidden", "in": 4096, "out": 4096}]}
 EOT
 on small 0 '"kernel":"train","right":true' zoo load "$work/tasks.json" fft:2 --size small --json
-grep -qF '"kernel":"train","size":"small","on":"cuda","repeat":3,"launches":6,"blocks":33,' "$work/out" &&
+grep -qF '"kernel":"train","size":"small","on":"cuda","repeat":3,"launches":6,"blocks":33,"streams":2,' "$work/out" &&
+    grep -qF '"launches":10,"blocks":80,"streams":1,' "$work/out" &&
     grep -qF '"kernel":"flow","right":true' "$work/out" && grep -qF '"kernel":"mlp","right":true' "$work/out" ||
     { failed=1 && echo "FAILED: the tasks of a file:" && cat "$work/out"; }
 one_launch() { # LAUNCH

@@ -1,10 +1,11 @@
 /*
- * load.c: a task as an application: memory is allocated and filled once, then the launches run again and again on one
- * stream, without a wait for each of them.
+ * load.c: a task as an application: memory is allocated and filled once, then the launches run again and again,
+ * without a wait for each of them.
  *
- * Steps of one kernel and size use one instance. A round is a number of repetitions of the task. In the last one, the
- * buffers that an instance changes are restored before its last step, so that its results can be compared. If launches
- * change their own inputs, the inputs are restored before each step.
+ * Steps of one kernel and size on one track use one instance. All tracks of a repetition begin when the one before has
+ * ended. A round is a number of repetitions of the task. In the last one, the buffers that an instance changes are
+ * restored before its last step, so that its results can be compared. If launches change their own inputs, the inputs
+ * are restored before each step.
  *
  * The host runs ahead of the GPU by about 50 ms, then waits. The number of launches that take this long is computed
  * from the last round that was longer; before that it is 1,024.
@@ -16,36 +17,35 @@
 
 enum { FEW_AHEAD = 8, MOST_AHEAD = 1024, AHEAD_NS = 50000000 };
 
-/* ---- tasks ---- */
-
-bool gs_zoo_task_add(gs_zoo_task *task, const gs_zoo_kernel *kernel, const gs_zoo_size *size) {
-    if (!GS_RESERVE(&task->steps, 1))
-        return false;
-    task->steps.data[task->steps.count++] = (gs_zoo_step){.kernel = kernel, .size = *size};
-    return true;
-}
-
-void gs_zoo_task_free(gs_zoo_task *task) {
-    free(task->name);
-    free(task->steps.data);
-    *task = (gs_zoo_task){.name = NULL};
-}
-
 /* ---- rounds ---- */
+
+static gs_code order_tracks(gs_zoo_load *load, uint32_t before, uint32_t after, gs_error *error) {
+    return load->pace.stream->ops->order(load->pace.stream, before, after, error);
+}
 
 static gs_code run_step(gs_zoo_load *load, size_t number, bool is_last, gs_error *error) {
     const gs_zoo_place *place = &load->places[number];
     gs_zoo_resident *resident = &load->residents.data[place->resident];
     bool restores = resident->instance.kernel->changes_inputs || (is_last && place->is_last);
-    gs_code code = restores ? gs_zoo_resident_restore(resident, &load->pace, error) : GS_OK;
+    gs_code code = GS_OK;
+    load->pace.track = place->track;
+    for (uint32_t i = 0; i < load->tracks && code == GS_OK; i++)
+        if (place->waits >> i & 1)
+            code = order_tracks(load, i, place->track, error);
+    if (code == GS_OK && restores)
+        code = gs_zoo_resident_restore(resident, &load->pace, error);
     return code == GS_OK ? gs_zoo_resident_run(resident, &load->pace, error) : code;
 }
 
 /* Runs all steps of the task once. */
 static gs_code run_task(gs_zoo_load *load, bool is_last, gs_error *error) {
     gs_code code = GS_OK;
+    for (uint32_t i = 1; i < load->tracks && code == GS_OK; i++)
+        code = order_tracks(load, 0, i, error);
     for (size_t i = 0; i < load->task->steps.count && code == GS_OK; i++)
         code = run_step(load, i, is_last, error);
+    for (uint32_t i = 1; i < load->tracks && code == GS_OK; i++)
+        code = order_tracks(load, i, 0, error);
     return code;
 }
 
@@ -94,25 +94,28 @@ gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error) {
 
 /* ---- setting up ---- */
 
-/* The place of a resident of this kernel and, if `n` is not NULL, of this size; or the number of residents. */
-static size_t find_resident(const gs_zoo_load *load, const gs_zoo_kernel *kernel, const int32_t *n) {
+/* The resident of this kernel and, if `n` is not NULL, of this size and track; or the number of residents. */
+static size_t find_resident(const gs_zoo_load *load, const gs_zoo_kernel *kernel, const int32_t *n, uint32_t track) {
     size_t at = 0;
     for (; at < load->residents.count; at++) {
-        const gs_zoo_instance *instance = &load->residents.data[at].instance;
-        if (instance->kernel == kernel && (!n || memcmp(instance->size->n, n, sizeof instance->size->n) == 0))
+        const gs_zoo_resident *resident = &load->residents.data[at];
+        const gs_zoo_instance *instance = &resident->instance;
+        bool is_same = !n || (resident->track == track && memcmp(instance->size->n, n, sizeof instance->size->n) == 0);
+        if (instance->kernel == kernel && is_same)
             break;
     }
     return at;
 }
 
-static gs_code add_resident(gs_zoo_load *load, const gs_zoo_step *step, gs_error *error) {
-    size_t same = find_resident(load, step->kernel, NULL);
+static gs_code add_resident(gs_zoo_load *load, const gs_zoo_step *step, uint32_t track, gs_error *error) {
+    size_t same = find_resident(load, step->kernel, NULL, 0);
     if (!GS_RESERVE(&load->residents, 1))
         return gs_fail_memory(error);
     gs_zoo_resident *added = &load->residents.data[load->residents.count];
     gs_code code = same < load->residents.count
                        ? gs_zoo_resident_make_again(added, &load->residents.data[same], &step->size, &load->pace, error)
                        : gs_zoo_resident_make(added, step->kernel, &step->size, &load->pace, error);
+    added->track = track;
     load->residents.count++;
     load->compile_ns += added->compile_ns;
     return code;
@@ -126,16 +129,17 @@ static void count_launches(gs_zoo_load *load, const gs_zoo_instance *instance) {
     }
 }
 
-/* A resident for each kernel and size. */
+/* A resident for each kernel and size on each track. */
 static gs_code place_steps(gs_zoo_load *load, gs_error *error) {
     const gs_zoo_task *task = load->task;
     load->places = calloc(task->steps.count, sizeof *load->places);
     gs_code code = load->places ? GS_OK : gs_fail_memory(error);
+    load->tracks = code == GS_OK ? gs_zoo_task_place(task, load->places) : 0;
     for (size_t i = 0; i < task->steps.count && code == GS_OK; i++) {
         const gs_zoo_step *step = &task->steps.data[i];
-        size_t resident = find_resident(load, step->kernel, step->size.n);
+        size_t resident = find_resident(load, step->kernel, step->size.n, load->places[i].track);
         if (resident == load->residents.count)
-            code = add_resident(load, step, error);
+            code = add_resident(load, step, load->places[i].track, error);
         load->places[i].resident = resident;
         if (code == GS_OK)
             count_launches(load, &load->residents.data[resident].instance);

@@ -66,7 +66,8 @@ static gs_code copy_buffer(gs_zoo_resident *resident, gs_zoo_pace *pace, size_t 
     uint32_t words = (uint32_t)words_of(&resident->instance.buffers[number]);
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}};
     memcpy(arguments[2].value, &words, sizeof words);
-    gs_app_launch call = {.module = resident->modules[0],
+    gs_app_launch call = {.track = pace->track,
+                          .module = resident->modules[0],
                           .kernel = RESTORE,
                           .grid = {(uint32_t)gs_divide_up(words, RESTORE_THREADS), 1, 1},
                           .block = {RESTORE_THREADS, 1, 1},
@@ -88,7 +89,8 @@ gs_code gs_zoo_resident_run(gs_zoo_resident *resident, gs_zoo_pace *pace, gs_err
     gs_code code = GS_OK;
     for (size_t i = 0; i < resident->instance.launches.count && code == GS_OK; i++) {
         const gs_zoo_launch *launch = &resident->instance.launches.data[i];
-        gs_app_launch call = {.module = resident->modules[launch->kind],
+        gs_app_launch call = {.track = pace->track,
+                              .module = resident->modules[launch->kind],
                               .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                               .block = {launch->block[0], launch->block[1], launch->block[2]},
                               .shared_bytes = launch->shared_bytes,

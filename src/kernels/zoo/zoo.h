@@ -7,7 +7,7 @@
  *   forms      the kernels of an instance, reshaped and compiled (forms.c)
  *   runs       runs an instance in a form and compares the results (play.c)
  *   benches    measures the cost of the forms (bench.c)
- *   tasks      launches of kernels at sizes, in order
+ *   tasks      launches of kernels at sizes, which may wait for each other (task.c)
  *   loads      a task as an application: its launches again and again, on a stream (load.c, resident.c)
  */
 #ifndef GS_ZOO_H
@@ -206,6 +206,7 @@ gs_code gs_zoo_measure(gs_zoo_instance *instance, gs_executor *executor, int arc
 typedef struct gs_zoo_step {
     const gs_zoo_kernel *kernel; /* not owned */
     gs_zoo_size size;
+    size_t after, after_count; /* in `after` of the task: the earlier steps that it waits for */
 } gs_zoo_step;
 
 /* What an application does. */
@@ -216,10 +217,15 @@ typedef struct gs_zoo_task {
         gs_zoo_step *data; /* at least one, in order */
         size_t count, capacity;
     } steps;
+    struct {
+        size_t *data;
+        size_t count, capacity;
+    } after;
 } gs_zoo_task;
 
-/* False: out of memory. */
+/* Adds a step that waits for nothing; makes the last step wait for an earlier one. False: out of memory. */
 bool gs_zoo_task_add(gs_zoo_task *task, const gs_zoo_kernel *kernel, const gs_zoo_size *size);
+bool gs_zoo_task_wait(gs_zoo_task *task, size_t before);
 void gs_zoo_task_free(gs_zoo_task *task);
 
 /* ---- loads ---- */
@@ -227,6 +233,7 @@ void gs_zoo_task_free(gs_zoo_task *task);
 /* Launches on a stream, and waits when the host is far ahead. */
 typedef struct gs_zoo_pace {
     gs_app_stream *stream;    /* not owned */
+    uint32_t track;           /* of the next launches */
     uint32_t ahead, unwaited; /* the most launches before a wait, and those since the last one */
     uint32_t launches;        /* of this round */
 } gs_zoo_pace;
@@ -238,13 +245,16 @@ typedef struct gs_zoo_resident {
     bool is_changed[GS_ZOO_BUFFERS];                        /* by the launches */
     uint64_t memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS]; /* the buffers, and copies of the inputs that change */
     int64_t compile_ns;
+    uint32_t track;
     size_t last_step; /* of the task, that uses it */
 } gs_zoo_resident;
 
 /* Where a step runs. */
 typedef struct gs_zoo_place {
     size_t resident;
-    bool is_last; /* no later step uses the resident */
+    bool is_last;   /* no later step uses the resident */
+    uint32_t track; /* of the stream */
+    uint32_t waits; /* a bit for each track whose launches must end before */
 } gs_zoo_place;
 
 /* A task on the GPU. */
@@ -256,6 +266,7 @@ typedef struct gs_zoo_load {
         size_t count, capacity;
     } residents;
     gs_zoo_place *places;                  /* of the steps */
+    uint32_t tracks;                       /* that they use */
     uint64_t launches, blocks;             /* of a repetition, without copies */
     int64_t setup_ns, compile_ns, pass_ns; /* the whole setup, its compiling part, and a pass */
 } gs_zoo_load;
