@@ -10,10 +10,9 @@
  */
 #define _GNU_SOURCE
 #include "cmd.h"
-#include "kernels/zoo/zoo.h"
 #include "plan_verbs.h"
-#include "sharing/decide/decide.h"
 #include "sharing/serve/serve.h"
+#include "zoo_verbs.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -33,9 +32,8 @@ struct load {
 
 struct play {
     const gs_plan_play_options *options;
-    char *list;                    /* the names of the tasks, */
-    const char *names[MOST_TASKS]; /* divided */
-    size_t count;
+    gs_zoo_applications tasks;
+    gs_text words[MOST_TASKS]; /* of the tasks: names, and files in the folder */
     char *folder;
     char program[512];
     gs_text errors, socket; /* files in the folder */
@@ -47,31 +45,47 @@ struct play {
 
 /* ---- what is played ---- */
 
-/* Only kernels of the zoo and networks can be applications. */
-static gs_code divide_tasks(struct play *play, gs_error *error) {
-    char *rest = NULL;
-    play->list = strdup(play->options->tasks);
-    if (!play->list)
-        return gs_fail_memory(error);
-    for (char *word = strtok_r(play->list, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)strcspn(word, ":"), sizeof name - 1), word);
-        if (!gs_zoo_find(name) && !gs_network_exists(name))
-            return gs_fail(error, GS_E_USAGE, "--play takes kernels of the zoo and networks, not \"%.60s\"", word);
-        if (play->count == MOST_TASKS)
-            return gs_fail(error, GS_E_USAGE, "--play takes at most %d tasks", MOST_TASKS);
-        play->names[play->count++] = word;
+/* What the words of the user name: the same applications as those of `zoo load`, so mistakes are found here. */
+static gs_code open_tasks(struct play *play, gs_error *error) {
+    char *rest = NULL, *list = strdup(play->options->tasks);
+    gs_code code = list ? GS_OK : gs_fail_memory(error);
+    for (char *word = list ? strtok_r(list, ",", &rest) : NULL; word && code == GS_OK;
+         word = strtok_r(NULL, ",", &rest))
+        code = gs_zoo_applications_add(&play->tasks, word, play->options->size, error);
+    free(list);
+    if (code == GS_OK && (play->tasks.count == 0 || play->tasks.count > MOST_TASKS))
+        code = gs_fail(error, GS_E_USAGE, "--play takes 1 to %d tasks, not %zu", MOST_TASKS, play->tasks.count);
+    return code;
+}
+
+/* Each task of a file gets a file of its own, because it may have to run in a process of its own. */
+static gs_code name_tasks(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++) {
+        const gs_zoo_application *task = &play->tasks.data[i];
+        char name[32];
+        if (task->is_of_file) {
+            snprintf(name, sizeof name, "%zu.json", i);
+            code = gs_folder_write(play->folder, name, task->text, strlen(task->text), error);
+            gs_text_add(&play->words[i], "%s/%s", play->folder, name);
+        } else {
+            gs_text_add(&play->words[i], "%s", task->text);
+        }
+        if (code == GS_OK && play->words[i].failed)
+            code = gs_fail_memory(error);
     }
-    return GS_OK;
+    return code;
 }
 
 static gs_code open_play(struct play *play, gs_error *error) {
     ssize_t length = readlink("/proc/self/exe", play->program, sizeof play->program - 1);
-    gs_code code = divide_tasks(play, error);
+    gs_code code = open_tasks(play, error);
     if (code == GS_OK && length <= 0)
         code = gs_fail(error, GS_E_IO, "the file of this program is not known");
     if (code == GS_OK && !(play->folder = gs_folder_make(error)))
         code = error->code;
+    if (code == GS_OK)
+        code = name_tasks(play, error);
     if (code != GS_OK)
         return code;
     gs_text_add(&play->errors, "%s/errors", play->folder);
@@ -98,7 +112,9 @@ static void close_play(struct play *play) {
     if (play->folder)
         gs_folder_remove(play->folder);
     free(play->folder);
-    free(play->list);
+    for (size_t i = 0; i < MOST_TASKS; i++)
+        gs_text_free(&play->words[i]);
+    gs_zoo_applications_free(&play->tasks);
     gs_text_free(&play->errors);
     gs_text_free(&play->socket);
 }
@@ -127,7 +143,8 @@ static gs_code start_load(struct play *play, size_t first, size_t tasks, bool is
     const char *words[MOST_TASKS + 16] = {play->program, "zoo", "load"};
     char seconds[32];
     int lines[2], events[2];
-    memcpy(words + 3, play->names + first, tasks * sizeof *words);
+    for (size_t i = 0; i < tasks; i++)
+        words[3 + i] = play->words[first + i].data;
     snprintf(seconds, sizeof seconds, "--seconds=%d", LOAD_SECONDS);
     const char *const more[] = {"--on",
                                 is_served ? "serve" : "cuda",
@@ -139,8 +156,6 @@ static gs_code start_load(struct play *play, size_t first, size_t tasks, bool is
                                 "--size",
                                 options->size};
     memcpy(words + 3 + tasks, more, sizeof more);
-    if (!options->size)
-        words[3 + tasks + GS_COUNT(more) - 2] = NULL;
     if (pipe2(lines, O_CLOEXEC) != 0)
         return gs_fail_system(error, "make", "a pipe");
     *load = (struct load){.lines = lines[1], .tasks = tasks};
@@ -215,7 +230,7 @@ static gs_code play_round(struct play *play, const char *line, size_t tasks, dou
 
 static gs_code play_in_turn(struct play *play, double *us, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < play->count && code == GS_OK; i++) {
+    for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++) {
         char line[32];
         snprintf(line, sizeof line, "%zu\n", i);
         code = play_round(play, line, 1, us, error);
@@ -269,12 +284,12 @@ static gs_code end_loads(struct play *play, gs_code code, gs_error *error) {
 
 /* In one process: one at a time, then all of them on streams. */
 static gs_code play_direct(struct play *play, gs_plan_played *played, gs_error *error) {
-    gs_code code = start_load(play, 0, play->count, false, NULL, error);
+    gs_code code = start_load(play, 0, play->tasks.count, false, NULL, error);
     if (code == GS_OK)
         code = play_rounds(play, true, &played->alone_us, error);
     code = end_loads(play, code, error);
     if (code == GS_OK)
-        code = start_load(play, 0, play->count, false, NULL, error);
+        code = start_load(play, 0, play->tasks.count, false, NULL, error);
     if (code == GS_OK)
         code = play_rounds(play, false, &played->streams_us, error);
     return end_loads(play, code, error);
@@ -286,7 +301,7 @@ static gs_code play_apart(struct play *play, bool is_served, const char *variabl
     gs_text change = {0};
     gs_text_add(&change, "%s=%s", variable, value);
     gs_code code = change.failed ? gs_fail_memory(error) : GS_OK;
-    for (size_t i = 0; i < play->count && code == GS_OK; i++)
+    for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++)
         code = start_load(play, i, 1, is_served, change.data, error);
     if (code == GS_OK)
         code = play_rounds(play, false, us, error);

@@ -21,7 +21,7 @@ static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "play", play,
             "also play them on the GPU: one after the other, on streams, under MPS, and through the daemon"),
     GS_INT(simulate_options, "rounds", rounds, "N", 1, GS_PLAY_ROUNDS, "play: rounds, whose median counts (default 5)"),
-    GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the tasks (default: the one for loads)"),
+    GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the kernels and networks (default large)"),
     GS_TEXT_REQUIRED(
         simulate_options, "tasks", tasks, "LIST",
         "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
@@ -361,9 +361,10 @@ static const gs_command command_simulate = {
                "the durations of the plan, as the daemon would decide.\n\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n"
-               "  gridsmith plan --play plan.json --tasks resnet50:10,lbm:500\n",
+               "  gridsmith plan --play plan.json --tasks resnet50:10,lbm:500\n"
+               "  gridsmith plan --play plan.json --tasks tasks.json\n",
     GS_OPTION_TABLE(simulate_options, option_table),
-    .defaults = &(const simulate_options){.rounds = 5, .batch = 32, .unknown = 100},
+    .defaults = &(const simulate_options){.size = "large", .rounds = 5, .batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
     .run = run_simulate,
 };

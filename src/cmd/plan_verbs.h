@@ -10,8 +10,8 @@ int gs_cmd_plan_simulate(int argc, char **argv);
 enum { GS_PLAY_ROUNDS = 100 }; /* the most */
 
 typedef struct gs_plan_play_options {
-    const char *plan, *tasks; /* the file, and the names with commas between */
-    const char *size;         /* of the tasks; NULL: that for loads */
+    const char *plan, *tasks; /* the file, and names and files of tasks with commas between */
+    const char *size;         /* of the kernels */
     int64_t rounds;
 } gs_plan_play_options;
 

@@ -125,9 +125,9 @@ static const gs_verb verbs[] = {
      .words = {0, SIZE_MAX, NULL},
      .run = gs_zoo_bench_verb},
     {.name = "load",
-     .usage = "NAME[/cublas][:REPEAT]... [options]",
+     .usage = "NAME[/cublas][:REPEAT]|FILE... [options]",
      .options = "device size seconds repeat ms rounds wait json",
-     .words = {1, GS_ZOO_APPLICATIONS, "give the names of 1 to 32 kernels"},
+     .words = {1, GS_ZOO_APPLICATIONS, "give 1 to 32 names of kernels or networks, or files of tasks"},
      .run = gs_zoo_load_verb},
     {.name = "launch", .usage = "[options]", .options = "device seconds repeat json", .run = gs_zoo_launch_verb},
 };
@@ -139,8 +139,9 @@ const gs_command gs_command_zoo = {
         "run     runs kernels at several sizes, as they are or reshaped, and compares the results with a plain-C "
         "reference (large sizes: with the original)\n"
         "bench   times the original, the persistent and the confined form, alternately\n"
-        "load    launches kernels repeatedly, as applications do, and prints the duration of each round; each "
-        "kernel has a thread, and with --device cuda:0,sms=M a part of the GPU\n"
+        "load    launches kernels, networks and the tasks of files (gridsmith.task/1) repeatedly, as applications do, "
+        "and "
+        "prints the duration of each round; each has a thread, and with --device cuda:0,sms=M a part of the GPU\n"
         "launch  prints the cost of launching an empty kernel\n\n"
         "For run and bench the name 'all' stands for all kernels. Exit code 1: some result is wrong.\n\n"
         "  gridsmith zoo run sgemm --as confined --stops 3\n"

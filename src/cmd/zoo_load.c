@@ -1,29 +1,29 @@
 /*
- * zoo_load.c: gridsmith zoo load: kernels of the zoo as applications that keep a GPU busy; and gridsmith zoo launch:
- * the cost of a launch there.
+ * zoo_load.c: gridsmith zoo load: kernels of the zoo and tasks as applications that keep a GPU busy; and gridsmith zoo
+ * launch: the cost of a launch there.
  *
- * Each application has its own thread and stream. All start a round together; with --wait, when a line arrives
- * on standard input, so that several processes can start together. Such a line may name the applications of the round
- * by their numbers, so that one process can keep many of them ready. Printed times are from a clock shared by all
- * processes, so they show how the processes overlapped. With --json each line is a document, written as soon as it is
- * known.
+ * Applications are those of zoo_task.c. Each has its own thread and stream. All start a round together; with --wait,
+ * when a line arrives on standard input, so that several processes can start together. Such a line may name the
+ * applications of the round by their numbers, so that one process can keep many of them ready. Printed times are from a
+ * clock shared by all processes, so they show how the processes overlapped. With --json each line is a document,
+ * written as soon as it is known.
  */
 #include "kernels/cuda/cuda.h"
 #include "kernels/zoo/zoo.h"
 #include "sharing/client/client.h"
 #include "zoo_verbs.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct application {
     struct group *group;
-    const gs_zoo_kernel *kernel;
-    const gs_zoo_size *size;
-    bool uses_blas;  /* tgemm is a product of cuBLAS */
+    const gs_zoo_application *given;
     uint32_t repeat; /* 0: so many that they take --ms */
     bool is_in_round;
     gs_app_stream *stream;
@@ -38,6 +38,7 @@ struct application {
 struct group {
     const gs_command *command;
     const gs_zoo_options *options;
+    gs_zoo_applications given;
     struct application list[GS_ZOO_APPLICATIONS];
     size_t count;
     pthread_barrier_t barrier; /* of the applications' threads and the main thread */
@@ -66,37 +67,6 @@ static gs_app_stream *open_stream(const char *on, size_t number, size_t count, g
 
 /* ---- applications ---- */
 
-/* "NAME", "NAME/cublas", "NAME:REPEAT" or both. 0: done. */
-static int choose_kernel(struct group *group, struct application *app, const char *word) {
-    char name[40];
-    static const char blas[] = "/cublas";
-    size_t length = strcspn(word, ":"), name_length = length;
-    app->uses_blas = length >= sizeof blas && strncmp(word + length - sizeof blas + 1, blas, sizeof blas - 1) == 0;
-    name_length -= app->uses_blas ? sizeof blas - 1 : 0;
-    snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)name_length, sizeof name - 1), word);
-    app->group = group;
-    app->kernel = gs_zoo_find(name);
-    if (!app->kernel)
-        app->kernel = gs_zoo_network_open(name, &app->error);
-    app->repeat = (uint32_t)group->options->repeat;
-    if (!app->kernel)
-        return gs_zoo_unknown(group->command, name);
-    if (word[length]) {
-        char *end;
-        long repeat = strtol(word + length + 1, &end, 10);
-        if (*end || repeat < 1 || repeat > 1 << 24)
-            return gs_usage(group->command, "load takes NAME or NAME:REPEAT, not \"%.60s\"", word);
-        app->repeat = (uint32_t)repeat;
-    }
-    app->size =
-        group->options->size ? gs_zoo_size_find(app->kernel, group->options->size) : gs_zoo_size_for_loads(app->kernel);
-    if (!app->size)
-        return gs_usage(group->command, "%s has no size \"%.40s\"", name, group->options->size);
-    if (app->uses_blas && group->options->on && strcmp(group->options->on, "serve") == 0)
-        return gs_usage(group->command, "cuBLAS runs on cuda, not through the daemon: \"%.60s\"", word);
-    return 0;
-}
-
 static gs_code find_repeat(struct application *app) {
     return app->repeat ? GS_OK
                        : gs_zoo_load_repeat(&app->load, app->group->options->ms * 1000000, &app->repeat, &app->error);
@@ -104,16 +74,23 @@ static gs_code find_repeat(struct application *app) {
 
 static void set_up(struct application *app) {
     app->code = app->stream->ops->enter(app->stream, &app->error);
-    if (app->code == GS_OK && app->uses_blas)
+    if (app->code == GS_OK && app->given->uses_blas)
         app->code = gs_app_stream_use_blas(app->stream, &app->error);
     if (app->code == GS_OK)
-        app->code = gs_zoo_load_open(&app->load, app->kernel, app->size, app->stream, &app->error);
+        app->code = gs_zoo_load_open(&app->load, &app->given->task, app->stream, &app->error);
     if (app->code == GS_OK)
         app->code = find_repeat(app);
 }
 
+static void sleep_ns(int64_t ns) {
+    struct timespec left = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
 static void run_round(struct application *app) {
     app->code = find_repeat(app);
+    sleep_ns(app->given->at_ns);
     if (app->code == GS_OK)
         app->code = gs_zoo_load_round(&app->load, app->repeat, &app->round, &app->error);
 }
@@ -144,18 +121,20 @@ static gs_writer begin_json(gs_text *text, const struct application *app, const 
     gs_write_document(&writer, "gridsmith.zoo-load/1");
     gs_write_string(&writer, "event", event);
     gs_write_int(&writer, "application", app - app->group->list);
-    gs_write_string(&writer, "kernel", app->kernel->name);
+    gs_write_string(&writer, "kernel", app->given->task.name);
     return writer;
 }
 
 static void put_ready(gs_text *text, const struct application *app) {
     const gs_zoo_load *load = &app->load;
     gs_writer writer = begin_json(text, app, "ready");
-    gs_write_string(&writer, "size", app->size->name);
+    gs_write_string(&writer, "size", app->given->task.steps.data[0].size.name);
     gs_write_string(&writer, "on", app->stream->ops->name);
     gs_write_int(&writer, "repeat", app->repeat);
-    gs_write_uint(&writer, "launches", load->instance.launches.count);
-    gs_write_int(&writer, "ahead", load->ahead);
+    gs_write_uint(&writer, "launches", load->launches);
+    gs_write_uint(&writer, "blocks", load->blocks);
+    gs_write_uint(&writer, "streams", load->tracks);
+    gs_write_int(&writer, "ahead", load->pace.ahead);
     gs_write_real(&writer, "setup_ms", (double)load->setup_ns / 1e6, 3);
     gs_write_real(&writer, "compile_ms", (double)load->compile_ns / 1e6, 3);
     gs_write_real(&writer, "pass_ms", (double)load->pass_ns / 1e6, 6);
@@ -167,10 +146,10 @@ static void print_ready(struct application *app) {
     if (app->group->options->json)
         put_ready(&app->group->text, app);
     else
-        printf("%s, %s: %zu launch%s, repeated %u time%s; set up in %.0f ms, of that %.0f compiling\n",
-               app->kernel->name, app->size->name, load->instance.launches.count,
-               load->instance.launches.count == 1 ? "" : "es", app->repeat, app->repeat == 1 ? "" : "s",
-               (double)load->setup_ns / 1e6, (double)load->compile_ns / 1e6);
+        printf("%s, %s: %llu launch%s, repeated %u time%s; set up in %.0f ms, of that %.0f compiling\n",
+               app->given->task.name, app->given->task.steps.data[0].size.name, (unsigned long long)load->launches,
+               load->launches == 1 ? "" : "es", app->repeat, app->repeat == 1 ? "" : "s", (double)load->setup_ns / 1e6,
+               (double)load->compile_ns / 1e6);
 }
 
 static void put_round(gs_text *text, const struct application *app, int64_t number) {
@@ -189,7 +168,7 @@ static void print_round(struct application *app, int64_t number) {
     if (app->group->options->json)
         put_round(&app->group->text, app, number);
     else
-        printf("%-14s round %lld: %10.3f ms, %u launch%s, %.0f a second, from %.6f to %.6f s\n", app->kernel->name,
+        printf("%-14s round %lld: %10.3f ms, %u launch%s, %.0f a second, from %.6f to %.6f s\n", app->given->task.name,
                (long long)number, ms, round->launches, round->launches == 1 ? "" : "es", round->launches / ms * 1e3,
                (double)round->began_ns / 1e9, (double)round->ended_ns / 1e9);
 }
@@ -202,7 +181,8 @@ static void print_end(struct application *app) {
         gs_write_string(&writer, "reason", is_right ? "" : app->error.message);
         gs_write_finish(&writer);
     } else {
-        printf("%-14s %s%s\n", app->kernel->name, is_right ? "right" : "wrong: ", is_right ? "" : app->error.message);
+        printf("%-14s %s%s\n", app->given->task.name,
+               is_right ? "right" : "wrong: ", is_right ? "" : app->error.message);
     }
 }
 
@@ -311,16 +291,32 @@ static void limit_time(int64_t seconds) {
     alarm((unsigned)seconds);
 }
 
-static int open_group(struct group *group, const gs_words *names) {
-    gs_error error;
-    int status = 0;
-    for (size_t i = 0; i < group->count && status == 0; i++)
-        status = choose_kernel(group, &group->list[i], names->data[i]);
-    for (size_t i = 0; i < group->count && status == 0; i++) {
-        group->list[i].stream = open_stream(group->options->on, i, group->count, &error);
-        status = group->list[i].stream ? 0 : gs_report(&error);
+/* What the words name. */
+static gs_code open_applications(struct group *group, const gs_words *words, gs_error *error) {
+    const gs_zoo_options *options = group->options;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < words->count && code == GS_OK; i++)
+        code = gs_zoo_applications_add(&group->given, words->data[i], options->size, error);
+    if (code == GS_OK && (group->given.count == 0 || group->given.count > GS_ZOO_APPLICATIONS))
+        return gs_fail(error, GS_E_USAGE, "load runs 1 to %d applications, not %zu", GS_ZOO_APPLICATIONS,
+                       group->given.count);
+    for (size_t i = 0; i < group->given.count && code == GS_OK; i++) {
+        const gs_zoo_application *given = &group->given.data[i];
+        uint32_t repeat = given->task.repeat ? given->task.repeat : (uint32_t)options->repeat;
+        group->list[group->count++] = (struct application){.group = group, .given = given, .repeat = repeat};
+        if (given->uses_blas && options->on && strcmp(options->on, "serve") == 0)
+            code = gs_fail(error, GS_E_USAGE, "cuBLAS runs on cuda, not through the daemon: \"%.60s\"", given->text);
     }
-    return status;
+    return code;
+}
+
+static gs_code open_group(struct group *group, const gs_words *words, gs_error *error) {
+    gs_code code = open_applications(group, words, error);
+    for (size_t i = 0; i < group->count && code == GS_OK; i++) {
+        group->list[i].stream = open_stream(group->options->on, i, group->count, error);
+        code = group->list[i].stream ? GS_OK : error->code;
+    }
+    return code;
 }
 
 int gs_zoo_load_verb(const gs_command *command, void *given, const gs_words *names) {
@@ -329,15 +325,12 @@ int gs_zoo_load_verb(const gs_command *command, void *given, const gs_words *nam
     gs_error error;
     if (!group)
         return gs_report_memory();
-    *group = (struct group){.command = command, .options = options, .count = names->count, .text = {.sink = stdout}};
+    *group = (struct group){.command = command, .options = options, .text = {.sink = stdout}};
     limit_time(options->seconds);
-    int status = open_group(group, names);
-    if (status == 0)
-        status = run_group(group);
-    for (size_t i = 0; i < group->count; i++) {
+    int status = open_group(group, names, &error) == GS_OK ? run_group(group) : gs_report(&error);
+    for (size_t i = 0; i < group->count; i++)
         gs_app_stream_close(group->list[i].stream);
-        gs_zoo_network_close(group->list[i].kernel);
-    }
+    gs_zoo_applications_free(&group->given);
     alarm(0);
     if (gs_print_text(&group->text, GS_OK, &error) != GS_OK)
         status = gs_report(&error);

@@ -1,5 +1,5 @@
 /*
- * zoo_network.c: the networks of networks/ as applications of `gridsmith zoo load`.
+ * zoo_network.c: networks as applications of `gridsmith zoo load`.
  *
  * A layer is im2col, unless its filter is 1x1 without a stride, and then tgemm: the same launches that
  * `plan --simulate` counts (tasks.c). All layers use the same four buffers, because only their time matters: the images
@@ -12,6 +12,7 @@
 #include "sharing/decide/decide.h"
 #include "zoo_verbs.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,16 +137,27 @@ static void reference_network(void *const *data, const int32_t *n) {
 
 /* ---- as kernels of the zoo ---- */
 
-const gs_zoo_kernel *gs_zoo_network_open(const char *name, gs_error *error) {
-    struct network_kernel *made = calloc(1, sizeof *made);
-    if (!made) {
+/* Whether the kernels, which count with ints, can count the elements of a layer. */
+static bool can_be_played(const gs_layer *layer) {
+    enum { IMAGES = 32 };
+    double columns = (double)IMAGES * layer->size * layer->size;
+    double depth = (double)layer->in / layer->groups * layer->height * layer->width;
+    return columns * fmax(depth, fmax(layer->in, layer->out)) <= INT32_MAX && layer->out * depth <= INT32_MAX;
+}
+
+const gs_zoo_kernel *gs_zoo_network_of(const gs_network *network, gs_error *error) {
+    struct network_kernel *made = NULL;
+    for (size_t i = 0; i < network->layers.count; i++)
+        if (!can_be_played(&network->layers.data[i])) {
+            gs_fail(error, GS_E_USAGE, "the layer %.60s of %.60s has too many numbers to be played",
+                    network->layers.data[i].name, network->name);
+            return NULL;
+        }
+    if (!(made = calloc(1, sizeof *made))) {
         gs_fail_memory(error);
         return NULL;
     }
-    if (gs_network_open(name, &made->network, error) != GS_OK) {
-        free(made);
-        return NULL;
-    }
+    made->network = *network;
     made->kernel = (gs_zoo_kernel){.name = made->network.name,
                                    .summary = "a network, as im2col and tgemm",
                                    .numbers = "images, whether it is the whole network",
@@ -155,6 +167,16 @@ const gs_zoo_kernel *gs_zoo_network_open(const char *name, gs_error *error) {
                                    .reference = reference_network,
                                    .elastic = {9, 9}};
     return &made->kernel;
+}
+
+const gs_zoo_kernel *gs_zoo_network_open(const char *name, gs_error *error) {
+    gs_network network;
+    if (gs_network_open(name, &network, error) != GS_OK)
+        return NULL;
+    const gs_zoo_kernel *kernel = gs_zoo_network_of(&network, error);
+    if (!kernel)
+        gs_network_free(&network);
+    return kernel;
 }
 
 void gs_zoo_network_close(const gs_zoo_kernel *kernel) {

@@ -19,10 +19,38 @@ enum { GS_ZOO_APPLICATIONS = 32 }; /* the most that 'load' runs at a time */
 /* Reports an unknown kernel; returns the exit code. */
 int gs_zoo_unknown(const gs_command *command, const char *name);
 
-/* A network of networks/ as a kernel of the zoo, for 'load'. GS_E_USAGE: there is none of this name. The caller closes
-   it; closing another kernel does nothing. */
+/* ---- networks as kernels of the zoo (zoo_network.c) ---- */
+
+struct gs_network;
+
+/* A network of networks/, or one that was read, which belongs to the kernel then. GS_E_USAGE: there is none of this
+   name. The caller closes it; closing another kernel does nothing. */
 const gs_zoo_kernel *gs_zoo_network_open(const char *name, gs_error *error);
+const gs_zoo_kernel *gs_zoo_network_of(const struct gs_network *network, gs_error *error);
 void gs_zoo_network_close(const gs_zoo_kernel *kernel);
+
+/* ---- applications (zoo_task.c) ---- */
+
+/* What 'load' keeps a GPU busy with. */
+typedef struct gs_zoo_application {
+    gs_zoo_task task;
+    bool uses_blas;  /* tgemm is a product of cuBLAS */
+    bool is_of_file; /* `text` is JSON: a task or a network */
+    int64_t at_ns;   /* when it begins in a round */
+    char *text;      /* or the word */
+} gs_zoo_application;
+
+typedef struct gs_zoo_applications {
+    gs_zoo_application *data;
+    size_t count, capacity;
+} gs_zoo_applications;
+
+/* Adds the application of "NAME", "NAME/cublas", "NAME:REPEAT" or both, or those of a file of tasks and networks.
+   `size` is the name of a size; NULL: the one for loads, and large for files. The caller frees the list, also after an
+   error.
+ */
+gs_code gs_zoo_applications_add(gs_zoo_applications *list, const char *word, const char *size, gs_error *error);
+void gs_zoo_applications_free(gs_zoo_applications *list);
 
 gs_command_function gs_zoo_run_verb, gs_zoo_bench_verb, gs_zoo_load_verb, gs_zoo_launch_verb;
 

@@ -1174,11 +1174,11 @@ mistake "a form that is not there" 'registers, not "round"' "$program" zoo run b
 mistake "a factor that is not there" "--factor takes 2 or 4" "$program" zoo run bfs --as elastic --factor 3
 mistake "a form through the daemon" "--as does not go with --device serve" "$program" zoo run bfs --as confined --on serve
 mistake "bench the daemon" "--device serve does not go with bench" "$program" zoo bench bfs --on serve
-mistake "load nothing" "give the names of 1 to 32 kernels" "$program" zoo load
+mistake "load nothing" "give 1 to 32 names" "$program" zoo load
 # shellcheck disable=SC2046
-mistake "load too much" "give the names of 1 to 32 kernels" "$program" zoo load $(seq 33 | sed 's/.*/bfs/')
+mistake "load too much" "give 1 to 32 names" "$program" zoo load $(seq 33 | sed 's/.*/bfs/')
 mistake "load cuBLAS through the daemon" 'cuBLAS runs on cuda, not through the daemon: "vgg16/cublas"' "$program" zoo load vgg16/cublas --on serve
-mistake "load what is not there" 'unknown kernel "dodo"' "$program" zoo load dodo:3
+mistake "load what is not there" '"dodo:3" is neither a kernel of the zoo, a network, nor a file' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
 long=$(printf '%0120d' 0)
@@ -1372,7 +1372,7 @@ check "a file of tasks without a slash" 0 sh -c "cd '$work' && '$program' plan -
 says "t "
 mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
-mistake "a task that cannot be played" '--play takes kernels of the zoo and networks, not "im2col:2"' "$program" plan --play "$plan" --tasks im2col:2
+mistake "a task that cannot be played" '"im2col:2" is neither a kernel of the zoo, a network, nor a file' "$program" plan --play "$plan" --tasks im2col:2
 for list in , lbm, ,lbm lbm,,fft; do
     mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"
 done

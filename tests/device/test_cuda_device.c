@@ -561,6 +561,7 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
 static void a_load_notices_what_is_wrong(void **state) {
     static const gs_zoo_size size = {"large", {64, 48, 16}};
     static const float wrong = 1e6f;
+    gs_zoo_task task = {.name = NULL};
     gs_zoo_load load;
     gs_zoo_round round;
     gs_error error;
@@ -569,22 +570,74 @@ static void a_load_notices_what_is_wrong(void **state) {
     gs_app_stream *stream = gs_app_stream_cuda("", &error);
     assert_non_null(stream);
     assert_int_equal(stream->ops->enter(stream, &error), GS_OK);
-    if (gs_zoo_load_open(&load, gs_zoo_find("sgemm"), &size, stream, &error) != GS_OK)
+    assert_true(gs_zoo_task_add(&task, gs_zoo_find("sgemm"), &size));
+    if (gs_zoo_load_open(&load, &task, stream, &error) != GS_OK)
         fail_msg("%s", error.message);
-    assert_false(load.is_changed[0] || load.is_changed[1]);
-    assert_true(load.is_changed[2]);
+    const gs_zoo_resident *resident = &load.residents.data[0];
+    assert_false(resident->is_changed[0] || resident->is_changed[1]);
+    assert_true(resident->is_changed[2]);
     assert_int_equal(gs_zoo_load_round(&load, 3, &round, &error), GS_OK);
     assert_int_equal(round.launches, 3 + 1); /* C is restored before the last pass */
     assert_true(round.ended_ns > round.began_ns);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
-    assert_int_equal(stream->ops->copy_in(stream, load.memory[2] + 100 * sizeof wrong, &wrong, sizeof wrong, &error),
-                     GS_OK);
+    assert_int_equal(
+        stream->ops->copy_in(stream, resident->memory[2] + 100 * sizeof wrong, &wrong, sizeof wrong, &error), GS_OK);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_E_KERNEL);
     assert_non_null(strstr(error.message, "buffer 3, element 100: "));
     assert_non_null(strstr(error.message, "got 1000000"));
     assert_int_equal(gs_zoo_load_round(&load, 1, &round, &error), GS_OK);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
     gs_zoo_load_close(&load);
+    gs_zoo_task_free(&task);
+    gs_app_stream_close(stream);
+}
+
+/* Track 1 counts, which takes a while, and track 0 copies what it has counted. */
+static void a_track_waits_for_another(void **state) {
+    enum { NUMBERS = 10000000, ROUNDS = 5 };
+    static const char text[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry count(.param .u64 at) {\n"
+        "\t.reg .pred %more;\n\t.reg .b32 %value, %left;\n\t.reg .b64 %at;\n"
+        "\tld.param.u64 %at, [at];\n\tcvta.to.global.u64 %at, %at;\n\tmov.u32 %left, 10000000;\n"
+        "again:\n\tld.global.u32 %value, [%at];\n\tadd.u32 %value, %value, 1;\n\tst.global.u32 [%at], %value;\n"
+        "\tsub.u32 %left, %left, 1;\n\tsetp.ne.u32 %more, %left, 0;\n\t@%more bra again;\n\tret;\n}\n"
+        ".visible .entry copy(.param .u64 to, .param .u64 from) {\n"
+        "\t.reg .b32 %value;\n\t.reg .b64 %to, %from;\n"
+        "\tld.param.u64 %to, [to];\n\tld.param.u64 %from, [from];\n"
+        "\tcvta.to.global.u64 %to, %to;\n\tcvta.to.global.u64 %from, %from;\n"
+        "\tld.global.u32 %value, [%from];\n\tst.global.u32 [%to], %value;\n\tret;\n}\n";
+    const char *kernels[] = {"count", "copy"};
+    const gs_build build = {
+        .name = "tracks.ptx", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 2};
+    gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}};
+    uint64_t buffers[2];
+    gs_error error;
+    (void)state;
+    setenv("GRIDSMITH_FAKE", "small", 1);
+    gs_app_stream *stream = gs_app_stream_cuda("", &error);
+    assert_non_null(stream);
+    const gs_app_stream_ops *ops = stream->ops;
+    gs_app_launch call = {.track = 1,
+                          .grid = {1, 1, 1},
+                          .block = {1, 1, 1},
+                          .arguments = arguments + 1,
+                          .argument_count = 1,
+                          .buffers = buffers};
+    assert_int_equal(ops->enter(stream, &error), GS_OK);
+    if (ops->load(stream, &build, &call.module, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(ops->allocate(stream, sizeof(uint32_t), &buffers[0], &error), GS_OK);
+    assert_int_equal(ops->allocate(stream, sizeof(uint32_t), &buffers[1], &error), GS_OK);
+    gs_app_launch copy = call;
+    copy.track = 0, copy.kernel = 1, copy.arguments = arguments, copy.argument_count = 2;
+    for (uint32_t round = 1, found; round <= ROUNDS; round++) {
+        assert_int_equal(ops->launch(stream, &call, &error), GS_OK);
+        assert_int_equal(ops->order(stream, 1, 0, &error), GS_OK);
+        assert_int_equal(ops->launch(stream, &copy, &error), GS_OK);
+        assert_int_equal(ops->copy_out(stream, &found, buffers[0], sizeof found, &error), GS_OK);
+        assert_int_equal(found, round * NUMBERS);
+    }
     gs_app_stream_close(stream);
 }
 
@@ -597,6 +650,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_unknown_gpu_is_described_by_its_driver),
         cmocka_unit_test(a_known_gpu_is_recognised),
         cmocka_unit_test(a_load_notices_what_is_wrong),
+        cmocka_unit_test(a_track_waits_for_another),
         cmocka_unit_test(kernels_have_exactly_the_registers_requested),
         cmocka_unit_test(the_probe_is_exact_on_every_architecture),
         cmocka_unit_test(recordings_show_what_the_gpu_did),

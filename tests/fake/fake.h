@@ -216,6 +216,7 @@ typedef struct fake_step {
         FAKE_SET_WORDS,
         FAKE_WRITE,
         FAKE_WAIT,
+        FAKE_WAIT_EVENT,
         FAKE_HOST,
         FAKE_RECORD
     } kind;
@@ -228,7 +229,7 @@ typedef struct fake_step {
     const void *from;
     size_t bytes;
     uint32_t value;
-    uint64_t number; /* of a record; of a nap, how many us */
+    uint64_t number; /* of a record, also of one that is waited for; of a nap, how many us */
     cu_event event;
     void (*function)(void *); /* of the host; `to` is its argument */
     fake_blocks blocks;
@@ -277,6 +278,7 @@ struct cu_stream {
 
 struct cu_event {
     _Atomic uint64_t asked, done; /* records */
+    _Atomic int waiting;          /* streams that wait for one */
     int64_t at_ns;                /* of the clock of its stream */
     struct fake_graph *captured;
     fake_front front;

@@ -135,8 +135,44 @@ found=$(sed -n 's/.*"application":\([0-9]\).*"round":\([0-9]*\),"repeat":\([0-9]
 [ "$found" = "1 1:3,2 0:1,2 1:3,3 0:5," ] || { failed=1 && echo "FAILED: rounds of applications: $found"; }
 load_lines '2:1\n'
 [ $? = 2 ] && grep -qF 'with numbers below 2, not "2:1"' "$work/err" || { failed=1 && echo "FAILED: a line with a wrong number"; }
+# A file has tasks and networks. A launch has the blocks that it asks for, 3 and 2, or those of the size, 4 + 8 + 8 + 8.
+cat >"$work/tasks.json" <<'EOT'
+{"schema": "gridsmith.task/1", "task": "train", "repeat": 3, "kernels": [
+  {"kernel": "fft", "blocks": 3}, {"kernel": "tgemm", "blocks": 2, "work": 0.5}, {"kernel": "tgemm", "after": [0]},
+  {"kernel": "sgemm"}, {"kernel": "fft", "after": [1, 2]}, {"kernel": "sgemm"}]}
+{"schema": "gridsmith.task/1", "task": "flow", "at_us": 500, "kernels": [{"kernel": "stenc"}, {"kernel": "bfs"}]}
+{"schema": "gridsmith.network/1", "network": "mlp", "layers": [{"layer": "hidden", "in": 4096, "out": 4096}]}
+EOT
+on small 0 '"kernel":"train","right":true' zoo load "$work/tasks.json" fft:2 --size small --json
+grep -qF '"kernel":"train","size":"small","on":"cuda","repeat":3,"launches":6,"blocks":33,"streams":2,' "$work/out" &&
+    grep -qF '"launches":10,"blocks":80,"streams":1,' "$work/out" &&
+    grep -qF '"kernel":"flow","right":true' "$work/out" && grep -qF '"kernel":"mlp","right":true' "$work/out" ||
+    { failed=1 && echo "FAILED: the tasks of a file:" && cat "$work/out"; }
+one_launch() { # LAUNCH
+    printf '{"schema":"gridsmith.task/1","task":"t","kernels":[\n%s]}' "$1" >"$work/one.json"
+}
+one_launch '{"kernel":"tgemm","blocks":3}'
+on none 2 'one.json:2:1: task "t", launch 0: tgemm (small) has up to 2 x 2 blocks, and cannot have 3' zoo load "$work/one.json" --size small
+one_launch '{"kernel":"lbm","work":2}'
+on none 2 'one.json:2:1: task "t", launch 0: the work of a block of lbm cannot be changed' zoo load "$work/one.json" --size small
+one_launch '{"kernel":"im2col"}'
+on none 2 'one.json:2:11: task "t": the zoo has no kernel "im2col"' zoo load "$work/one.json" --size small
 plan="$(dirname "$0")/../../examples/plan-invented.json"
 on small 0 "daemon  " plan --play "$plan" --tasks fft:2,lbm --size tiny --rounds 2
+cat >"$work/play.json" <<'EOT'
+{"schema": "gridsmith.task/1", "task": "waves", "kernels": [{"kernel": "fft", "blocks": 2}, {"kernel": "lbm", "blocks": 8, "after": []},
+  {"kernel": "fft", "blocks": 5, "after": [0, 1]}]}
+{"schema": "gridsmith.task/1", "task": "late", "repeat": 2, "at_us": 300000, "kernels": [{"kernel": "fft"}]}
+EOT
+on small 0 "late                    2" plan --play "$plan" --tasks "$work/play.json" --size small --rounds 1
+grep -q "^daemon  " "$work/out" || { failed=1 && echo "FAILED: tasks of a file through the daemon"; }
+# In turn, both tasks take their time alone. On streams the second one begins 0.3 s later.
+awk '/^streams/ { exit !($2 >= 300) }' "$work/out" || { failed=1 && echo "FAILED: a task did not arrive late:" && cat "$work/out"; }
+one_launch '{"kernel":"lbm","blocks":3}'
+on small 2 'one.json:2:1: task "t", launch 0: lbm (small) has up to 1 x 24 blocks in 4 launches, and cannot have 3' \
+    plan --play "$plan" --tasks "fft,$work/one.json" --size small
+one_launch '{"kernel":"im2col"}'
+on small 2 'one.json:2:11: task "t": the zoo has no kernel "im2col"' plan --play "$plan" --tasks "$work/one.json"
 on small 0 '"daemon_us":' plan --play "$plan" --tasks lbm --size tiny --rounds 1 --json
 on no-device 3 'gridsmith zoo load: there is no GPU "0"' plan --play "$plan" --tasks lbm --size tiny
 on small 0 "of many in a row" zoo launch --repeat 20

@@ -289,6 +289,8 @@ int cuEventDestroy_v2(cu_event event) {
     fake_telling telling;
     fake_tell(&telling, "cuEventDestroy_v2", &parameters);
     cuEventSynchronize(event);
+    while (atomic_load(&event->waiting) && !fake_is_broken())
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     fake.objects--;
     free(event);
     return fake_told(&telling, FAKE_OK);
@@ -327,7 +329,7 @@ int cuEventElapsedTime(float *elapsed_ms, cu_event began, cu_event ended) {
     return FAKE_OK;
 }
 
-/* Outside of a capture it is reported to the recorder, and no stream waits: the tests put no order between streams. */
+/* Outside of a capture the stream waits for the last record. */
 FAKE_VISIBLE cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags);
 int cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
     const struct {
@@ -344,6 +346,10 @@ int cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
         asked->captured = event->captured;
         for (size_t i = 0; i < event->front.count; i++)
             asked->front.last[asked->front.count++] = event->front.last[i];
+    } else if (!asked->captured && !is_recorded(event)) {
+        atomic_fetch_add(&event->waiting, 1);
+        const fake_step step = {.kind = FAKE_WAIT_EVENT, .event = event, .number = atomic_load(&event->asked)};
+        return fake_told(&telling, fake_add_step(asked, &step));
     }
     return fake_told(&telling, FAKE_OK);
 }

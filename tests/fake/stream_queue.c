@@ -87,6 +87,11 @@ static uint64_t do_step(const struct step *step) {
         while (__atomic_load_n((uint32_t *)request->to, __ATOMIC_ACQUIRE) != request->value)
             fake_sleep_us(20);
         break;
+    case FAKE_WAIT_EVENT:
+        while (atomic_load(&request->event->done) < request->number && !fake_is_broken())
+            fake_sleep_us(20);
+        atomic_fetch_sub(&request->event->waiting, 1);
+        break;
     case FAKE_NAP:
         fake_sleep_us(request->number);
         return request->number;
@@ -113,7 +118,7 @@ static void record(const fake_queue *queue, const fake_step *request) {
 /* How far a step advances the clock; waiting does not. */
 static int64_t duration_ns(const fake_step *request, uint64_t us, int64_t took_ns) {
     bool has_own = request->kind == FAKE_NAP || request->kind == FAKE_BLOCKS;
-    return has_own ? (int64_t)us * 1000 : request->kind == FAKE_WAIT ? 0 : took_ns;
+    return has_own ? (int64_t)us * 1000 : request->kind == FAKE_WAIT || request->kind == FAKE_WAIT_EVENT ? 0 : took_ns;
 }
 
 /* Executes the first step, with the lock held before and after. */

@@ -244,6 +244,117 @@ static void no_kernel_leaves_its_buffers(void **state) {
     }
 }
 
+/* ---- sizes between those of the table ---- */
+
+static int64_t count_blocks(const gs_zoo_kernel *kernel, const gs_zoo_size *size) {
+    gs_zoo_instance instance = {.kernel = kernel, .size = size};
+    int64_t blocks = 0;
+    kernel->instance(&instance, size->n);
+    for (size_t i = 0; i < instance.launches.count; i++)
+        blocks += (int64_t)instance.launches.data[i].grid[0] * instance.launches.data[i].grid[1] *
+                  instance.launches.data[i].grid[2];
+    gs_zoo_instance_free(&instance);
+    return blocks;
+}
+
+/* Only the number that is the work may be above that of the size that was fitted. */
+static void check_fitted(const gs_zoo_kernel *kernel, const gs_zoo_size *size, const gs_zoo_size *fitted,
+                         int64_t blocks) {
+    if (count_blocks(kernel, fitted) != blocks)
+        fail_msg("%s, %s: %lld blocks instead of %lld", kernel->name, size->name,
+                 (long long)count_blocks(kernel, fitted), (long long)blocks);
+    for (int i = 0; i < GS_ZOO_NUMBERS; i++)
+        assert_true(fitted->n[i] <= size->n[i] || i + 1 == kernel->work);
+}
+
+static void a_launch_has_the_blocks_that_were_asked_for(void **state) {
+    static const struct {
+        const char *kernel, *size;
+        int64_t blocks;
+        double work;
+        int32_t n[GS_ZOO_NUMBERS];
+    } cases[] = {
+        {"tgemm", "large", 4096, 0.5, {8192, 2048, 1024}},
+        {"tgemm", "large", 205, 2, {41 * 64, 5 * 64, 4096}},
+        {"lbm", "small", 8, 1, {128, 2, 4}},
+        {"cutcp", "small", 6, 1, {3, 2, 1}},
+        {"histo", "large", 2640, 0.5, {16000000, 2640}},
+        {"quasirandom", "small", 6, 1, {1024, 3, 2}},
+        {"stenc", "small", 12, 2, {64, 12, 24, 2}},
+        {"fft", "small", 0, 1, {8}},
+        {"tpacf", "small", 0, 1, {256, 512}},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_find(cases[i].kernel);
+        gs_zoo_size fitted;
+        gs_error error;
+        if (gs_zoo_size_fit(kernel, gs_zoo_size_find(kernel, cases[i].size), cases[i].blocks, cases[i].work, &fitted,
+                            &error) != GS_OK)
+            die(kernel, &error);
+        assert_string_equal(fitted.name, cases[i].size);
+        assert_memory_equal(fitted.n, cases[i].n, sizeof fitted.n);
+    }
+}
+
+static void blocks_that_a_kernel_cannot_have_are_refused(void **state) {
+    static const struct {
+        const char *kernel, *size;
+        int64_t blocks;
+        double work;
+        const char *says;
+    } cases[] = {
+        {"tgemm", "large", 16385, 1, "tgemm (large) has up to 128 x 128 blocks, and cannot have 16385"},
+        {"tgemm", "small", 3, 1, "tgemm (small) has up to 2 x 2 blocks, and cannot have 3"},
+        {"lbm", "small", 6, 1, "lbm (small) has up to 1 x 24 blocks in 4 launches, and cannot have 6"},
+        {"tpacf", "large", 5, 1, "tpacf (large) has 49152 blocks in 3 launches, and cannot have 5"},
+        {"lbm", "small", 8, 0.5, "the work of a block of lbm cannot be changed"},
+        {"tgemm", "large", 16384, 1e4,
+         "tgemm cannot have blocks with 10000 times the work: a buffer would be too large"},
+        {"cp", "large", 0, 1e7, "cp cannot have blocks with 1e+07 times the work"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_find(cases[i].kernel);
+        gs_zoo_size fitted;
+        gs_error error;
+        assert_int_equal(gs_zoo_size_fit(kernel, gs_zoo_size_find(kernel, cases[i].size), cases[i].blocks,
+                                         cases[i].work, &fitted, &error),
+                         GS_E_USAGE);
+        assert_string_equal(error.message, cases[i].says);
+    }
+}
+
+/* Every number of blocks of every kernel, up to a thousand: refused, or as asked for. Some of them are played. */
+static void kernels_are_right_with_any_number_of_blocks(void **state) {
+    size_t played = 0;
+    (void)state;
+    for (size_t i = 0; i < KERNELS; i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_at(i);
+        const gs_zoo_size *size = gs_zoo_size_find(kernel, "small");
+        int64_t most = count_blocks(kernel, size), fit = 0;
+        for (int64_t blocks = 1; blocks <= gs_min(most, 1000); blocks++) {
+            gs_zoo_instance instance;
+            gs_zoo_size fitted;
+            gs_error error;
+            if (gs_zoo_size_fit(kernel, size, blocks, kernel->work ? 1.5 : 1, &fitted, &error) != GS_OK)
+                continue;
+            check_fitted(kernel, size, &fitted, blocks);
+            if (fit++ % 16 != 1)
+                continue;
+            assert_int_equal(gs_zoo_instance_make(&instance, kernel, &fitted, &error), GS_OK);
+            if (can_play(&instance, 0)) {
+                play(kernel, &instance, 0, programs[0]);
+                played++;
+            }
+            gs_zoo_instance_free(&instance);
+        }
+        assert_true(fit > 0);
+    }
+    print_message("%zu sizes were played\n", played);
+    assert_true(played > 5);
+}
+
 static void inline_assembly_has_no_elastic_form(void **state) {
     const gs_zoo_kernel *kernel = gs_zoo_find("wgemm");
     gs_zoo_form form = {.form = GS_FORM_ELASTIC, .factor = 2, .seconds = 60};
@@ -345,9 +456,15 @@ static void nvrtc_compiles_every_form(void **state) {
 /* `test_zoo nvrtc` is a separate test, because NVRTC leaks, which LeakSanitizer would report. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_are_twenty_two_kernels),      cmocka_unit_test(every_kernel_is_right_in_every_form),
-        cmocka_unit_test(no_kernel_leaves_its_buffers),      cmocka_unit_test(what_is_wrong_is_noticed),
-        cmocka_unit_test(a_kernel_that_is_wrong_is_noticed), cmocka_unit_test(inline_assembly_has_no_elastic_form),
+        cmocka_unit_test(there_are_twenty_two_kernels),
+        cmocka_unit_test(every_kernel_is_right_in_every_form),
+        cmocka_unit_test(no_kernel_leaves_its_buffers),
+        cmocka_unit_test(what_is_wrong_is_noticed),
+        cmocka_unit_test(a_launch_has_the_blocks_that_were_asked_for),
+        cmocka_unit_test(blocks_that_a_kernel_cannot_have_are_refused),
+        cmocka_unit_test(kernels_are_right_with_any_number_of_blocks),
+        cmocka_unit_test(a_kernel_that_is_wrong_is_noticed),
+        cmocka_unit_test(inline_assembly_has_no_elastic_form),
     };
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(nvrtc_compiles_every_form)};
     if (argc > 1 && strcmp(argv[1], "nvrtc") == 0)

@@ -151,10 +151,15 @@ size_t gs_nvrtc_folders(char folders[2][300]);
 
 typedef struct gs_app_stream gs_app_stream;
 
+/* A stream has this many tracks, each a stream of the driver or of a client: as many as the daemon looks at launches of
+   one client. Launches on one are executed in order; copies, and launches that say nothing else, are on track 0. */
+enum { GS_APP_TRACKS = 4 };
+
 /* One launch. For an argument that is a buffer, the kernel gets the address of that buffer in `buffers`. */
 typedef struct gs_app_launch {
     uintptr_t module;
     uint32_t kernel; /* number in its build */
+    uint32_t track;
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     const gs_job_argument *arguments;
@@ -162,8 +167,8 @@ typedef struct gs_app_launch {
     const uint64_t *buffers;
 } gs_app_launch;
 
-/* What an application does with a GPU. Requests are executed in order; only functions marked "waits" wait. A kernel
-   that failed is reported by a later call. Memory and modules are freed with the stream. */
+/* What an application does with a GPU. Requests of a track are executed in order; only functions marked "waits" wait. A
+   kernel that failed is reported by a later call. Memory and modules are freed with the stream. */
 typedef struct gs_app_stream_ops {
     const char *name;
     gs_code (*enter)(gs_app_stream *stream, gs_error *error); /* from now on only this thread may use it */
@@ -172,9 +177,11 @@ typedef struct gs_app_stream_ops {
     gs_code (*copy_out)(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error);      /* waits */
     gs_code (*load)(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error);       /* waits */
     gs_code (*launch)(gs_app_stream *stream, const gs_app_launch *call, gs_error *error);
-    gs_code (*wait)(gs_app_stream *stream, gs_error *error); /* waits for all requests */
+    /* What track `after` gets from now on begins when all that track `before` has got until now has ended. May wait. */
+    gs_code (*order)(gs_app_stream *stream, uint32_t before, uint32_t after, gs_error *error);
+    gs_code (*wait)(gs_app_stream *stream, gs_error *error); /* waits for all requests of all tracks */
     gs_code (*poll)(gs_app_stream *stream, bool *is_done,
-                    gs_error *error); /* whether all are done; NULL: only `wait` */
+                    gs_error *error); /* whether those of track 0 are done; NULL: only `wait` */
     void (*close)(gs_app_stream *stream);
 } gs_app_stream_ops;
 

@@ -28,4 +28,7 @@ bool gs_zoo_pass_is_right(const gs_zoo_pass *pass, gs_error *reason);
 /* The results become the expected results of the instance. */
 void gs_zoo_pass_keep(gs_zoo_pass *pass);
 
+/* Finds the tracks of all steps; returns how many tracks there are. */
+uint32_t gs_zoo_task_place(const gs_zoo_task *task, gs_zoo_place *places);
+
 #endif

@@ -2,11 +2,13 @@
  * zoo.h: the kernels of kernels/, each with inputs of several sizes and a reference in plain C.
  *
  *   kernels    one struct for each kernel, in dense.c, fields.c, signals.c, counts.c and sparse.c
+ *   sizes      those of a kernel, and those between them (sizes.c)
  *   instances  a kernel at one size: its buffers, and the launches that work on them (instance.c)
  *   forms      the kernels of an instance, reshaped and compiled (forms.c)
  *   runs       runs an instance in a form and compares the results (play.c)
  *   benches    measures the cost of the forms (bench.c)
- *   loads      an instance as an application: its launches again and again, on a stream (load.c)
+ *   tasks      launches of kernels at sizes, which may wait for each other (task.c)
+ *   loads      a task as an application: its launches again and again, on a stream (load.c, resident.c)
  */
 #ifndef GS_ZOO_H
 #define GS_ZOO_H
@@ -31,6 +33,11 @@ typedef struct gs_zoo_kernel {
     gs_zoo_size sizes[GS_ZOO_SIZES];
     gs_zoo_size load; /* "load": for loads, if the large size does not fill a GPU; otherwise its name is NULL */
     double tolerance; /* see gs_scalars_differ */
+    /* How a size decides about blocks, for gs_zoo_size_fit: in the direction of number i each launch has a block for
+       each `block_of[i]` of it, rounded up; 0: it has no such direction. All 0: other blocks cannot be computed. */
+    int32_t block_of[GS_ZOO_NUMBERS];
+    uint8_t work;    /* the work of a block is in proportion to number `work` - 1; 0: it cannot be changed */
+    uint8_t divided; /* that number is divided among the blocks in direction `divided` - 1; 0: each has all of it */
     /* Adds buffers and launches. */
     void (*instance)(struct gs_zoo_instance *instance, const int32_t *n);
     /* Computes the results of the launches in the buffers. */
@@ -47,6 +54,10 @@ const gs_zoo_kernel *gs_zoo_find(const char *name);
 const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *name);
 const gs_zoo_size *gs_zoo_size_for_loads(const gs_zoo_kernel *kernel);
 bool gs_zoo_size_is_large(const gs_zoo_size *size); /* instances of this size have no reference results */
+/* A size like `size`, of the same name, whose launches have `blocks` blocks in all (0: those of `size`), each with
+   `work` times the work. GS_E_USAGE: there is none. */
+gs_code gs_zoo_size_fit(const gs_zoo_kernel *kernel, const gs_zoo_size *size, int64_t blocks, double work,
+                        gs_zoo_size *fitted, gs_error *error);
 
 /* ---- instances ---- */
 
@@ -189,17 +200,74 @@ typedef struct gs_zoo_bench {
 gs_code gs_zoo_measure(gs_zoo_instance *instance, gs_executor *executor, int architecture, const gs_zoo_form *form,
                        uint32_t repeat, bool is_unlimited, gs_zoo_bench *bench, gs_error *error);
 
+/* ---- tasks ---- */
+
+/* A launch of a task: all launches of the kernel at this size. */
+typedef struct gs_zoo_step {
+    const gs_zoo_kernel *kernel; /* not owned */
+    gs_zoo_size size;
+    size_t after, after_count; /* in `after` of the task: the earlier steps that it waits for */
+} gs_zoo_step;
+
+/* What an application does. */
+typedef struct gs_zoo_task {
+    char *name;
+    uint32_t repeat; /* how often, one time after the other; 0: not said */
+    struct {
+        gs_zoo_step *data; /* at least one, in order */
+        size_t count, capacity;
+    } steps;
+    struct {
+        size_t *data;
+        size_t count, capacity;
+    } after;
+} gs_zoo_task;
+
+/* Adds a step that waits for nothing; makes the last step wait for an earlier one. False: out of memory. */
+bool gs_zoo_task_add(gs_zoo_task *task, const gs_zoo_kernel *kernel, const gs_zoo_size *size);
+bool gs_zoo_task_wait(gs_zoo_task *task, size_t before);
+void gs_zoo_task_free(gs_zoo_task *task);
+
 /* ---- loads ---- */
 
+/* Launches on a stream, and waits when the host is far ahead. */
+typedef struct gs_zoo_pace {
+    gs_app_stream *stream;    /* not owned */
+    uint32_t track;           /* of the next launches */
+    uint32_t ahead, unwaited; /* the most launches before a wait, and those since the last one */
+    uint32_t launches;        /* of this round */
+} gs_zoo_pace;
+
 /* An instance whose memory is on the GPU and whose kernels are loaded. */
-typedef struct gs_zoo_load {
+typedef struct gs_zoo_resident {
     gs_zoo_instance instance;
-    gs_app_stream *stream; /* not owned */
     uintptr_t modules[GS_ZOO_KINDS];
     bool is_changed[GS_ZOO_BUFFERS];                        /* by the launches */
     uint64_t memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS]; /* the buffers, and copies of the inputs that change */
-    uint32_t ahead, unwaited;              /* the most launches before a wait, and those since the last one */
-    uint32_t launches;                     /* of this round */
+    int64_t compile_ns;
+    uint32_t track;
+    size_t last_step; /* of the task, that uses it */
+} gs_zoo_resident;
+
+/* Where a step runs. */
+typedef struct gs_zoo_place {
+    size_t resident;
+    bool is_last;   /* no later step uses the resident */
+    uint32_t track; /* of the stream */
+    uint32_t waits; /* a bit for each track whose launches must end before */
+} gs_zoo_place;
+
+/* A task on the GPU. */
+typedef struct gs_zoo_load {
+    const gs_zoo_task *task; /* not owned */
+    gs_zoo_pace pace;
+    struct {
+        gs_zoo_resident *data;
+        size_t count, capacity;
+    } residents;
+    gs_zoo_place *places;                  /* of the steps */
+    uint32_t tracks;                       /* that they use */
+    uint64_t launches, blocks;             /* of a repetition, without copies */
     int64_t setup_ns, compile_ns, pass_ns; /* the whole setup, its compiling part, and a pass */
 } gs_zoo_load;
 
@@ -208,11 +276,10 @@ typedef struct gs_zoo_round {
     uint32_t launches;
 } gs_zoo_round;
 
-/* Makes the inputs, copies them to the GPU, compiles, and runs the launches once or twice. The stream, which this
-   thread has entered, must outlive the load. The caller closes the load, also if this fails. GS_E_KERNEL: a result is
-   wrong. */
-gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_app_stream *stream,
-                         gs_error *error);
+/* Makes the inputs, copies them to the GPU, compiles, and runs the launches once or twice. The task, and the stream,
+   which this thread has entered, must outlive the load. The caller closes the load, also if this fails. GS_E_KERNEL: a
+   result is wrong. */
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_task *task, gs_app_stream *stream, gs_error *error);
 /* Finds the number of repetitions that take about `wanted_ns`. */
 gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repeat, gs_error *error);
 /* Runs `repeat` repetitions, and waits for the last. */

@@ -1,11 +1,21 @@
 /*
  * remote_stream.c: a daemon as an application stream, so that the zoo's applications run through it like on a GPU of
- * their own.
+ * their own. Tracks are streams of the client. No stream waits for another there, so where one track must wait for
+ * another, the client waits.
  */
 #include "kernels/cuda/cuda.h"
 #include "remote.h"
 
 #include <stdlib.h>
+
+struct remote_stream {
+    gs_client *client;
+    uint32_t tracks; /* that were used */
+};
+
+static gs_client *client_of(const gs_app_stream *stream) {
+    return ((const struct remote_stream *)stream->inside)->client;
+}
 
 static gs_code enter_stream(gs_app_stream *stream, gs_error *error) {
     (void)stream, (void)error;
@@ -13,21 +23,21 @@ static gs_code enter_stream(gs_app_stream *stream, gs_error *error) {
 }
 
 static gs_code allocate_memory(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
-    return gs_client_failed(gs_client_malloc(stream->inside, bytes ? bytes : 1, address), error);
+    return gs_client_failed(gs_client_malloc(client_of(stream), bytes ? bytes : 1, address), error);
 }
 
 static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
-    gs_client_code code = gs_client_copy_in(stream->inside, 0, to, from, bytes);
-    return gs_client_failed(code == GS_CLIENT_OK ? gs_client_wait(stream->inside, 0) : code, error);
+    gs_client_code code = gs_client_copy_in(client_of(stream), 0, to, from, bytes);
+    return gs_client_failed(code == GS_CLIENT_OK ? gs_client_wait(client_of(stream), 0) : code, error);
 }
 
 static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
-    return gs_client_failed(gs_client_copy_out(stream->inside, 0, to, from, bytes), error);
+    return gs_client_failed(gs_client_copy_out(client_of(stream), 0, to, from, bytes), error);
 }
 
 static gs_code load_module(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
     uint32_t number = 0;
-    gs_code code = gs_client_load_build(stream->inside, build, &number, error);
+    gs_code code = gs_client_load_build(client_of(stream), build, &number, error);
     *module = number;
     return code;
 }
@@ -45,15 +55,27 @@ static gs_code launch_kernel(gs_app_stream *stream, const gs_app_launch *call, g
         return gs_fail(error, GS_E_USAGE, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     for (uint32_t i = 0; i < call->argument_count; i++)
         arguments[i] = gs_client_argument_of(&call->arguments[i], call->buffers);
-    return gs_client_failed(gs_client_start(stream->inside, 0, &request), error);
+    struct remote_stream *inside = stream->inside;
+    inside->tracks = (uint32_t)gs_max(inside->tracks, call->track + 1);
+    return gs_client_failed(gs_client_start(inside->client, call->track, &request), error);
+}
+
+static gs_code order_tracks(gs_app_stream *stream, uint32_t before, uint32_t after, gs_error *error) {
+    (void)after;
+    return gs_client_failed(gs_client_wait(client_of(stream), before), error);
 }
 
 static gs_code wait_for_stream(gs_app_stream *stream, gs_error *error) {
-    return gs_client_failed(gs_client_wait(stream->inside, 0), error);
+    const struct remote_stream *inside = stream->inside;
+    gs_client_code code = GS_CLIENT_OK;
+    for (uint32_t i = 0; i < inside->tracks && code == GS_CLIENT_OK; i++)
+        code = gs_client_wait(inside->client, i);
+    return gs_client_failed(code, error);
 }
 
 static void close_stream(gs_app_stream *stream) {
-    gs_client_close(stream->inside);
+    gs_client_close(client_of(stream));
+    free(stream->inside);
     free(stream);
 }
 
@@ -65,16 +87,20 @@ gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_err
                                           .copy_out = copy_out,
                                           .load = load_module,
                                           .launch = launch_kernel,
+                                          .order = order_tracks,
                                           .wait = wait_for_stream,
                                           .close = close_stream};
     gs_app_stream *stream = calloc(1, sizeof *stream);
+    struct remote_stream *inside = calloc(1, sizeof *inside);
     gs_client_options options = {.socket = socket, .name = name};
-    gs_client *client;
-    gs_code code = stream ? gs_client_failed(gs_client_open(&options, &client), error) : gs_fail_memory(error);
+    gs_code code =
+        stream && inside ? gs_client_failed(gs_client_open(&options, &inside->client), error) : gs_fail_memory(error);
     if (code != GS_OK) {
+        free(inside);
         free(stream);
         return NULL;
     }
-    *stream = (gs_app_stream){.ops = &ops, .inside = client};
+    inside->tracks = 1;
+    *stream = (gs_app_stream){.ops = &ops, .inside = inside};
     return stream;
 }

@@ -72,6 +72,11 @@ gs_code gs_network_read(const gs_json *json, gs_network *network, gs_error *erro
     return code;
 }
 
+bool gs_network_is(const gs_json *json) {
+    const char *schema = json_string_value(json_object_get(json->root, "schema"));
+    return schema && strcmp(schema, GS_NETWORK_SCHEMA) == 0;
+}
+
 void gs_network_free(gs_network *network) {
     for (size_t i = 0; i < network->layers.count; i++)
         free(network->layers.data[i].name);

@@ -44,8 +44,9 @@ typedef struct gs_table_pair {
 } gs_table_pair;
 
 typedef struct gs_plan_table {
-    char *gpu;   /* its name; NULL: not known */
-    int32_t sms; /* of it; 0: not known */
+    const char *title; /* whose kernels these are, for errors; NULL: those of a plan */
+    char *gpu;         /* its name; NULL: not known */
+    int32_t sms;       /* of it; 0: not known */
     struct {
         gs_table_kernel *data;
         size_t count, capacity;
@@ -107,6 +108,7 @@ gs_code gs_network_read(const gs_json *json, gs_network *network, gs_error *erro
 /* A network that is built in. GS_E_USAGE: there is none of this name. */
 gs_code gs_network_open(const char *name, gs_network *network, gs_error *error);
 void gs_network_free(gs_network *network);
+bool gs_network_is(const gs_json *json); /* whether a value is one, by its schema */
 bool gs_network_exists(const char *name);
 /* The names of those that are built in, from number 0; NULL behind the last. */
 const char *gs_network_at(size_t number);
@@ -151,8 +153,10 @@ typedef struct gs_network_options {
 /* tgemm of the zoo, with its large size, and 32 images. */
 gs_network_options gs_network_defaults(void);
 
-/* Adds tasks: of a file (gridsmith.task/1 and gridsmith.network/1, one after the other), of a network that is built in,
-   or one launch of a kernel as in the table. */
+/* Adds tasks: of a value (gridsmith.task/1 or gridsmith.network/1), of a file with several of them, of a network that
+   is built in, or one launch of a kernel as in the table. */
+gs_code gs_task_list_add_json(gs_task_list *tasks, const gs_json *json, const gs_network_options *options,
+                              const gs_plan_table *table, gs_error *error);
 gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
                           const gs_plan_table *table, gs_error *error);
 gs_code gs_task_list_add_network(gs_task_list *tasks, const char *name, const gs_network_options *options,

@@ -208,7 +208,8 @@ static gs_code read_launch(const gs_json *json, const gs_step *at, gs_listed_tas
     int32_t kernel = code == GS_OK ? gs_plan_table_find(table, line.kernel) : -1;
     if (code == GS_OK && kernel < 0) {
         gs_step step = gs_step_key(at, "kernel");
-        code = gs_json_fail(json, &step, false, error, "the plan has no kernel \"%.60s\"", line.kernel);
+        code = gs_json_fail(json, &step, false, error, "task \"%.60s\": %s has no kernel \"%.60s\"", task->name,
+                            table->title ? table->title : "the plan", line.kernel);
     }
     if (code == GS_OK) {
         int64_t blocks = line.blocks > 0 ? line.blocks : table->kernels.data[kernel].blocks;
@@ -260,9 +261,10 @@ static gs_code read_network(const gs_json *json, gs_task_list *tasks, const gs_n
     return code;
 }
 
-static bool is_network(const gs_json *json) {
-    const char *schema = json_string_value(json_object_get(json->root, "schema"));
-    return schema && strcmp(schema, GS_NETWORK_SCHEMA) == 0;
+gs_code gs_task_list_add_json(gs_task_list *tasks, const gs_json *json, const gs_network_options *options,
+                              const gs_plan_table *table, gs_error *error) {
+    return gs_network_is(json) ? read_network(json, tasks, options, table, error)
+                               : read_task(json, tasks, table, error);
 }
 
 gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
@@ -272,8 +274,7 @@ gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network
         gs_code code = gs_json_next(input, &json, error);
         bool is_over = code != GS_OK || !json.root;
         if (!is_over)
-            code = is_network(&json) ? read_network(&json, tasks, options, table, error)
-                                     : read_task(&json, tasks, table, error);
+            code = gs_task_list_add_json(tasks, &json, options, table, error);
         gs_json_free(&json);
         if (is_over || code != GS_OK)
             return code;

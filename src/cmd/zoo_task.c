@@ -1,0 +1,236 @@
+/*
+ * zoo_task.c: applications of 'gridsmith zoo load' and 'gridsmith plan --play': kernels of the zoo, networks, and the
+ * tasks and networks of a file. Each becomes a task of the zoo.
+ *
+ * A file is read as for a simulation (tasks.c), with a table that has the kernels of the zoo. The blocks and the work
+ * of a launch become a size of its kernel (sizes.c), so that each block does what a block of the plan does.
+ */
+#include "sharing/decide/decide.h"
+#include "zoo_verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_REPEAT = 1 << 24, MOST_SIZES = 64 };
+
+void gs_zoo_applications_free(gs_zoo_applications *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        gs_zoo_task *task = &list->data[i].task;
+        if (task->steps.count)
+            gs_zoo_network_close(task->steps.data[0].kernel); /* a network is alone in its task */
+        gs_zoo_task_free(task);
+        free(list->data[i].text);
+    }
+    free(list->data);
+    *list = (gs_zoo_applications){.data = NULL};
+}
+
+/* `text` is what the application is made of. NULL: out of memory. */
+static gs_zoo_application *add_application(gs_zoo_applications *list, const char *name, const char *text,
+                                           bool is_of_file, gs_error *error) {
+    bool is_reserved = GS_RESERVE(list, 1);
+    gs_zoo_application made = {.task = {.name = strdup(name)}, .text = strdup(text), .is_of_file = is_of_file};
+    if (is_reserved && made.task.name && made.text) {
+        list->data[list->count] = made;
+        return &list->data[list->count++];
+    }
+    free(made.task.name);
+    free(made.text);
+    gs_fail_memory(error);
+    return NULL;
+}
+
+/* ---- of a name ---- */
+
+/* A kernel of the zoo or a network, at a size. A network that is not added is closed. */
+static gs_code add_kernel(gs_zoo_application *app, const gs_zoo_kernel *kernel, const char *size, bool is_load,
+                          gs_error *error) {
+    const gs_zoo_size *found = size      ? gs_zoo_size_find(kernel, size)
+                               : is_load ? gs_zoo_size_for_loads(kernel)
+                                         : gs_zoo_size_find(kernel, "large");
+    gs_code code =
+        found ? GS_OK : gs_fail(error, GS_E_USAGE, "%s has no size \"%.40s\"", kernel->name, size ? size : "large");
+    if (code == GS_OK && !gs_zoo_task_add(&app->task, kernel, found))
+        code = gs_fail_memory(error);
+    if (code != GS_OK)
+        gs_zoo_network_close(kernel);
+    return code;
+}
+
+static gs_code fail_unknown(const char *word, const char *name, gs_error *error) {
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; gs_zoo_at(i); i++)
+        gs_similar_try(&similar, gs_zoo_at(i)->name);
+    for (size_t i = 0; gs_network_at(i); i++)
+        gs_similar_try(&similar, gs_network_at(i));
+    return gs_fail(error, GS_E_USAGE, "\"%.60s\" is neither a kernel of the zoo, a network, nor a file%s", word,
+                   gs_similar_words(&similar));
+}
+
+static gs_code read_repeat(const char *word, const char *colon, uint32_t *repeat, gs_error *error) {
+    char *end = NULL;
+    long read = *colon ? strtol(colon + 1, &end, 10) : 0;
+    if (*colon && (*end || read < 1 || read > MOST_REPEAT))
+        return gs_fail(error, GS_E_USAGE, "load takes NAME or NAME:REPEAT, not \"%.60s\"", word);
+    *repeat = (uint32_t)read;
+    return GS_OK;
+}
+
+/* The name in "NAME", "NAME/cublas", "NAME:REPEAT" or both. */
+static void split_word(const char *word, char *name, size_t size, bool *uses_blas) {
+    static const char blas[] = "/cublas";
+    size_t length = strcspn(word, ":");
+    *uses_blas = length >= sizeof blas && strncmp(word + length - sizeof blas + 1, blas, sizeof blas - 1) == 0;
+    length -= *uses_blas ? sizeof blas - 1 : 0;
+    snprintf(name, size, "%.*s", (int)gs_min((int64_t)length, (int64_t)size - 1), word);
+}
+
+static gs_code add_name(gs_zoo_applications *list, const char *word, const char *size, gs_error *error) {
+    char name[64];
+    bool uses_blas;
+    split_word(word, name, sizeof name, &uses_blas);
+    gs_zoo_application *app = add_application(list, name, word, false, error);
+    if (!app)
+        return error->code;
+    app->uses_blas = uses_blas;
+    gs_code code = read_repeat(word, word + strcspn(word, ":"), &app->task.repeat, error);
+    const gs_zoo_kernel *kernel = gs_zoo_find(name);
+    if (code == GS_OK && !kernel && !(kernel = gs_zoo_network_open(name, error)))
+        code = error->code;
+    return code == GS_OK ? add_kernel(app, kernel, size, true, error) : code;
+}
+
+/* ---- of a file ---- */
+
+static gs_code make_table(gs_plan_table *table, gs_error *error) {
+    *table = (gs_plan_table){.title = "the zoo"};
+    for (size_t i = 0; gs_zoo_at(i); i++) {
+        if (!GS_RESERVE(&table->kernels, 1))
+            return gs_fail_memory(error);
+        gs_table_kernel *kernel = &table->kernels.data[table->kernels.count];
+        *kernel = (gs_table_kernel){.name = strdup(gs_zoo_at(i)->name)}; /* blocks 0: those of the size */
+        if (!kernel->name)
+            return gs_fail_memory(error);
+        table->kernels.count++;
+    }
+    return GS_OK;
+}
+
+static bool add_step(gs_zoo_task *task, const gs_listed_task *listed, const gs_listed_launch *launch,
+                     const gs_zoo_size *size) {
+    bool is_added = gs_zoo_task_add(task, gs_zoo_at((size_t)launch->kernel), size);
+    for (size_t i = 0; i < launch->after_count && is_added; i++)
+        is_added = gs_zoo_task_wait(task, listed->after.data[launch->after + i]);
+    return is_added;
+}
+
+/* The launch with this number: `blocks` and `work` as a size of its kernel. */
+static gs_code add_launch(gs_zoo_task *task, const gs_json *json, const gs_listed_task *listed, size_t number,
+                          const char *size, gs_error *error) {
+    const gs_listed_launch *launch = &listed->launches.data[number];
+    const gs_zoo_kernel *kernel = gs_zoo_at((size_t)launch->kernel);
+    const gs_zoo_size *whole = gs_zoo_size_find(kernel, size);
+    gs_step root = gs_step_root(json), kernels = gs_step_key(&root, "kernels");
+    gs_step at = gs_step_index(&kernels, number);
+    gs_error problem;
+    gs_zoo_size fitted;
+    gs_code code = whole ? gs_zoo_size_fit(kernel, whole, launch->blocks, launch->work, &fitted, &problem)
+                         : gs_fail(&problem, GS_E_USAGE, "%s has no size \"%.40s\"", kernel->name, size);
+    if (code == GS_OK)
+        return add_step(task, listed, launch, &fitted) ? GS_OK : gs_fail_memory(error);
+    if (code != GS_E_USAGE)
+        return *error = problem, code;
+    return gs_json_fail(json, &at, false, error, "task \"%.60s\", launch %zu: %s", listed->name, number,
+                        problem.message);
+}
+
+/* Each size of each kernel has memory of its own. */
+static size_t count_sizes(const gs_zoo_task *task) {
+    size_t found[MOST_SIZES], count = 0;
+    for (size_t i = 0, at; i < task->steps.count && count <= MOST_SIZES; i++) {
+        const gs_zoo_step *step = &task->steps.data[i];
+        for (at = 0; at < count; at++) {
+            const gs_zoo_step *other = &task->steps.data[found[at]];
+            if (other->kernel == step->kernel && memcmp(other->size.n, step->size.n, sizeof step->size.n) == 0)
+                break;
+        }
+        if (at == count && count++ < MOST_SIZES)
+            found[at] = i;
+    }
+    return count;
+}
+
+static gs_code fill_task(gs_zoo_application *app, const gs_json *json, const gs_listed_task *listed, const char *size,
+                         gs_error *error) {
+    gs_step root = gs_step_root(json), repeat = gs_step_key(&root, "repeat");
+    gs_code code = GS_OK;
+    if (listed->repeat > MOST_REPEAT)
+        return gs_json_fail(json, &repeat, false, error, "at most %d repetitions can be played", MOST_REPEAT);
+    app->task.repeat = (uint32_t)listed->repeat;
+    app->at_ns = (int64_t)(listed->at_us * 1000);
+    for (size_t i = 0; i < listed->launches.count && code == GS_OK; i++)
+        code = add_launch(&app->task, json, listed, i, size, error);
+    if (code == GS_OK && count_sizes(&app->task) > MOST_SIZES)
+        return gs_json_fail(json, &root, false, error, "task \"%.60s\" has launches of more than %d sizes",
+                            listed->name, MOST_SIZES);
+    return code;
+}
+
+static gs_code add_task(gs_zoo_applications *list, const gs_json *json, const char *size, gs_error *error) {
+    gs_plan_table table;
+    gs_task_list read = {0};
+    gs_network_options options = gs_network_defaults();
+    gs_code code = make_table(&table, error);
+    if (code == GS_OK)
+        code = gs_task_list_add_json(&read, json, &options, &table, error);
+    gs_zoo_application *app = code == GS_OK ? add_application(list, read.data[0].name, json->text, true, error) : NULL;
+    if (app)
+        code = fill_task(app, json, &read.data[0], size, error);
+    else if (code == GS_OK)
+        code = error->code;
+    gs_task_list_clear(&read);
+    gs_plan_table_clear(&table);
+    return code;
+}
+
+static gs_code add_network(gs_zoo_applications *list, const gs_json *json, const char *size, gs_error *error) {
+    gs_network network;
+    gs_code code = gs_network_read(json, &network, error);
+    if (code != GS_OK)
+        return code;
+    gs_zoo_application *app = add_application(list, network.name, json->text, true, error);
+    if (app)
+        app->task.repeat = (uint32_t)gs_min(network.repeat, MOST_REPEAT);
+    const gs_zoo_kernel *kernel = app ? gs_zoo_network_of(&network, error) : NULL;
+    if (kernel)
+        return add_kernel(app, kernel, size, false, error);
+    gs_network_free(&network);
+    return error->code;
+}
+
+static gs_code add_file(gs_zoo_applications *list, const char *path, const char *size, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_code code = input ? GS_OK : error->code;
+    for (bool is_over = false; code == GS_OK && !is_over;) {
+        gs_json json;
+        code = gs_json_next(input, &json, error);
+        is_over = code != GS_OK || !json.root;
+        if (!is_over)
+            code = (gs_network_is(&json) ? add_network : add_task)(list, &json, size ? size : "large", error);
+        gs_json_free(&json);
+    }
+    gs_input_close(input);
+    return code;
+}
+
+/* ---- of a word ---- */
+
+gs_code gs_zoo_applications_add(gs_zoo_applications *list, const char *word, const char *size, gs_error *error) {
+    char name[64];
+    bool uses_blas;
+    split_word(word, name, sizeof name, &uses_blas);
+    if (gs_zoo_find(name) || gs_network_exists(name))
+        return add_name(list, word, size, error);
+    return access(word, F_OK) == 0 ? add_file(list, word, size, error) : fail_unknown(word, name, error);
+}
