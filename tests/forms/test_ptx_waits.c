@@ -815,6 +815,22 @@ static const struct {
      "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
      "atom.global.cas.b32 %w, [%flag], 0, 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again;",
      BEHIND, false},
+    {"a lock that is looked at before an exchange",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.exch.b32 %w, [%flag], 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again;",
+     BEHIND, false},
+    {"a lock that is looked at before a bit is set",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.or.b32 %w, [%flag], 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again;",
+     BEHIND, false},
+    {"a lock of another word behind a look",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.exch.b32 %w, [%other], 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again;",
+     BEHIND, true},
+    {"a lock by bits of which any may be set",
+     "again: atom.global.or.b32 %v, [%flag], 6; setp.ne.u32 %p1, %v, 0; @%p1 bra again;", BEHIND, false},
+    {"a wait for other bits than those that are set",
+     "again: atom.global.or.b32 %v, [%flag], 6; setp.ne.u32 %p1, %v, 1; @%p1 bra again;", BEHIND_1, true},
     {"a lock that is looked at when it is taken",
      "again: atom.global.cas.b32 %w, [%flag], 0, 1; setp.eq.u32 %p2, %w, 0; @%p2 bra out; "
      "look: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra look; bra again; out:",

@@ -574,7 +574,9 @@ static bool keeps_waiting(const gs_ptx_poll *poll, const struct goal *goal, cons
     case GS_PTX_ATOMIC_EXCH:
         return goal->is_exact && is_number && is_within_fact(goal->waits, number, mask) &&
                forgets(poll, goal, number, mask);
-    case GS_PTX_ATOMIC_OR:
+    case GS_PTX_ATOMIC_OR: /* bits that are set, or any but 0, stay */
+        if (goal->waits.kind == GS_FACT_IS_NOT && goal->waits.bits == 0 && is_number && number & mask)
+            return goal->is_exact && forgets(poll, goal, number, number & mask);
         return goal->is_exact && is_number && goal->waits.kind == GS_FACT_SET &&
                forgets(poll, goal, goal->waits.bits, goal->waits.bits & mask);
     case GS_PTX_ATOMIC_CAS: {
@@ -863,19 +865,26 @@ static const struct {
 
 /* ---- what a loop waits for ---- */
 
-/* The compare-and-swaps of the loop that succeed, because a load has just found the number that they expect. */
+/* Whether an atomic operation takes a lock that a load has just found with this number: an exchange, or a
+   compare-and-swap that expects it. */
+static bool takes_found(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint64_t found) {
+    gs_ptx_atomic kind = gs_ptx_atomic_kind(kernel->module, statement);
+    gs_linear expected = number_of(kernel, value_written(kernel, statement));
+    return kind == GS_PTX_ATOMIC_EXCH || kind == GS_PTX_ATOMIC_OR ||
+           (kind == GS_PTX_ATOMIC_CAS && gs_linear_is_number(&expected) && (uint64_t)expected.number == found);
+}
+
+/* The atomic operations of the loop that find what a load has just found. */
 static int find_successes(const gs_ptx_poll *poll, gs_ptx_fact found, gs_ptx_given *given) {
     const gs_ptx_kernel *kernel = poll->loop->kernel;
     const gs_ptx_flow *flow = &kernel->flow;
     int count = 0;
     for (uint32_t b = 0; b < flow->blocks.count && found.kind == GS_FACT_IS && poll->read->opcode == GS_PTX_LOAD; b++)
         for (uint32_t i = flow->blocks.data[b].first; poll->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
-            const gs_ptx_statement *swap = gs_ptx_statement_at(kernel, i);
-            gs_linear expected =
-                is_swap(kernel, swap) ? number_of(kernel, value_written(kernel, swap)) : (gs_linear){.is_known = false};
-            if (gs_linear_is_number(&expected) && (uint64_t)expected.number == found.bits && count < MOST_GIVEN - 1 &&
-                gs_ptx_is_same_word(poll->loop, poll->read, swap))
-                given[count++] = (gs_ptx_given){swap, found};
+            const gs_ptx_statement *taker = gs_ptx_statement_at(kernel, i);
+            if (taker->kind == GS_PTX_INSTRUCTION && takes_found(kernel, taker, found.bits) && count < MOST_GIVEN - 1 &&
+                gs_ptx_is_same_word(poll->loop, poll->read, taker))
+                given[count++] = (gs_ptx_given){taker, found};
         }
     return count;
 }
