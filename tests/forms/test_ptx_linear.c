@@ -826,8 +826,159 @@ static void blocks_wait_only_for_flags_of_earlier_ones(void **state) {
     }
 }
 
+/* ---- bounds ---- */
+
+enum { COUNTERS = 3, DERIVED = 6, ITERATIONS = 6 };
+
+/* A register that a loop changes, or that is computed from such ones, in 32 bits. */
+struct bounded {
+    char text[80];            /* how it is computed in the loop */
+    bool has_most, has_least; /* it is known what it is at most, and at least */
+    int64_t is[THREADS];
+    int which, one, other; /* of derived ones: the operation and the registers, */
+    int64_t number;        /* or a number */
+    int64_t step, more;    /* of counters: what is added in an iteration, and how often the size of a block */
+};
+
+/* A counter begins as a number or a special register, and each iteration adds to it, or takes away. */
+static void make_counter(gs_random *random, struct bounded *reg, int number, gs_text *text) {
+    bool is_up = gs_random_chance(random, 50), is_mixed = gs_random_chance(random, 20);
+    int64_t step = gs_random_from(random, 0, 5), less = is_mixed ? gs_random_from(random, 1, 5) : 0;
+    bool adds_size = !is_mixed && gs_random_chance(random, 30);
+    bool moves_on = step || adds_size;
+    *reg = (struct bounded){.number = gs_random_from(random, -1, 12), .more = adds_size ? (is_up ? 1 : -1) : 0};
+    reg->step = is_up ? step - less : less - step;
+    reg->has_most = is_up ? !moves_on : !less;
+    reg->has_least = is_up ? !less : !moves_on;
+    if (reg->number < 0)
+        gs_text_add(text, "\tmov.u32 %%r%d, %%tid.x;\n", number);
+    else
+        gs_text_add(text, "\tmov.u32 %%r%d, %d;\n", number, (int)reg->number);
+    snprintf(reg->text, sizeof reg->text, "%s.s32 %%r%d, %%r%d, %d; %s.s32 %%r%d, %%r%d, %d;", is_up ? "add" : "sub",
+             number, number, (int)step, is_up ? "sub" : "add", number, number, (int)less);
+    if (adds_size) {
+        size_t length = strlen(reg->text);
+        snprintf(reg->text + length, sizeof reg->text - length, " %s.s32 %%r%d, %%r%d, %%r20;", is_up ? "add" : "sub",
+                 number, number);
+    }
+}
+
+/* What is at most so much is at least so much with its sign changed. */
+static void make_derived(gs_random *random, struct bounded *all, int number) {
+    static const char *const names[] = {"add.s32 %%r%d, %%r%d, %%r%d;", "sub.s32 %%r%d, %%r%d, %%r%d;",
+                                        "neg.s32 %%r%d, %%r%d;",        "not.b32 %%r%d, %%r%d;",
+                                        "mul.lo.s32 %%r%d, %%r%d, %d;", "mad.lo.s32 %%r%d, %d, %%r%d, %%r%d;",
+                                        "shl.b32 %%r%d, %%r%d, %d;"};
+    struct bounded *reg = &all[number];
+    *reg = (struct bounded){.which = (int)gs_random_from(random, 0, 6),
+                            .one = (int)gs_random_from(random, 0, number - 1),
+                            .other = (int)gs_random_from(random, 0, number - 1),
+                            .number = gs_random_from(random, 1, 4)};
+    const struct bounded *one = &all[reg->one], *other = &all[reg->other];
+    bool is_turned = reg->which == 2 || reg->which == 3;
+    reg->has_most = is_turned ? one->has_least : one->has_most;
+    reg->has_least = is_turned ? one->has_most : one->has_least;
+    if (reg->which <= 1 || reg->which == 5) {
+        reg->has_most = reg->has_most && (reg->which == 1 ? other->has_least : other->has_most);
+        reg->has_least = reg->has_least && (reg->which == 1 ? other->has_most : other->has_least);
+    }
+    if (reg->which <= 1)
+        snprintf(reg->text, sizeof reg->text, names[reg->which], number, reg->one, reg->other);
+    else if (is_turned)
+        snprintf(reg->text, sizeof reg->text, names[reg->which], number, reg->one);
+    else if (reg->which == 5)
+        snprintf(reg->text, sizeof reg->text, names[reg->which], number, (int)reg->number, reg->one, reg->other);
+    else
+        snprintf(reg->text, sizeof reg->text, names[reg->which], number, reg->one, (int)reg->number);
+}
+
+static void run_bounded(struct bounded *all, int thread, const struct thread *as) {
+    for (int i = 0; i < COUNTERS; i++)
+        all[i].is[thread] += all[i].step + all[i].more * as->specials[9];
+    for (int i = COUNTERS; i < COUNTERS + DERIVED; i++) {
+        struct bounded *reg = &all[i];
+        int64_t one = all[reg->one].is[thread], other = all[reg->other].is[thread];
+        reg->is[thread] = reg->which == 0   ? one + other
+                          : reg->which == 1 ? one - other
+                          : reg->which == 2 ? -one
+                          : reg->which == 3 ? -one - 1
+                          : reg->which == 4 ? one * reg->number
+                          : reg->which == 5 ? one * reg->number + other
+                                            : one << reg->number;
+    }
+}
+
+/* The register with this number; they are read by the stores behind the loop. */
+static gs_ptx_operand bounded_operand(const gs_ptx_kernel *kernel, int number) {
+    for (uint32_t i = 0;; i++) {
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
+        if (statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_STORE && number-- == 0)
+            return *gs_ptx_operand_at(kernel, statement, 1);
+    }
+}
+
+static void check_bounds(const struct program *program, const gs_ptx_kernel *kernel, struct bounded *all) {
+    gs_linear most[COUNTERS + DERIVED], least[COUNTERS + DERIVED];
+    for (int k = 0; k < COUNTERS + DERIVED; k++) {
+        gs_ptx_operand operand = bounded_operand(kernel, k);
+        most[k] = gs_linear_value(kernel, &operand, GS_LINEAR_AT_MOST);
+        least[k] = gs_linear_value(kernel, &operand, GS_LINEAR_AT_LEAST);
+        if (most[k].is_known != all[k].has_most || least[k].is_known != all[k].has_least)
+            fail_msg("%%r%d: known bounds %d, %d; not %d, %d\n%s", k, most[k].is_known, least[k].is_known,
+                     all[k].has_most, all[k].has_least, program->text.data);
+    }
+    for (int t = 0; t < THREADS; t++)
+        for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+            const struct thread *as = &program->threads[t];
+            run_bounded(all, t, as);
+            for (int k = 0; k < COUNTERS + DERIVED; k++)
+                if ((most[k].is_known && (int64_t)value_of_sum(program, kernel, as, &most[k]) < all[k].is[t]) ||
+                    (least[k].is_known && (int64_t)value_of_sum(program, kernel, as, &least[k]) > all[k].is[t]))
+                    fail_msg("%%r%d is beyond its bound\n%s", k, program->text.data);
+        }
+}
+
+/* A register that a loop changes in one direction is never beyond its first value. */
+static void loops_keep_their_bounds(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20 + 50;
+    for (uint64_t i = 0; i < runs; i++) {
+        struct program program = {.random = gs_random_at(65, i)};
+        struct bounded all[COUNTERS + DERIVED];
+        gs_error error = {.code = GS_OK};
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT, .looks_back = true};
+        gs_ptx_module module;
+        make_threads(&program);
+        gs_text_add(&program.text, "%s\tmov.u32 %%r20, %%ntid.x; mov.u32 %%r21, 0;\n", head);
+        for (int k = 0; k < COUNTERS; k++)
+            make_counter(&program.random, &all[k], k, &program.text);
+        for (int k = COUNTERS; k < COUNTERS + DERIVED; k++)
+            make_derived(&program.random, all, k);
+        gs_text_add(&program.text, "again:\n");
+        for (int k = 0; k < COUNTERS + DERIVED; k++)
+            gs_text_add(&program.text, "\t%s\n", all[k].text);
+        gs_text_add(&program.text, "\tadd.u32 %%r21, %%r21, 1; setp.lt.u32 %%p1, %%r21, 6; @%%p1 bra again;\n");
+        for (int k = 0; k < COUNTERS + DERIVED; k++)
+            gs_text_add(&program.text, "\tst.global.u32 [word+%d], %%r%d;\n", 4 * k, k);
+        gs_text_add(&program.text, "\tret;\n}\n");
+        if (gs_ptx_read(&module, "k.ptx", program.text.data, program.text.count, &error) != GS_OK)
+            fail_msg("%ld: %s\n%s", error.line, error.message, program.text.data);
+        gs_ptx_kernel kernel = {.module = &module, .function = (uint32_t)gs_ptx_find_function(&module, "k")};
+        if (gs_ptx_kernel_examine(&kernel, &options, &error) != GS_OK)
+            fail_msg("%s\n%s", error.message, program.text.data);
+        for (int t = 0; t < THREADS; t++)
+            for (int k = 0; k < COUNTERS; k++)
+                all[k].is[t] = all[k].number < 0 ? program.threads[t].specials[6] : all[k].number;
+        check_bounds(&program, &kernel, all);
+        gs_ptx_kernel_free(&kernel);
+        gs_ptx_free(&module);
+        gs_text_free(&program.text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sums_are_what_threads_compute),
+                                       cmocka_unit_test(loops_keep_their_bounds),
                                        cmocka_unit_test(keys_and_values_of_tables_are_told_apart),
                                        cmocka_unit_test(blocks_wait_only_for_flags_of_earlier_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
