@@ -42,6 +42,7 @@ struct program {
     struct thread threads[THREADS];
     struct reg regs[MOST_REGISTERS];
     int count, lines;
+    bool has_shuffles; /* and no stores: behind a shuffle a load may find what is stored later */
     uint8_t parameters[PARAMETER_BYTES], shared[THREADS][SHARED_BYTES];
     int stores[SHARED_BYTES]; /* which store wrote a byte: its line; 0: none; -1: several */
     int stored[MOST_REGISTERS * 2], stored_at[MOST_REGISTERS * 2], stored_bytes[MOST_REGISTERS * 2]; /* by line */
@@ -295,6 +296,21 @@ static void make_wide(struct program *program) {
              name_of(program, to), name_of(program, one), name_of(program, other), name_of(program, more));
 }
 
+/* What a lane of the warp hands to all others: known if it is the same in all threads. */
+static void make_shuffle(struct program *program) {
+    const struct reg *one = choose(program, 4, NULL);
+    if (!one || !program->has_shuffles)
+        return;
+    struct reg *to = add_register(program, 4);
+    int line = program->lines;
+    *to = *one;
+    to->line = line, to->child = -1;
+    to->is_followed = one->is_followed && !(one->kinds & (1u << GS_LINEAR_THREAD | 1u << GS_LINEAR_LANE));
+    for (int i = 0; i < THREADS; i++)
+        to->is[i] = one->is[i & ~1];
+    LINE(program, "shfl.sync.idx.b32 %s, %s, 0, 31, -1;\n", name_of(program, to), name_of(program, one));
+}
+
 static void make_unary(struct program *program) {
     static const char *const names[] = {"mov.b", "neg.s", "not.b", "shl.b", "shl.b", "cvta.to.global.u"};
     int which = pick(program, 6), bytes = which == 5 || pick(program, 2) ? 8 : 4;
@@ -381,7 +397,7 @@ static void make_other(struct program *program) {
 static void make_store(struct program *program) {
     int bytes = pick(program, 2) ? 8 : 4, at = pick(program, SHARED_BYTES / bytes) * bytes;
     struct reg *one = choose(program, bytes, NULL);
-    if (!one || program->lines >= MOST_REGISTERS * 2)
+    if (!one || program->has_shuffles || program->lines >= MOST_REGISTERS * 2)
         return;
     program->stored[program->lines] = (int)(one - program->regs);
     program->stored_at[program->lines] = at;
@@ -473,8 +489,8 @@ static void make_program(struct program *program) {
                                                                make_number,  make_parameter, make_parameter,
                                                                make_ticket,  make_variable};
     static void (*const makers[])(struct program * program) = {
-        make_binary, make_binary,     make_binary, make_wide,       make_unary, make_unary,
-        make_other,  make_conversion, make_store,  make_conversion, make_load,  make_load};
+        make_binary,     make_binary, make_binary,     make_wide, make_unary, make_unary,  make_other,
+        make_conversion, make_store,  make_conversion, make_load, make_load,  make_shuffle};
     for (int i = 0; i < PARAMETER_BYTES; i++)
         program->parameters[i] = (uint8_t)gs_random_next(&program->random);
     for (int i = 0; i < THREADS; i++)
@@ -483,6 +499,7 @@ static void make_program(struct program *program) {
     make_threads(program);
     gs_text_add(&program->text, "%s", head);
     LINE(program, "setp.eq.u32 %%p1, 1, 0;\n");
+    program->has_shuffles = pick(program, 2);
     if (!pick(program, 8))
         make_crowd(program);
     int leaves_wanted = 3 + pick(program, 8), rest = 8 + pick(program, 24);
