@@ -921,7 +921,7 @@ static void run_bounded(struct bounded *all, int thread, const struct thread *as
                           : reg->which == 3 ? -one - 1
                           : reg->which == 4 ? one * reg->number
                           : reg->which == 5 ? one * reg->number + other
-                                            : one << reg->number;
+                                            : one * (1 << reg->number);
     }
 }
 
