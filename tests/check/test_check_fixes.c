@@ -1022,6 +1022,33 @@ static void one_of_many_kernels_is_moved(void **state) {
     gs_gpu_free(gpu);
 }
 
+/* Kernels that fill the GPU, and one more that needs a block more than is left: all of them are in the conflict, except
+   a last one that is small. Changes are searched if at most 32 are in it. */
+static void changes_are_searched_in_conflicts_of_32_kernels(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_shape full = gs_shape_of(1024, 40, 0), small = gs_shape_of(32, 32, 0);
+    for (int64_t count = 31; count <= 33; count++) {
+        gs_run *run = gs_run_new(NULL);
+        for (int64_t i = 1; i < count; i++)
+            assert_int_equal(gs_run_add_numbered(run, &full, 4, NULL), GS_OK);
+        assert_int_equal(gs_run_add_numbered(run, &full, 132 - 4 * (count - 1) + 1, NULL), GS_OK);
+        assert_int_equal(gs_run_add_numbered(run, &small, 1, NULL), GS_OK);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS, .budget = 1000};
+        gs_check_answer answer;
+        assert_int_equal(gs_check_all(gpu, run, &options, &answer, NULL), GS_OK);
+        assert_false(answer.works);
+        assert_int_equal(answer.check.smallest.order.count, count);
+        assert_int_equal(answer.too_many, count == 33);
+        assert_int_equal(answer.has_fixes, count < 33);
+        assert_int_equal(answer.fixes.count > 0, count < 33);
+        assert_false(answer.all_kinds);
+        gs_check_answer_clear(&answer);
+        gs_run_free(run);
+    }
+    gs_gpu_free(gpu);
+}
+
 /* A GPU that has no clusters takes the kernel as single blocks; no other change helps. */
 static void without_clusters_blocks_go_alone(void **state) {
     (void)state;
@@ -1157,6 +1184,7 @@ int main(void) {
         cmocka_unit_test(several_of_six_kernels_are_moved),
         cmocka_unit_test(only_some_kernels_are_changed),
         cmocka_unit_test(one_of_many_kernels_is_moved),
+        cmocka_unit_test(changes_are_searched_in_conflicts_of_32_kernels),
         cmocka_unit_test(without_clusters_blocks_go_alone),
         cmocka_unit_test(amounts_are_told_in_words),
         cmocka_unit_test(a_spent_budget_is_admitted),

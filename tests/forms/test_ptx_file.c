@@ -187,7 +187,12 @@ static void shared_memory_is_where_it_fits(void **state) {
     } rows[] = {
         {"", "", "", false},
         {"", ".shared .b8 a[40000];", "st.shared.u8 [a], 1;", false},
+        {"", ".shared .b8 a[48896];", "st.shared.u8 [a], 1;", false},
+        {"", ".shared .b8 a[48897];", "st.shared.u8 [a], 1;", true},
         {"", ".shared .b8 a[49152];", "st.shared.u8 [a], 1;", true},
+        /* the kernel's own variables come first */
+        {".shared .align 128 .b8 a[48704];", ".shared .b8 b[129];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
+        {".shared .b8 a[129];", ".shared .align 128 .b8 b[48704];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", false},
         {"", ".shared .b8 a[24576]; .shared .b8 b[24576];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
         {".shared .b8 a[24576];", ".shared .b8 b[24576];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
         {".shared .b8 a[24576];", ".shared .b8 b[24576];", "st.shared.u8 [b], 1;", false},

@@ -1334,6 +1334,10 @@ static const struct {
      NOBODY, false},
     {"a number that grows, shifted up", COUNTED "shl.b32 %w, %v, 16; " WHILE, NOBODY, false},
     {"a number that grows, and its high bits are lost", COUNTED "shl.b32 %w, %v, 17; " WHILE, NOBODY, true},
+    {"a number that grows, times so much that its high bits are lost", COUNTED "mul.lo.u32 %w, %v, 1048576; " WHILE,
+     NOBODY, true},
+    {"a number that grows, times as much in 64 bits",
+     COUNTED "mul.wide.u32 %next, %v, 1048576; setp.lt.u64 %p1, %next, 5; @%p1 bra again;", NOBODY, false},
     {"large steps whose high bits are lost", "again: atom.global.add.u32 %v, [%flag], 256; shl.b32 %w, %v, 9; " WHILE,
      NOBODY, true},
     {"steps that are so large that they pass the limit",
@@ -1813,8 +1817,8 @@ static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
         }
 }
 
-/* A warp looks for a word of another block, and then does something. Another warp waits at an mbarrier, and ends the loop
-   of the first. */
+/* A warp looks for a word of another block, and then does something. Another warp waits at an mbarrier, and ends the
+   loop of the first. */
 static void what_ends_a_wait_of_another_warp_is_waited_for(void **state) {
     static const char format[] =
         ".reg .b32 %%x, %%to, %%gate; .reg .b64 %%d; .reg .pred %%q; .shared .align 8 .b64 wide; "

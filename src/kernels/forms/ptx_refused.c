@@ -40,7 +40,8 @@ static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement
                 return gs_ptx_refuse(kernel, statement, error, "%s", refused_specials[i].reason);
         bool is_block = operand->value == GS_PTX_CTAID || operand->value == GS_PTX_NCTAID;
         if (is_block && (operand->part < 'x' || operand->part > 'z'))
-            return gs_ptx_refuse(kernel, statement, error, "it reads the number of its block as a vector");
+            return gs_ptx_refuse(kernel, statement, error,
+                                 "it reads the number of its block, or the size of the grid, as a vector");
     }
     for (uint32_t i = 0; i < operand->count && code == GS_OK; i++)
         code = check_operand(kernel, statement, &kernel->module->operands.data[operand->children + i], error);
@@ -148,7 +149,8 @@ gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t number, gs_erro
         bool is_ours = token->length > 3 && memcmp(text + has_sign, "gs_", 3) == 0;
         if (token->kind == GS_PTX_WORD && (is_ours || is_added(module, i, form)))
             return gs_ptx_fail(module, i, error, GS_E_REFUSED,
-                               "names that begin with gs_ are reserved for reshaped kernels");
+                               "names that begin with %s%s are reserved for reshaped kernels", is_ours ? "" : form,
+                               is_ours ? "gs_" : GS_LOOP_NAMES);
     }
     return check_hidden(module, number, error);
 }

@@ -8,10 +8,10 @@
  * has the blocks, and otherwise from the kernel, as if all its blocks took equally long. After that the request takes
  * as long as the longest one that was recorded (requests.c), and a launch.
  *
- * A kernel is sure to stop once: it is a chain of at least two launches, and the last one does not stop. So it counts as
- * one that stops only if it is over before the next request: after this one has its answer, and the kernel has had the
- * GPU for as long as it takes, beside the other streams. This depends on when the answer is there, and that on which
- * kernels stop: the first guess is that all do, and each one is longer than the one before.
+ * A kernel is sure to stop once: it is a chain of at least two launches, and the last one does not stop. So it counts
+ * as one that stops only if it is over before the next request: after this one has its answer, and the kernel has had
+ * the GPU for as long as it takes, beside the other streams. This depends on when the answer is there, and that on
+ * which kernels stop: the first guess is that all do, and each one is longer than the one before.
  */
 #include "explain.h"
 
