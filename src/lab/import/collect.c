@@ -29,7 +29,7 @@ const char *gs_collect_name(gs_collection *collection, char *name) {
 }
 
 /* A trace has few streams, and the requested one is often the same as before. */
-int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream) {
+int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int64_t stream) {
     for (size_t i = collection->streams.count; i-- > 0;) {
         const gs_traced_stream *known = &collection->streams.data[i];
         if (known->stream == stream && known->context == context && known->process == process &&
@@ -39,7 +39,7 @@ int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t co
     if (collection->streams.count >= INT32_MAX || !GS_RESERVE(&collection->streams, 1))
         return -1;
     collection->streams.data[collection->streams.count] =
-        (gs_traced_stream){process, context, device, stream, .beside_ns = GS_NO_TIME};
+        (gs_traced_stream){process, context, stream, device, .beside_ns = GS_NO_TIME};
     return (int32_t)collection->streams.count++;
 }
 
@@ -62,11 +62,24 @@ static gs_code check_launch(gs_traced_what *what, gs_error *error) {
                        "%d x %d x %d",
                        what->name, what->grid[0], what->grid[1], what->grid[2], what->block[0], what->block[1],
                        what->block[2]);
-    if (what->registers > 65536)
+    if (what->registers < 0 || what->registers > 65536)
         return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has %d registers a thread, which is impossible",
                        what->name, what->registers);
+    if (what->priority < -1000 || what->priority > 1000)
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has priority %d, which is impossible", what->name,
+                       what->priority);
     what->registers = (int32_t)gs_max(1, what->registers);
-    what->priority = (int32_t)gs_max(-1000, gs_min(what->priority, 1000));
+    return GS_OK;
+}
+
+/* Checks that a launch needs no more memory than any GPU has. */
+static gs_code check_memory(const gs_traced_what *what, gs_error *error) {
+    static const int64_t most_bytes = (int64_t)1 << 40;
+    int64_t shared_bytes = gs_max(what->shared_bytes, what->shared_config_bytes);
+    if (shared_bytes > most_bytes || what->local_bytes > most_bytes)
+        return gs_fail(error, GS_E_FORMAT,
+                       "kernel \"%.60s\" has more than 2^40 bytes of %s memory, which is impossible", what->name,
+                       shared_bytes > most_bytes ? "shared" : "local");
     return GS_OK;
 }
 
@@ -91,30 +104,40 @@ static void limit_value(int64_t *value, int64_t least, int64_t most) {
     *value = gs_max(least, gs_min(*value, most));
 }
 
-/* Numbers out of range become "not given"; amounts of memory are clamped. */
-static void check_numbers(gs_traced_what *what) {
-    static const int64_t most_bytes = (int64_t)1 << 40;
-    limit_value(&what->shared_bytes, 0, most_bytes);
-    limit_value(&what->local_bytes, 0, most_bytes);
-    limit_value(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
-    limit_value(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
-    limit_value(&what->bytes, 0, INT64_MAX);
+/* Negative numbers mean "not given" where others are only copied. */
+static void limit_numbers(gs_traced_what *what) {
+    limit_value(&what->static_shared_bytes, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->shared_config_bytes, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->process, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->context, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->graph, GS_NOT_GIVEN, INT64_MAX);
-    what->device = (int32_t)gs_max(what->device, GS_NOT_GIVEN);
+}
+
+/* Tools write -1 for no GPU. */
+static gs_code check_device(gs_traced_what *what, gs_trace_fields *given, gs_error *error) {
+    if (what->device < GS_NOT_GIVEN)
+        return gs_fail(error, GS_E_FORMAT, "GPU %d is not possible: GPUs are counted from 0", what->device);
+    if (what->device == GS_NOT_GIVEN) {
+        *given &= ~(1u << GS_TRACE_DEVICE);
+        what->device = 0;
+    }
+    return GS_OK;
 }
 
 gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_traced traced,
                        gs_error *error) {
     gs_traced_what copy = *what;
-    check_numbers(&copy);
-    gs_code code = gs_check_fields(collection, what, given, error);
+    limit_numbers(&copy);
+    gs_code code = check_device(&copy, &given, error);
+    if (code == GS_OK)
+        code = gs_check_fields(collection, what, given, error);
     if (code == GS_OK)
         code = check_signs(what, &traced, error);
     if (code == GS_OK && what->op == GS_TRACED_LAUNCH)
         code = check_launch(&copy, error);
+    if (code == GS_OK && what->op == GS_TRACED_LAUNCH)
+        code = check_memory(what, error);
     if (code != GS_OK)
         return code;
     limit_value(&traced.node, GS_NOT_GIVEN, INT64_MAX);
@@ -392,11 +415,12 @@ static void name_stream(gs_collection *collection, const gs_traced_what *what, g
     }
     named->is_number = one_context;
     if (one_context)
-        snprintf(name, size, "%d", what->stream);
+        snprintf(name, size, "%lld", (long long)what->stream);
     else if (one_process)
-        snprintf(name, size, "%lld/%d", (long long)what->context, what->stream);
+        snprintf(name, size, "%lld/%lld", (long long)what->context, (long long)what->stream);
     else
-        snprintf(name, size, "%lld/%lld/%d", (long long)what->process, (long long)what->context, what->stream);
+        snprintf(name, size, "%lld/%lld/%lld", (long long)what->process, (long long)what->context,
+                 (long long)what->stream);
 }
 
 static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, char *id, gs_launch_facts *facts) {

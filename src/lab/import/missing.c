@@ -54,7 +54,7 @@ static gs_code refuse_without(const gs_traced_what *what, const char *name, cons
 }
 
 gs_code gs_check_fields(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_error *error) {
-    if (what->registers < 1)
+    if (what->registers == 0)
         given &= ~(1u << GS_TRACE_REGISTERS);
     for (int i = 0; i < GS_TRACE_FIELDS; i++) {
         if (given >> i & 1 || !is_used(&fields[i], what->op))
