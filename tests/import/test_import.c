@@ -828,6 +828,7 @@ static const struct {
     {"device", "0", "deviceId", false, true, false},
     {"name", "\"k\"", "demangledName", false, false, false},
     {"bytes", "64", "bytes", false, true, true},
+    {"context", "1", "contextId", false, true, false},
 };
 
 /* An event of the PyTorch profiler; field `dropped` is left out, or null. The keys are in a random order. */
@@ -839,7 +840,7 @@ static void put_kineto_event(gs_text *text, gs_random *random, bool is_copy, siz
         order[at] = i;
     }
     for (int arguments = 0; arguments < 2; arguments++) {
-        gs_text_add(text, arguments ? ",\"args\":{\"context\":1" : "{\"cat\":\"%s\"",
+        gs_text_add(text, arguments ? ",\"args\":{\"graph id\":0" : "{\"cat\":\"%s\"",
                     is_copy ? "gpu_memcpy" : "kernel");
         for (size_t i = 0; i < GS_COUNT(order); i++) {
             size_t field = order[i];
@@ -1091,6 +1092,67 @@ static void a_launch_of_no_gpu_is_said(void **state) {
     gs_imported_free(&imported);
 }
 
+/* Kernels without a context or a process stay in the streams of the copies. */
+static void work_without_a_context_stays_in_its_stream(void **state) {
+    (void)state;
+    static const struct {
+        const char *column, *words;
+    } rows[] = {
+        {"contextId",
+         "2 launches and copies without \"contextId\": streams of a GPU with the same number are taken for one\n"},
+        {"globalPid", "2 launches and copies without \"globalPid\": all work is taken to be of one process\n"},
+    };
+    for (size_t i = 0; i < 2 * GS_COUNT(rows); i++) {
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text sql = {0};
+        gs_text_add(&sql,
+                    i & 1 ? "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET %s = NULL;"
+                          : "%s ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN %s;",
+                    new_export, rows[i / 2].column);
+        if (import_sql(sql.data, &imported, &error) != GS_OK)
+            fail_msg("%s", error.message);
+        const gs_run *run = imported.data[0];
+        assert_string_equal(run->copies.data[0].stream, "7");
+        assert_string_equal(run->launches.data[0].stream, "7");
+        assert_string_equal(run->launches.data[1].stream, "13");
+        assert_string_equal(run->copies.data[1].stream, "13");
+        if (i / 2 == 0)
+            assert_int_equal(run->edges.count, 1);
+        if (!strstr(imported.notes.data, rows[i / 2].words))
+            fail_msg("%s", imported.notes.data);
+        gs_text lines = lines_of(&imported);
+        gs_text_free(&lines);
+        gs_imported_free(&imported);
+        gs_text_free(&sql);
+    }
+}
+
+/* The name of a copy says between which memories it copies; a memset needs none. */
+static void a_copy_without_its_kind_is_said(void **state) {
+    (void)state;
+    static const char rest[] = "\"ts\":3,\"dur\":1,\"args\":{\"device\":0,\"context\":1,\"stream\":7,\"bytes\":64}}]";
+    static const char words[] = "1 copy without \"name\": between which memories they copy is not known\n";
+    for (int i = 0; i < 2; i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "[%s,{\"cat\":\"%s\",%s", KERNEL("a", "0", "7", "1", "1", "1"),
+                    i ? "gpu_memset" : "gpu_memcpy", rest);
+        gs_imported imported = import_text(text.data, &all);
+        if ((strstr(imported.notes.data, words) == NULL) != i)
+            fail_msg("%s", imported.notes.data);
+        gs_imported_free(&imported);
+        gs_text_free(&text);
+    }
+    gs_imported imported = {0};
+    gs_error error = {.code = GS_OK};
+    gs_text sql = {0};
+    gs_text_add(&sql, "%s UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = NULL;", new_export);
+    assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
+    assert_non_null(strstr(imported.notes.data, "1 copy without \"copyKind\": between which memories"));
+    gs_imported_free(&imported);
+    gs_text_free(&sql);
+}
+
 /* A change to the new export, and what is said of it. */
 static void what_databases_lack_is_said(void **state) {
     (void)state;
@@ -1315,6 +1377,8 @@ int main(void) {
         cmocka_unit_test(numbers_that_would_change_are_refused),
         cmocka_unit_test(streams_with_large_numbers_stay_distinct),
         cmocka_unit_test(a_launch_of_no_gpu_is_said),
+        cmocka_unit_test(work_without_a_context_stays_in_its_stream),
+        cmocka_unit_test(a_copy_without_its_kind_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,9 @@ typedef enum gs_trace_field {
     GS_TRACE_DEVICE,
     GS_TRACE_NAME,
     GS_TRACE_BYTES,
+    GS_TRACE_KIND, /* of a copy */
+    GS_TRACE_CONTEXT,
+    GS_TRACE_PROCESS,
     GS_TRACE_FIELDS
 } gs_trace_field;
 
@@ -43,16 +46,16 @@ typedef struct gs_traced_what {
     int32_t op, copy_kind;
     int32_t registers, priority, is_cooperative;
     int32_t grid[3], block[3];
-    int32_t stream_number; /* of the collection; set when it is added */
 } gs_traced_what;
 
 /* A launch, copy or memset. */
 typedef struct gs_traced {
     const gs_traced_what *what;
     int64_t start_ns, end_ns;
-    int64_t at_ns; /* of the call */
-    uint64_t call; /* the key of the call, see gs_collect_call */
-    bool has_call; /* it is in the trace */
+    int64_t at_ns;         /* of the call */
+    uint64_t call;         /* the key of the call, see gs_collect_call */
+    bool has_call;         /* it is in the trace */
+    int32_t stream_number; /* of the collection; set when it is added */
     int64_t node;
     uint32_t order;  /* of adding */
     uint32_t number; /* its number among the launches or copies of its run */

@@ -82,7 +82,7 @@ static const struct argument {
     gs_trace_fields field; /* its bit, or 0 */
 } arguments[] = {
     {"device", INT32, WHAT(device), FIELD(DEVICE)},
-    {"context", INT64, WHAT(context), 0},
+    {"context", INT64, WHAT(context), FIELD(CONTEXT)},
     {"stream", INT64, WHAT(stream), FIELD(STREAM)},
     {"correlation", CALL_NUMBER, offsetof(struct event, correlation), FIELD(CORRELATION)},
     {"registers per thread", INT32, WHAT(registers), FIELD(REGISTERS)},
@@ -104,6 +104,7 @@ static const char *const field_names[GS_TRACE_FIELDS] = {
     [GS_TRACE_DEVICE] = "device", [GS_TRACE_SHARED] = "shared memory",
     [GS_TRACE_NAME] = "name",     [GS_TRACE_CORRELATION] = "correlation",
     [GS_TRACE_BYTES] = "bytes",   [GS_TRACE_PRIORITY] = "priority",
+    [GS_TRACE_KIND] = "name",     [GS_TRACE_CONTEXT] = "context",
 };
 
 static const struct argument *find_argument(const char *key) {
@@ -226,7 +227,10 @@ static gs_code add_work(struct reading *reading) {
         event->what.name = gs_collect_name(reading->collection, name);
     else
         event->what.copy_kind = event->category == MEMCPY ? (int32_t)copy_kind(name) : 0;
-    event->given |= FIELD(LOCAL); /* no trace has it, as `lacks` says */
+    event->given |= FIELD(LOCAL);   /* no trace has it, as `lacks` says */
+    event->given |= FIELD(PROCESS); /* a trace is of one */
+    if (event->category != MEMCPY || event->given & FIELD(NAME))
+        event->given |= FIELD(KIND);
     if (event->name.failed || (event->category == KERNEL && !event->what.name))
         return gs_fail_memory(reading->error);
     gs_traced traced = {.start_ns = event->start_ns,

@@ -345,6 +345,9 @@ static const char *const field_names[GS_TRACE_FIELDS] = {
     [GS_TRACE_DEVICE] = "deviceId",
     [GS_TRACE_NAME] = "demangledName",
     [GS_TRACE_BYTES] = "bytes",
+    [GS_TRACE_KIND] = "copyKind",
+    [GS_TRACE_CONTEXT] = "contextId",
+    [GS_TRACE_PROCESS] = "globalPid",
 };
 
 /* The bit of a field, if these columns of the row have values. */
@@ -360,7 +363,8 @@ static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_trac
                            gs_trace_fields *given) {
     *given = field_at(row, GS_TRACE_START, 0, 1) | field_at(row, GS_TRACE_END, 1, 1) |
              field_at(row, GS_TRACE_DEVICE, 2, 1) | field_at(row, GS_TRACE_STREAM, 5, 1) |
-             field_at(row, GS_TRACE_CORRELATION, 6, 1);
+             field_at(row, GS_TRACE_CORRELATION, 6, 1) | field_at(row, GS_TRACE_CONTEXT, 3, 1) |
+             field_at(row, GS_TRACE_PROCESS, 7, 1);
     *what = gs_traced_what_none();
     *traced = (gs_traced){.start_ns = number_at(row, 0), .end_ns = number_at(row, 1)};
     what->device = small_amount_at(row, 2);
@@ -451,6 +455,7 @@ static gs_code add_copy(struct database *database, sqlite3_stmt *row, gs_traced_
     if (code != GS_OK)
         return code;
     given |= field_at(row, GS_TRACE_BYTES, 8, 1);
+    given |= op == GS_TRACED_MEMSET ? 1u << GS_TRACE_KIND : field_at(row, GS_TRACE_KIND, 9, 1);
     what.op = op;
     what.bytes = amount_at(row, 8);
     what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number_at(row, 9)) : 0;
