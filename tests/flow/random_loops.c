@@ -5,7 +5,9 @@
  * code is executed. A mark is some stores that the assembler must keep, so many that it does not do without a branch
  * around them. Loops count up and down, signed and unsigned, are tested at their begin or at their end, and compare
  * with <, <=, >, >=, and !=. Their limits are numbers, parameters, numbers of threads and blocks, and counters of loops
- * around them.
+ * around them. Some begin or end near 2^31, so that a counter can go around; some are tested only at the end of a
+ * round; and of some, what is compared does not grow by the same number in each round. A loop that has no end is given
+ * up.
  */
 #include "random_loops.h"
 
@@ -35,6 +37,10 @@ typedef struct node {
     int32_t step;            /* LOOP */
     bool is_down, is_signed; /* LOOP */
     bool is_guarded;         /* LOOP: tested before it, and at the end of each round */
+    bool is_entered;         /* LOOP: tested at the end of each round only */
+    bool may_go_around;      /* LOOP: not unrolled: ptxas unrolls as if no counter went around */
+    bool adds_bit;           /* LOOP: compared is the counter plus its lowest bit; */
+    bool limit_adds_bit;     /* LOOP: the limit, plus the lowest bit of the counter */
     bool counts_exactly;     /* LOOP: until it is the limit, `rounds` rounds */
     int32_t rounds;
     bool includes_limit;
@@ -47,6 +53,7 @@ struct writing {
     loops_kernel *kernel;
     gs_random *random;
     int counters, labels, open[MOST_DEPTH + 1], depth;
+    bool may_go_around; /* a loop around what is drawn */
 };
 
 static void put_line(struct writing *writing, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -87,6 +94,12 @@ static value draw_value(struct writing *writing, int32_t most) {
 
 static node *draw_nodes(struct writing *writing, int depth);
 
+/* A number from which a few steps lead around. */
+static int32_t draw_large(struct writing *writing) {
+    static const int32_t large[] = {1 << 27, 1 << 29, 1 << 30, 0x60000001, INT32_MAX, INT32_MIN, -(1 << 30), -1};
+    return large[draw(writing, 0, GS_COUNT(large) - 1)] ^ (int32_t)draw(writing, 0, 3);
+}
+
 static node *draw_loop(struct writing *writing, int depth) {
     node *loop = calloc(1, sizeof *loop);
     *loop = (node){.kind = LOOP,
@@ -111,9 +124,22 @@ static node *draw_loop(struct writing *writing, int depth) {
         loop->limit.more = loop->is_down ? 0 : loop->limit.more;
         loop->includes_limit = !loop->is_down && loop->includes_limit;
     }
+    loop->is_entered = draw(writing, 0, 3) == 0;
+    loop->adds_bit = draw(writing, 0, 15) == 0;
+    loop->limit_adds_bit = draw(writing, 0, 15) == 0;
+    bool starts_large = draw(writing, 0, 7) == 0, ends_large = draw(writing, 0, 15) == 0;
+    if (starts_large)
+        loop->start.more = draw_large(writing);
+    if (ends_large)
+        loop->limit.more = draw_large(writing);
+    loop->may_go_around = starts_large || ends_large || loop->is_entered || loop->adds_bit || loop->limit_adds_bit ||
+                          writing->may_go_around;
+    bool outer = writing->may_go_around;
+    writing->may_go_around = loop->may_go_around;
     writing->open[writing->depth++] = loop->counter;
     loop->inside = draw_nodes(writing, depth + 1);
     writing->depth--;
+    writing->may_go_around = outer;
     return loop;
 }
 
@@ -186,8 +212,22 @@ static const char *relation_of(const node *loop) {
     return loop->includes_limit ? "le" : "lt";
 }
 
+/* The comparison that says whether the loop goes on, into %p1. */
+static void put_test(struct writing *writing, const node *loop) {
+    char counter[20], limit[20];
+    snprintf(counter, sizeof counter, "%%r%d", loop->counter);
+    snprintf(limit, sizeof limit, "%%r%d", 40 + loop->counter);
+    if (loop->adds_bit || loop->limit_adds_bit)
+        put_line(writing, "and.b32 %%r82, %s, 1;", counter);
+    if (loop->limit_adds_bit)
+        put_line(writing, "add.s32 %%r84, %%r82, %s;", limit);
+    if (loop->adds_bit)
+        put_line(writing, "add.s32 %%r83, %%r82, %s;", counter);
+    put_line(writing, "setp.%s.%s %%p1, %s, %s;", relation_of(loop), loop->is_signed ? "s32" : "u32",
+             loop->adds_bit ? "%r83" : counter, loop->limit_adds_bit ? "%r84" : limit);
+}
+
 static void put_loop(struct writing *writing, const node *loop) {
-    const char *type = loop->is_signed ? "s32" : "u32", *relation = relation_of(loop);
     int label = writing->labels++, limit = 40 + loop->counter;
     char start_name[20], limit_name[20];
     snprintf(start_name, sizeof start_name, "%%r%d", loop->counter);
@@ -197,13 +237,15 @@ static void put_loop(struct writing *writing, const node *loop) {
     if (loop->counts_exactly)
         put_line(writing, "add.s32 %s, %s, %d;", limit_name, start_name,
                  (loop->is_down ? -loop->step : loop->step) * loop->rounds);
-    if (loop->is_guarded) {
-        put_line(writing, "setp.%s.%s %%p1, %s, %s;", relation, type, start_name, limit_name);
+    if (loop->is_guarded && !loop->is_entered) {
+        put_test(writing, loop);
         put_line(writing, "@!%%p1 bra E%d;", label);
     }
     put_line(writing, "L%d:", label);
-    if (!loop->is_guarded) {
-        put_line(writing, "setp.%s.%s %%p1, %s, %s;", relation, type, start_name, limit_name);
+    if (loop->may_go_around)
+        put_line(writing, ".pragma \"nounroll\";");
+    if (!loop->is_guarded && !loop->is_entered) {
+        put_test(writing, loop);
         put_line(writing, "@!%%p1 bra E%d;", label);
     }
     put_nodes(writing, loop->inside);
@@ -215,8 +257,8 @@ static void put_loop(struct writing *writing, const node *loop) {
         put_line(writing, "%s %s, %s, %d;", loop->is_down ? "shr.u32" : "shl.b32", start_name, start_name, loop->shift);
     else
         put_line(writing, "add.s32 %s, %s, %d;", start_name, start_name, loop->is_down ? -loop->step : loop->step);
-    if (loop->is_guarded) {
-        put_line(writing, "setp.%s.%s %%p1, %s, %s;", relation, type, start_name, limit_name);
+    if (loop->is_guarded || loop->is_entered) {
+        put_test(writing, loop);
         put_line(writing, "@%%p1 bra L%d;", label);
     } else {
         put_line(writing, "bra L%d;", label);
@@ -286,25 +328,32 @@ static int32_t value_in(const struct thread *thread, const value *of) {
                      : of->source == THREAD    ? thread->number
                      : of->source == BLOCK     ? thread->block
                                                : thread->counters[of->which];
-    result = (int32_t)((uint32_t)(result & of->mask) >> of->shift) + of->more;
+    result = (int32_t)(((uint32_t)(result & of->mask) >> of->shift) + (uint32_t)of->more);
     int32_t other = of->other < 0 ? thread->number : thread->kernel->parameters[of->other];
     switch (of->operation) {
     case ADD:
-        return result + other;
+        return (int32_t)((uint32_t)result + (uint32_t)other);
     case SUBTRACT:
-        return result - other;
+        return (int32_t)((uint32_t)result - (uint32_t)other);
     case SMALLER:
         return result < other ? result : other;
     case LARGER:
         return result > other ? result : other;
     case MULTIPLY:
-        return result * other;
+        return (int32_t)((uint32_t)result * (uint32_t)other);
     default:
         return result;
     }
 }
 
+static int32_t sum_of(int32_t a, int32_t b) {
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
 static bool goes_on(const node *loop, int32_t counter, int32_t limit) {
+    int32_t bit = counter & 1;
+    counter = sum_of(counter, loop->adds_bit ? bit : 0);
+    limit = sum_of(limit, loop->limit_adds_bit ? bit : 0);
     bool is_less = loop->is_signed ? counter < limit : (uint32_t)counter < (uint32_t)limit;
     if (loop->counts_exactly)
         return counter != limit;
@@ -319,8 +368,8 @@ static void execute_loop(struct thread *thread, const node *loop) {
     int32_t *counter = &thread->counters[loop->counter], step = loop->is_down ? -loop->step : loop->step;
     *counter = value_in(thread, &loop->start);
     int64_t round = 0;
-    int32_t limit = loop->counts_exactly ? *counter + step * loop->rounds : value_in(thread, &loop->limit);
-    while (goes_on(loop, *counter, limit) && thread->steps++ < MOST_STEPS) {
+    int32_t limit = loop->counts_exactly ? sum_of(*counter, step * loop->rounds) : value_in(thread, &loop->limit);
+    while (((loop->is_entered && !round) || goes_on(loop, *counter, limit)) && thread->steps++ < MOST_STEPS) {
         uint64_t place = thread->place;
         thread->place = (place * 1000003 + (uint64_t)round++ + 1) * 0x9e3779b97f4a7c15u + (uint64_t)loop->counter;
         execute_nodes(thread, loop->inside);
@@ -330,7 +379,7 @@ static void execute_loop(struct thread *thread, const node *loop) {
         if (loop->shift)
             *counter = (int32_t)(loop->is_down ? (uint32_t)*counter >> loop->shift : (uint32_t)*counter << loop->shift);
         else
-            *counter += step;
+            *counter = sum_of(*counter, step);
     }
 }
 

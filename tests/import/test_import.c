@@ -320,6 +320,48 @@ static const struct {
     {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
      "\"shared memory\":-1}}]",
      0, 0, "kernel \"k\" has a negative amount of shared memory"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"grid\":[1.5,1,1]}}]",
+     0, 0, "\"grid\" is 1.5: not a whole number"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"grid\":[4294967298,1,1]}}]",
+     0, 0, "\"grid\" is 4294967298: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"block\":[1,1,1e30]}}]",
+     0, 0, "\"block\" is 1e30: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"stream\":2.7}}]",
+     0, 0, "\"stream\" is 2.7: not a whole number"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"stream\":9223372036854775808}}]",
+     0, 0, "\"stream\" is 9223372036854775808: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"registers per thread\":32.5}}]",
+     0, 0, "\"registers per thread\" is 32.5: not a whole number"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"registers per thread\":4294967328}}]",
+     0, 0, "\"registers per thread\" is 4294967328: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"shared memory\":1e20}}]",
+     0, 0, "\"shared memory\" is 1e20: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"correlation\":4294967296}}]",
+     0, 0, "\"correlation\" is 4294967296: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"device\":4294967296}}]",
+     0, 0, "\"device\" is 4294967296: out of range"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"registers per thread\":-3}}]",
+     0, 0, "kernel \"k\" has -3 registers a thread, which is impossible"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"shared memory\":2199023255552}}]",
+     0, 0, "kernel \"k\" has more than 2^40 bytes of shared memory"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"priority\":70000}}]",
+     0, 0, "kernel \"k\" has priority 70000, which is impossible"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"device\":-2}}]",
+     0, 0, "GPU -2 is not possible"},
     {"[" KERNEL("a", "0", "7", "1", "1", "1") "] x", 0, 0, "more text after the end of the trace"},
 };
 
@@ -786,6 +828,7 @@ static const struct {
     {"device", "0", "deviceId", false, true, false},
     {"name", "\"k\"", "demangledName", false, false, false},
     {"bytes", "64", "bytes", false, true, true},
+    {"context", "1", "contextId", false, true, false},
 };
 
 /* An event of the PyTorch profiler; field `dropped` is left out, or null. The keys are in a random order. */
@@ -797,7 +840,7 @@ static void put_kineto_event(gs_text *text, gs_random *random, bool is_copy, siz
         order[at] = i;
     }
     for (int arguments = 0; arguments < 2; arguments++) {
-        gs_text_add(text, arguments ? ",\"args\":{\"context\":1" : "{\"cat\":\"%s\"",
+        gs_text_add(text, arguments ? ",\"args\":{\"graph id\":0" : "{\"cat\":\"%s\"",
                     is_copy ? "gpu_memcpy" : "kernel");
         for (size_t i = 0; i < GS_COUNT(order); i++) {
             size_t field = order[i];
@@ -961,6 +1004,12 @@ static void negative_numbers_of_databases_are_refused(void **state) {
         {"end = 8999", "kernel \"scale\" ends before it starts"},
         {"localMemoryPerThread = -1", "kernel \"scale\" has a negative amount of local memory"},
         {"registersPerThread = 70000", "kernel \"scale\" has 70000 registers a thread, which is impossible"},
+        {"registersPerThread = -3", "kernel \"scale\" has -3 registers a thread, which is impossible"},
+        {"dynamicSharedMemory = 1 << 41",
+         "kernel \"scale\" has more than 2^40 bytes of shared memory, which is impossible"},
+        {"localMemoryPerThread = 1 << 41",
+         "kernel \"scale\" has more than 2^40 bytes of local memory, which is impossible"},
+        {"deviceId = -2", "GPU -2 is not possible: GPUs are counted from 0"},
         {"end = 'abc'", "kernel \"scale\" has no \"end\" in the trace: when it ended"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
@@ -974,6 +1023,134 @@ static void negative_numbers_of_databases_are_refused(void **state) {
         gs_imported_free(&imported);
         gs_text_free(&sql);
     }
+}
+
+/* A number that is not whole, or too large, would become another. */
+static void numbers_that_would_change_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *change, *words;
+    } rows[] = {
+        {"gridX = 1 << 40", "\"gridX\" of 1099511627776: out of range"},
+        {"gridX = 4294967298", "\"gridX\" of 4294967298: out of range"},
+        {"gridY = 1.5", "\"gridY\" of 1.5: not a whole number"},
+        {"blockX = 4294967328", "\"blockX\" of 4294967328: out of range"},
+        {"registersPerThread = 4294967328", "\"registersPerThread\" of 4294967328: out of range"},
+        {"registersPerThread = 32.25", "\"registersPerThread\" of 32.25: not a whole number"},
+        {"dynamicSharedMemory = 1e300", "\"dynamicSharedMemory\" of 1.0e+300: out of range"},
+        {"localMemoryPerThread = 0.5", "\"localMemoryPerThread\" of 0.5: not a whole number"},
+        {"streamId = 7.5", "\"streamId\" of 7.5: not a whole number"},
+        {"deviceId = 4294967296", "\"deviceId\" of 4294967296: out of range"},
+        {"correlationId = 4294967307", "\"correlationId\" of 4294967307: out of range"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text sql = {0}, wanted = {0};
+        gs_text_add(&sql, "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET %s WHERE start = 9000;", new_export,
+                    rows[i].change);
+        gs_text_add(&wanted, ": CUPTI_ACTIVITY_KIND_KERNEL has a %s", rows[i].words);
+        gs_code code = import_sql(sql.data, &imported, &error);
+        if (code != GS_E_FORMAT || !strstr(error.message, wanted.data))
+            fail_msg("%s: code %d: %s", rows[i].change, (int)code, error.message);
+        gs_imported_free(&imported);
+        gs_text_free(&sql);
+        gs_text_free(&wanted);
+    }
+}
+
+static void streams_with_large_numbers_stay_distinct(void **state) {
+    (void)state;
+    gs_imported imported = {0};
+    gs_error error;
+    gs_text sql = {0};
+    gs_text_add(&sql,
+                "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 4294967296 + streamId;"
+                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 9223372036854775807 WHERE start = 9000;",
+                new_export);
+    assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
+    assert_string_equal(imported.data[0]->launches.data[0].stream, "4294967303");
+    assert_string_equal(imported.data[0]->launches.data[1].stream, "9223372036854775807");
+    gs_text lines = lines_of(&imported);
+    gs_text_free(&lines);
+    gs_imported_free(&imported);
+    gs_text_free(&sql);
+    imported = import_text(
+        "[" KERNEL("a", "0", "4294967303", "1", "10", "9") "," KERNEL("b", "0", "4294967304", "2", "12", "9") "]",
+        &all);
+    assert_string_equal(imported.data[0]->launches.data[0].stream, "4294967303");
+    assert_string_equal(imported.data[0]->launches.data[1].stream, "4294967304");
+    gs_imported_free(&imported);
+}
+
+/* Tools write -1 where there is no GPU. */
+static void a_launch_of_no_gpu_is_said(void **state) {
+    (void)state;
+    gs_imported imported = import_text("[" KERNEL("a", "-1", "7", "1", "10", "9") "]", &all);
+    assert_non_null(strstr(imported.notes.data, "1 launch or copy without \"device\": GPU 0 is assumed"));
+    assert_int_equal(imported.data[0]->origin.device, 0);
+    gs_imported_free(&imported);
+}
+
+/* Kernels without a context or a process stay in the streams of the copies. */
+static void work_without_a_context_stays_in_its_stream(void **state) {
+    (void)state;
+    static const struct {
+        const char *column, *words;
+    } rows[] = {
+        {"contextId",
+         "2 launches and copies without \"contextId\": streams of a GPU with the same number are taken for one\n"},
+        {"globalPid", "2 launches and copies without \"globalPid\": all work is taken to be of one process\n"},
+    };
+    for (size_t i = 0; i < 2 * GS_COUNT(rows); i++) {
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text sql = {0};
+        gs_text_add(&sql,
+                    i & 1 ? "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET %s = NULL;"
+                          : "%s ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN %s;",
+                    new_export, rows[i / 2].column);
+        if (import_sql(sql.data, &imported, &error) != GS_OK)
+            fail_msg("%s", error.message);
+        const gs_run *run = imported.data[0];
+        assert_string_equal(run->copies.data[0].stream, "7");
+        assert_string_equal(run->launches.data[0].stream, "7");
+        assert_string_equal(run->launches.data[1].stream, "13");
+        assert_string_equal(run->copies.data[1].stream, "13");
+        if (i / 2 == 0)
+            assert_int_equal(run->edges.count, 1);
+        if (!strstr(imported.notes.data, rows[i / 2].words))
+            fail_msg("%s", imported.notes.data);
+        gs_text lines = lines_of(&imported);
+        gs_text_free(&lines);
+        gs_imported_free(&imported);
+        gs_text_free(&sql);
+    }
+}
+
+/* The name of a copy says between which memories it copies; a memset needs none. */
+static void a_copy_without_its_kind_is_said(void **state) {
+    (void)state;
+    static const char rest[] = "\"ts\":3,\"dur\":1,\"args\":{\"device\":0,\"context\":1,\"stream\":7,\"bytes\":64}}]";
+    static const char words[] = "1 copy without \"name\": between which memories they copy is not known\n";
+    for (int i = 0; i < 2; i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "[%s,{\"cat\":\"%s\",%s", KERNEL("a", "0", "7", "1", "1", "1"),
+                    i ? "gpu_memset" : "gpu_memcpy", rest);
+        gs_imported imported = import_text(text.data, &all);
+        if ((strstr(imported.notes.data, words) == NULL) != i)
+            fail_msg("%s", imported.notes.data);
+        gs_imported_free(&imported);
+        gs_text_free(&text);
+    }
+    gs_imported imported = {0};
+    gs_error error = {.code = GS_OK};
+    gs_text sql = {0};
+    gs_text_add(&sql, "%s UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = NULL;", new_export);
+    assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
+    assert_non_null(strstr(imported.notes.data, "1 copy without \"copyKind\": between which memories"));
+    gs_imported_free(&imported);
+    gs_text_free(&sql);
 }
 
 /* A change to the new export, and what is said of it. */
@@ -1197,6 +1374,11 @@ int main(void) {
         cmocka_unit_test(the_nearest_description_is_named),
         cmocka_unit_test(other_sms_and_nameless_gpus_are_said),
         cmocka_unit_test(negative_numbers_of_databases_are_refused),
+        cmocka_unit_test(numbers_that_would_change_are_refused),
+        cmocka_unit_test(streams_with_large_numbers_stay_distinct),
+        cmocka_unit_test(a_launch_of_no_gpu_is_said),
+        cmocka_unit_test(work_without_a_context_stays_in_its_stream),
+        cmocka_unit_test(a_copy_without_its_kind_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

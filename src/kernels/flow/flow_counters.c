@@ -10,7 +10,7 @@
  * which goes on with the counter of the one before.
  *
  * A counter may also be shifted in each round. To the right, with zeros, it is 0 after at most 32 rounds, whatever it
- * was.
+ * was. To the left, it must reach the limit before bits are lost, also in the shift before the first comparison.
  *
  * A round is one execution of the header. A comparison of a counter that can pass the limit by going around from the
  * largest number to the smallest gives no bound.
@@ -35,6 +35,7 @@ struct pass {
     int64_t rounds;      /* the least bound; -1: none */
     gs_flow_state **out; /* of each block behind the loop: what comes to it; or NULL, where that is not asked */
     const gs_flow_state *entry;
+    const gs_flow_written_set *written; /* in the loop */
 };
 
 static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow_state *entry, gs_flow_state *after,
@@ -42,9 +43,10 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
 
 /* ---- bounds of one comparison ---- */
 
-/* The rounds in which first + k * step < limit can hold, for all k below: at most. -1: no bound. */
-static int64_t rounds_below(gs_flow_value first, gs_flow_value step, int64_t limit, bool is_signed) {
-    if (step.low <= 0 || limit + step.high > INT32_MAX || (!is_signed && first.low < 0))
+/* The rounds in which first + k * step < limit can hold, for all k below: at most. -1: no bound. What is compared may
+   be off by up to `spread`, another number in each round. */
+static int64_t rounds_below(gs_flow_value first, gs_flow_value step, int64_t limit, int64_t spread, bool is_signed) {
+    if (step.low <= 0 || limit + step.high + spread > INT32_MAX || (!is_signed && first.low < 0))
         return -1;
     return limit <= first.low ? 0 : (limit - first.low + step.low - 1) / step.low;
 }
@@ -66,21 +68,21 @@ static gs_flow_value negative(gs_flow_value value) {
 }
 
 static int64_t rounds_while(gs_flow_relation relation, gs_flow_value first, gs_flow_value step, gs_flow_value limit,
-                            bool is_signed) {
+                            int64_t spread, bool is_signed) {
     bool is_comparable = is_signed || (limit.low >= 0 && first.low >= 0);
     if (relation == GS_DIFFERS)
         return rounds_different(first, step, limit);
     if (!is_comparable)
         return -1;
     if (relation == GS_LESS || relation == GS_AT_MOST)
-        return rounds_below(first, step, limit.high + (relation == GS_AT_MOST), is_signed);
+        return rounds_below(first, step, limit.high + (relation == GS_AT_MOST), spread, is_signed);
     if (relation != GS_MORE && relation != GS_AT_LEAST)
         return -1;
     /* Downwards: an unsigned counter must stop before it passes 0. */
     int64_t last = limit.low - (relation == GS_AT_LEAST);
-    if (!is_signed && last + step.low < -1)
+    if (!is_signed && last + step.low - spread < -1)
         return -1;
-    return rounds_below(negative(first), negative(step), -last, true);
+    return rounds_below(negative(first), negative(step), -last, spread, true);
 }
 
 /* Whether what comes back to the header is what the register held. */
@@ -112,10 +114,11 @@ static int64_t rounds_down(uint64_t first, int shift, int64_t limit) {
     return limit >= 0 ? rounds : -1;
 }
 
-/* The rounds in which one that is shifted to the left is below `limit`. */
-static int64_t rounds_up(int64_t first, int shift, int64_t limit) {
+/* The rounds in which one that is shifted to the left is below `limit`. One below it can be shifted, and none that is
+   compared has lost bits before: `most` is the largest first one. */
+static int64_t rounds_up(int64_t first, int64_t most, int shift, int64_t limit) {
     int64_t rounds = 0;
-    if (first < 1 || limit > INT32_MAX >> shift)
+    if (first < 1 || most > INT32_MAX || limit > INT32_MAX >> shift)
         return -1;
     while (first < limit) {
         first <<= shift;
@@ -140,15 +143,27 @@ static int64_t rounds_shifted(const struct pass *pass, gs_flow_relation relation
     int64_t most = relation == GS_LESS ? limit.high : relation == GS_AT_MOST ? limit.high + 1 : INT64_MAX;
     if (!is_number || first.low < 1 || limit.low < 0 || most == INT64_MAX)
         return -1;
-    return rounds_up(counter.shift ? first.low << shift : first.low, shift, most);
+    int before = counter.shift ? shift : 0;
+    return rounds_up(first.low << before, first.high << before, shift, most);
 }
 
-/* A counter compared with what does not change. */
+/* Whether a limit is the same number in all rounds, also if it is known as a range only. */
+static bool is_same_always(const struct pass *pass, gs_flow_value limit, int16_t number) {
+    const gs_flow_written_set *set = pass->written;
+    if (limit.low == limit.high)
+        return true;
+    return number != GS_NO_BASE &&
+           !(number < GS_UNIFORM_BASE ? set->registers[number] : set->uniform[number - GS_UNIFORM_BASE]);
+}
+
+/* A counter compared with a limit. */
 static int64_t rounds_of(const struct pass *pass, const gs_flow_fact *fact, bool is_mirrored) {
     gs_flow_value counter = is_mirrored ? fact->y : fact->x, limit = is_mirrored ? fact->x : fact->y;
     gs_flow_relation relation = is_mirrored ? gs_flow_mirrored(fact->relation) : fact->relation;
     if (!counter.is_known || counter.base == GS_NO_BASE)
         return -1;
+    bool is_exact =
+        counter.low == counter.high && is_same_always(pass, limit, is_mirrored ? fact->x_register : fact->y_register);
     gs_flow_value step = pass->back->values[counter.base];
     gs_flow_value first = at_entry(pass, counter, false);
     limit = at_entry(pass, limit, true);
@@ -157,7 +172,9 @@ static int64_t rounds_of(const struct pass *pass, const gs_flow_fact *fact, bool
     if (!step.is_known || step.shift || counter.shift || step.base != counter.base || !first.is_known ||
         !limit.is_known)
         return -1;
-    return rounds_while(relation, first, step, limit, fact->is_signed);
+    if (relation == GS_DIFFERS && !is_exact)
+        return -1; /* it may step over the limit */
+    return rounds_while(relation, first, step, limit, counter.high - counter.low, fact->is_signed);
 }
 
 /* ---- a pass ---- */
@@ -507,8 +524,8 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
                           gs_flow_state **out) {
     gs_flow_loop *counted = &counting->graph->loops.data[loop];
     gs_flow_state *begin = calloc(1, sizeof *begin);
-    struct pass first = {.counting = counting, .loop = loop, .is_symbolic = true, .entry = entry};
     gs_flow_written_set set = {0};
+    struct pass first = {.counting = counting, .loop = loop, .is_symbolic = true, .entry = entry, .written = &set};
     gs_code result = begin ? GS_OK : gs_fail_memory(counting->error);
     if (result == GS_OK)
         result = written_in_loop(counting, loop, &set);

@@ -28,18 +28,20 @@ const char *gs_collect_name(gs_collection *collection, char *name) {
     return gs_strings_add(&collection->strings, name, strlen(name));
 }
 
+static bool is_stream(const gs_traced_stream *known, int64_t process, int64_t context, int32_t device, int64_t stream) {
+    return known->stream == stream && known->context == context && known->process == process && known->device == device;
+}
+
 /* A trace has few streams, and the requested one is often the same as before. */
-int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream) {
+int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int64_t stream) {
     for (size_t i = collection->streams.count; i-- > 0;) {
-        const gs_traced_stream *known = &collection->streams.data[i];
-        if (known->stream == stream && known->context == context && known->process == process &&
-            known->device == device)
+        if (is_stream(&collection->streams.data[i], process, context, device, stream))
             return (int32_t)i;
     }
     if (collection->streams.count >= INT32_MAX || !GS_RESERVE(&collection->streams, 1))
         return -1;
     collection->streams.data[collection->streams.count] =
-        (gs_traced_stream){process, context, device, stream, .beside_ns = GS_NO_TIME};
+        (gs_traced_stream){process, context, stream, device, .beside_ns = GS_NO_TIME};
     return (int32_t)collection->streams.count++;
 }
 
@@ -62,11 +64,24 @@ static gs_code check_launch(gs_traced_what *what, gs_error *error) {
                        "%d x %d x %d",
                        what->name, what->grid[0], what->grid[1], what->grid[2], what->block[0], what->block[1],
                        what->block[2]);
-    if (what->registers > 65536)
+    if (what->registers < 0 || what->registers > 65536)
         return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has %d registers a thread, which is impossible",
                        what->name, what->registers);
+    if (what->priority < -1000 || what->priority > 1000)
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has priority %d, which is impossible", what->name,
+                       what->priority);
     what->registers = (int32_t)gs_max(1, what->registers);
-    what->priority = (int32_t)gs_max(-1000, gs_min(what->priority, 1000));
+    return GS_OK;
+}
+
+/* Checks that a launch needs no more memory than any GPU has. */
+static gs_code check_memory(const gs_traced_what *what, gs_error *error) {
+    static const int64_t most_bytes = (int64_t)1 << 40;
+    int64_t shared_bytes = gs_max(what->shared_bytes, what->shared_config_bytes);
+    if (shared_bytes > most_bytes || what->local_bytes > most_bytes)
+        return gs_fail(error, GS_E_FORMAT,
+                       "kernel \"%.60s\" has more than 2^40 bytes of %s memory, which is impossible", what->name,
+                       shared_bytes > most_bytes ? "shared" : "local");
     return GS_OK;
 }
 
@@ -91,38 +106,48 @@ static void limit_value(int64_t *value, int64_t least, int64_t most) {
     *value = gs_max(least, gs_min(*value, most));
 }
 
-/* Numbers out of range become "not given"; amounts of memory are clamped. */
-static void check_numbers(gs_traced_what *what) {
-    static const int64_t most_bytes = (int64_t)1 << 40;
-    limit_value(&what->shared_bytes, 0, most_bytes);
-    limit_value(&what->local_bytes, 0, most_bytes);
-    limit_value(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
-    limit_value(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
-    limit_value(&what->bytes, 0, INT64_MAX);
+/* Negative numbers mean "not given" where others are only copied. */
+static void limit_numbers(gs_traced_what *what) {
+    limit_value(&what->static_shared_bytes, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->shared_config_bytes, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->process, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->context, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
     limit_value(&what->graph, GS_NOT_GIVEN, INT64_MAX);
-    what->device = (int32_t)gs_max(what->device, GS_NOT_GIVEN);
+}
+
+/* Tools write -1 for no GPU. */
+static gs_code check_device(gs_traced_what *what, gs_trace_fields *given, gs_error *error) {
+    if (what->device < GS_NOT_GIVEN)
+        return gs_fail(error, GS_E_FORMAT, "GPU %d is not possible: GPUs are counted from 0", what->device);
+    if (what->device == GS_NOT_GIVEN) {
+        *given &= ~(1u << GS_TRACE_DEVICE);
+        what->device = 0;
+    }
+    return GS_OK;
 }
 
 gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_traced traced,
                        gs_error *error) {
     gs_traced_what copy = *what;
-    check_numbers(&copy);
-    gs_code code = gs_check_fields(collection, what, given, error);
+    limit_numbers(&copy);
+    gs_code code = check_device(&copy, &given, error);
+    if (code == GS_OK)
+        code = gs_check_fields(collection, what, given, error);
     if (code == GS_OK)
         code = check_signs(what, &traced, error);
     if (code == GS_OK && what->op == GS_TRACED_LAUNCH)
         code = check_launch(&copy, error);
+    if (code == GS_OK && what->op == GS_TRACED_LAUNCH)
+        code = check_memory(what, error);
     if (code != GS_OK)
         return code;
     limit_value(&traced.node, GS_NOT_GIVEN, INT64_MAX);
     traced.start_ns = gs_collect_time(traced.start_ns);
     traced.end_ns = gs_collect_time(traced.end_ns);
-    copy.stream_number = gs_collect_stream(collection, copy.process, copy.context, copy.device, copy.stream);
+    traced.stream_number = gs_collect_stream(collection, copy.process, copy.context, copy.device, copy.stream);
     traced.what = (const void *)gs_strings_add(&collection->strings, &copy, sizeof copy);
-    if (copy.stream_number < 0 || !traced.what || collection->traced.count >= UINT32_MAX ||
+    if (traced.stream_number < 0 || !traced.what || collection->traced.count >= UINT32_MAX ||
         !GS_RESERVE(&collection->traced, 1))
         return gs_fail_memory(error);
     traced.order = (uint32_t)collection->traced.count;
@@ -164,6 +189,41 @@ void gs_collection_free(gs_collection *collection) {
     free(collection->traced.data);
     gs_strings_free(&collection->strings);
     *collection = (gs_collection){0};
+}
+
+/* ---- streams ---- */
+
+/* If some work has no context or no process, that of no work counts: else its streams would be others than those of
+   the rest. Streams that differ in it only become one. */
+static gs_code merge_streams(gs_collection *collection, gs_error *error) {
+    size_t count = collection->streams.count, kept = 0;
+    bool ignores_context = collection->missing[GS_TRACE_CONTEXT],
+         ignores_process = collection->missing[GS_TRACE_PROCESS];
+    int32_t *merged = calloc(count + 1, sizeof *merged);
+    if (!merged)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        gs_traced_stream stream = collection->streams.data[i];
+        stream.context = ignores_context ? GS_NOT_GIVEN : stream.context;
+        stream.process = ignores_process ? GS_NOT_GIVEN : stream.process;
+        size_t same = 0;
+        while (same < kept && !is_stream(&collection->streams.data[same], stream.process, stream.context, stream.device,
+                                         stream.stream))
+            same++;
+        if (same == kept)
+            collection->streams.data[kept++] = stream;
+        merged[i] = (int32_t)same;
+    }
+    collection->streams.count = kept;
+    for (size_t i = 0; i < collection->traced.count; i++)
+        collection->traced.data[i].stream_number = merged[collection->traced.data[i].stream_number];
+    for (size_t i = 0; i < collection->waits.count; i++) {
+        gs_traced_wait *wait = &collection->waits.data[i];
+        wait->waits = merged[wait->waits];
+        wait->records = merged[wait->records];
+    }
+    free(merged);
+    return GS_OK;
 }
 
 /* ---- times of calls ---- */
@@ -210,7 +270,7 @@ static void sort_traced(gs_collection *collection, int (*compare)(const void *, 
 static void find_calls(gs_collection *collection) {
     for (size_t i = collection->traced.count; i-- > 0;) {
         gs_traced *traced = &collection->traced.data[i];
-        int64_t *beside_ns = &collection->streams.data[traced->what->stream_number].beside_ns;
+        int64_t *beside_ns = &collection->streams.data[traced->stream_number].beside_ns;
         traced->at_ns = time_of_call(collection, traced->call);
         traced->has_call = traced->at_ns != GS_NO_TIME;
         if (!traced->has_call)
@@ -229,7 +289,7 @@ static void set_times(gs_collection *collection) {
     find_calls(collection);
     for (size_t i = 0; i < collection->traced.count; i++) {
         gs_traced *traced = &collection->traced.data[i];
-        int64_t *beside_ns = &collection->streams.data[traced->what->stream_number].beside_ns;
+        int64_t *beside_ns = &collection->streams.data[traced->stream_number].beside_ns;
         if (*beside_ns != GS_NO_TIME)
             traced->at_ns = traced->has_call ? gs_max(traced->at_ns, *beside_ns) : *beside_ns;
         *beside_ns = traced->at_ns;
@@ -261,11 +321,11 @@ static bool group_by_stream(const gs_collection *collection, struct by_stream *g
     if (!groups->first || !groups->work)
         return false;
     for (size_t i = 0; i < collection->traced.count; i++)
-        groups->first[collection->traced.data[i].what->stream_number + 2]++;
+        groups->first[collection->traced.data[i].stream_number + 2]++;
     for (size_t i = 2; i < streams + 2; i++)
         groups->first[i] += groups->first[i - 1];
     for (size_t i = 0; i < collection->traced.count; i++)
-        groups->work[groups->first[collection->traced.data[i].what->stream_number + 1]++] = (uint32_t)i;
+        groups->work[groups->first[collection->traced.data[i].stream_number + 1]++] = (uint32_t)i;
     return true;
 }
 
@@ -379,24 +439,25 @@ static gs_run *run_of(struct maker *maker, int64_t device, gs_error *error) {
 }
 
 /* The name of a stream in a run: its number, if all streams of the GPU are of one context. */
-static void name_stream(gs_collection *collection, const gs_traced_what *what, gs_traced_stream *named) {
+static void name_stream(const gs_collection *collection, gs_traced_stream *named) {
     char *name = named->name;
     size_t size = sizeof named->name;
     bool one_process = true, one_context = true;
     for (size_t i = 0; i < collection->streams.count; i++) {
         const gs_traced_stream *stream = &collection->streams.data[i];
-        if (stream->device != what->device)
+        if (stream->device != named->device)
             continue;
-        one_process = one_process && stream->process == what->process;
-        one_context = one_context && stream->process == what->process && stream->context == what->context;
+        one_process = one_process && stream->process == named->process;
+        one_context = one_context && stream->process == named->process && stream->context == named->context;
     }
     named->is_number = one_context;
     if (one_context)
-        snprintf(name, size, "%d", what->stream);
+        snprintf(name, size, "%lld", (long long)named->stream);
     else if (one_process)
-        snprintf(name, size, "%lld/%d", (long long)what->context, what->stream);
+        snprintf(name, size, "%lld/%lld", (long long)named->context, (long long)named->stream);
     else
-        snprintf(name, size, "%lld/%lld/%d", (long long)what->process, (long long)what->context, what->stream);
+        snprintf(name, size, "%lld/%lld/%lld", (long long)named->process, (long long)named->context,
+                 (long long)named->stream);
 }
 
 static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, char *id, gs_launch_facts *facts) {
@@ -466,12 +527,12 @@ static gs_copy copy_of(const gs_traced_what *what, const gs_traced_stream *strea
 static gs_code add_traced(struct maker *maker, size_t index, gs_error *error) {
     gs_traced *traced = &maker->collection->traced.data[index];
     const gs_traced_what *what = traced->what;
-    gs_traced_stream *stream = &maker->collection->streams.data[what->stream_number];
+    gs_traced_stream *stream = &maker->collection->streams.data[traced->stream_number];
     gs_run *run = run_of(maker, what->device, error);
     if (!run)
         return GS_E_MEMORY;
     if (!*stream->name)
-        name_stream(maker->collection, what, stream);
+        name_stream(maker->collection, stream);
     char id[24];
     snprintf(id, sizeof id, "%zu", run->launches.count + run->copies.count + 1);
     gs_launch_facts facts = gs_launch_facts_none();
@@ -525,12 +586,17 @@ static gs_code add_ranges(const struct maker *maker, gs_run *run, gs_error *erro
 }
 
 gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error) {
+    gs_code code = GS_OK;
+    if (collection->missing[GS_TRACE_CONTEXT] || collection->missing[GS_TRACE_PROCESS])
+        code = merge_streams(collection, error);
+    if (code != GS_OK)
+        return code;
     set_times(collection);
     struct maker maker = {.collection = collection,
                           .imported = imported,
                           .first_run = imported->count,
                           .zero_ns = earliest_start(collection)};
-    gs_code code = check_span(collection, maker.zero_ns, error);
+    code = check_span(collection, maker.zero_ns, error);
     if (code == GS_OK)
         code = find_dependences(collection, &maker.dependences, error);
     for (size_t i = 0; i < collection->traced.count && code == GS_OK; i++) {

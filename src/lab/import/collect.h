@@ -25,6 +25,9 @@ typedef enum gs_trace_field {
     GS_TRACE_DEVICE,
     GS_TRACE_NAME,
     GS_TRACE_BYTES,
+    GS_TRACE_KIND, /* of a copy */
+    GS_TRACE_CONTEXT,
+    GS_TRACE_PROCESS,
     GS_TRACE_FIELDS
 } gs_trace_field;
 
@@ -38,21 +41,21 @@ typedef enum gs_traced_op { GS_TRACED_LAUNCH, GS_TRACED_COPY, GS_TRACED_MEMSET }
 typedef struct gs_traced_what {
     const char *name; /* of a kernel; kept with gs_collect_name */
     int64_t shared_bytes, static_shared_bytes, shared_config_bytes, local_bytes, bytes;
-    int64_t process, context, green_context, graph;
-    int32_t device, stream;
+    int64_t process, context, green_context, graph, stream;
+    int32_t device;
     int32_t op, copy_kind;
     int32_t registers, priority, is_cooperative;
     int32_t grid[3], block[3];
-    int32_t stream_number; /* of the collection; set when it is added */
 } gs_traced_what;
 
 /* A launch, copy or memset. */
 typedef struct gs_traced {
     const gs_traced_what *what;
     int64_t start_ns, end_ns;
-    int64_t at_ns; /* of the call */
-    uint64_t call; /* the key of the call, see gs_collect_call */
-    bool has_call; /* it is in the trace */
+    int64_t at_ns;         /* of the call */
+    uint64_t call;         /* the key of the call, see gs_collect_call */
+    bool has_call;         /* it is in the trace */
+    int32_t stream_number; /* of the collection; set when it is added */
     int64_t node;
     uint32_t order;  /* of adding */
     uint32_t number; /* its number among the launches or copies of its run */
@@ -60,8 +63,8 @@ typedef struct gs_traced {
 
 /* A stream of the trace. */
 typedef struct gs_traced_stream {
-    int64_t process, context;
-    int32_t device, stream;
+    int64_t process, context, stream;
+    int32_t device;
     int64_t beside_ns; /* while times are set: that of the work after or before in the stream */
     char name[64];     /* as runs name it; "": not set */
     bool is_number;
@@ -155,7 +158,7 @@ gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wai
 gs_code gs_collect_add_gpu(gs_collection *collection, gs_traced_gpu gpu, gs_error *error);
 
 /* The number of a stream, added if it is new; -1: out of memory. */
-int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream);
+int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int64_t stream);
 
 /* Appends a run for each GPU, or for one. */
 gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error);

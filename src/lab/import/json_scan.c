@@ -267,7 +267,7 @@ static int64_t to_int(double value) {
     return value >= 9e18 ? INT64_MAX : value <= -9e18 ? INT64_MIN : isnan(value) ? 0 : (int64_t)value;
 }
 
-bool gs_scan_int(gs_scan *scan, int64_t *value) {
+bool gs_scan_any_int(gs_scan *scan, int64_t *value) {
     char number[NUMBER_LENGTH], *end;
     if (!take_number(scan, number))
         return false;
@@ -275,6 +275,32 @@ bool gs_scan_int(gs_scan *scan, int64_t *value) {
     if (*end == '.' || *end == 'e' || *end == 'E')
         *value = to_int(strtod(number, &end));
     return *end ? gs_scan_fail(scan, GS_E_SYNTAX, "not valid JSON: a number expected") : true;
+}
+
+bool gs_scan_int_within(gs_scan *scan, int64_t least, int64_t most, int64_t *value) {
+    char number[NUMBER_LENGTH], *end;
+    if (!take_number(scan, number))
+        return false;
+    errno = 0;
+    *value = strtoll(number, &end, 10);
+    bool is_in_range = !errno, is_whole = true;
+    if (*end == '.' || *end == 'e' || *end == 'E') {
+        double real = strtod(number, &end);
+        is_in_range = fabs(real) < 9e18;
+        is_whole = !is_in_range || real == floor(real);
+        *value = to_int(real);
+    }
+    if (*end)
+        return gs_scan_fail(scan, GS_E_SYNTAX, "not valid JSON: a number expected");
+    if (!is_whole)
+        return gs_scan_fail(scan, GS_E_FORMAT, "\"%.60s\" is %s: not a whole number", scan->string.data, number);
+    if (!is_in_range || *value < least || *value > most)
+        return gs_scan_fail(scan, GS_E_FORMAT, "\"%.60s\" is %s: out of range", scan->string.data, number);
+    return true;
+}
+
+bool gs_scan_int(gs_scan *scan, int64_t *value) {
+    return gs_scan_int_within(scan, INT64_MIN, INT64_MAX, value);
 }
 
 /* A double has too few digits for nanoseconds since 1970, so the digits are taken one by one. */

@@ -37,8 +37,12 @@ bool gs_scan_next(gs_scan *scan);
 
 /* Reads a string. A string longer than GS_SCAN_STRING is truncated. */
 bool gs_scan_string(gs_scan *scan);
-/* A whole number, or the whole part of a fraction; numbers out of range are clamped. */
+/* A whole number of 64 bits, the value of the key that was read last; another number is an error that names the key. */
 bool gs_scan_int(gs_scan *scan, int64_t *value);
+/* The same for a number from `least` to `most`. */
+bool gs_scan_int_within(gs_scan *scan, int64_t least, int64_t most, int64_t *value);
+/* The whole part of any number; numbers out of range are clamped. */
+bool gs_scan_any_int(gs_scan *scan, int64_t *value);
 /* Microseconds with decimals, into nanoseconds. */
 bool gs_scan_us(gs_scan *scan, int64_t *nanoseconds);
 /* Skips any value. */

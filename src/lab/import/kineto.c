@@ -49,15 +49,11 @@ static category category_of(const char *word) {
     return OTHER;
 }
 
-static int32_t to_int32(int64_t value) {
-    return (int32_t)gs_max(INT32_MIN, gs_min(value, INT32_MAX));
-}
-
 static bool read_int32(gs_scan *scan, int32_t *into) {
     int64_t value;
-    if (!gs_scan_int(scan, &value))
+    if (!gs_scan_int_within(scan, INT32_MIN, INT32_MAX, &value))
         return false;
-    *into = to_int32(value);
+    *into = (int32_t)value;
     return true;
 }
 
@@ -74,7 +70,7 @@ static bool read_sizes(gs_scan *scan, int32_t *sizes, bool *has) {
 }
 
 /* The relevant keys of "args", and the offsets of their numbers. */
-typedef enum argument_type { INT32, INT64, SIZES } argument_type;
+typedef enum argument_type { INT32, INT64, CALL_NUMBER, ANY_NUMBER, SIZES } argument_type;
 
 #define WHAT(member) offsetof(struct event, what.member)
 #define FIELD(name)  (1u << GS_TRACE_##name)
@@ -86,19 +82,19 @@ static const struct argument {
     gs_trace_fields field; /* its bit, or 0 */
 } arguments[] = {
     {"device", INT32, WHAT(device), FIELD(DEVICE)},
-    {"context", INT64, WHAT(context), 0},
-    {"stream", INT32, WHAT(stream), FIELD(STREAM)},
-    {"correlation", INT64, offsetof(struct event, correlation), FIELD(CORRELATION)},
+    {"context", INT64, WHAT(context), FIELD(CONTEXT)},
+    {"stream", INT64, WHAT(stream), FIELD(STREAM)},
+    {"correlation", CALL_NUMBER, offsetof(struct event, correlation), FIELD(CORRELATION)},
     {"registers per thread", INT32, WHAT(registers), FIELD(REGISTERS)},
     {"shared memory", INT64, WHAT(shared_bytes), FIELD(SHARED)},
     {"grid", SIZES, WHAT(grid), FIELD(GRID)},
     {"block", SIZES, WHAT(block), FIELD(BLOCK)},
     {"priority", INT32, WHAT(priority), FIELD(PRIORITY)},
-    {"graph id", INT64, WHAT(graph), 0},
-    {"graph node id", INT64, offsetof(struct event, node), 0},
+    {"graph id", ANY_NUMBER, WHAT(graph), 0},
+    {"graph node id", ANY_NUMBER, offsetof(struct event, node), 0},
     {"bytes", INT64, WHAT(bytes), FIELD(BYTES)},
-    {"wait_on_stream", INT64, offsetof(struct event, wait_on_stream), 0},
-    {"wait_on_cuda_event_record_corr_id", INT64, offsetof(struct event, record_correlation), 0},
+    {"wait_on_stream", ANY_NUMBER, offsetof(struct event, wait_on_stream), 0},
+    {"wait_on_cuda_event_record_corr_id", ANY_NUMBER, offsetof(struct event, record_correlation), 0},
 };
 
 static const char *const field_names[GS_TRACE_FIELDS] = {
@@ -108,6 +104,7 @@ static const char *const field_names[GS_TRACE_FIELDS] = {
     [GS_TRACE_DEVICE] = "device", [GS_TRACE_SHARED] = "shared memory",
     [GS_TRACE_NAME] = "name",     [GS_TRACE_CORRELATION] = "correlation",
     [GS_TRACE_BYTES] = "bytes",   [GS_TRACE_PRIORITY] = "priority",
+    [GS_TRACE_KIND] = "name",     [GS_TRACE_CONTEXT] = "context",
 };
 
 static const struct argument *find_argument(const char *key) {
@@ -131,7 +128,16 @@ static bool read_argument(struct reading *reading, const struct argument *argume
     reading->event.given |= has ? argument->field : 0;
     if (argument->type == SIZES)
         return true;
-    return argument->type == INT32 ? read_int32(scan, into) : gs_scan_int(scan, into);
+    switch (argument->type) {
+    case INT32:
+        return read_int32(scan, into);
+    case CALL_NUMBER: /* of 32 bits */
+        return gs_scan_int_within(scan, INT32_MIN, UINT32_MAX, into);
+    case INT64:
+        return gs_scan_int(scan, into);
+    default:
+        return gs_scan_any_int(scan, into);
+    }
 }
 
 static bool read_arguments(struct reading *reading) {
@@ -221,7 +227,10 @@ static gs_code add_work(struct reading *reading) {
         event->what.name = gs_collect_name(reading->collection, name);
     else
         event->what.copy_kind = event->category == MEMCPY ? (int32_t)copy_kind(name) : 0;
-    event->given |= FIELD(LOCAL); /* no trace has it, as `lacks` says */
+    event->given |= FIELD(LOCAL);   /* no trace has it, as `lacks` says */
+    event->given |= FIELD(PROCESS); /* a trace is of one */
+    if (event->category != MEMCPY || event->given & FIELD(NAME))
+        event->given |= FIELD(KIND);
     if (event->name.failed || (event->category == KERNEL && !event->what.name))
         return gs_fail_memory(reading->error);
     gs_traced traced = {.start_ns = event->start_ns,
@@ -251,8 +260,7 @@ static gs_code add_wait(struct reading *reading) {
     gs_traced_wait wait = {
         gs_collect_call(0, event->correlation), gs_collect_call(0, event->record_correlation),
         gs_collect_stream(collection, GS_NOT_GIVEN, event->what.context, event->what.device, event->what.stream),
-        gs_collect_stream(collection, GS_NOT_GIVEN, event->what.context, event->what.device,
-                          to_int32(event->wait_on_stream))};
+        gs_collect_stream(collection, GS_NOT_GIVEN, event->what.context, event->what.device, event->wait_on_stream)};
     return wait.waits < 0 || wait.records < 0 ? gs_fail_memory(reading->error)
                                               : gs_collect_add_wait(collection, &wait, reading->error);
 }

@@ -38,6 +38,9 @@ static const struct field {
     [GS_TRACE_CORRELATION] = {.assumed = "their calls are not known"},
     [GS_TRACE_DEVICE] = {.assumed = "GPU 0 is assumed"},
     [GS_TRACE_NAME] = {.assumed = "they are called \"unnamed\"", .user = OF_LAUNCHES},
+    [GS_TRACE_KIND] = {.assumed = "between which memories they copy is not known", .user = OF_COPIES},
+    [GS_TRACE_CONTEXT] = {.assumed = "streams of a GPU with the same number are taken for one"},
+    [GS_TRACE_PROCESS] = {.assumed = "all work is taken to be of one process"},
     [GS_TRACE_BYTES] = {.assumed = "0 bytes are assumed", .user = OF_COPIES},
 };
 
@@ -54,7 +57,7 @@ static gs_code refuse_without(const gs_traced_what *what, const char *name, cons
 }
 
 gs_code gs_check_fields(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_error *error) {
-    if (what->registers < 1)
+    if (what->registers == 0)
         given &= ~(1u << GS_TRACE_REGISTERS);
     for (int i = 0; i < GS_TRACE_FIELDS; i++) {
         if (given >> i & 1 || !is_used(&fields[i], what->op))

@@ -12,6 +12,7 @@
  */
 #include "collect.h"
 
+#include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 
@@ -90,11 +91,14 @@ static gs_code measure_file(struct database *database) {
 
 /* ---- reading a table ---- */
 
-/* A column: its name, or alternative names. */
+/* A column: its name, or alternative names, and which numbers it may have. All are whole. */
 enum { MOST_NAMES = 3, MOST_COLUMNS = 24 };
+
+typedef enum column_range { OF_64_BITS, OF_32_BITS, CALL_NUMBER } column_range;
 
 typedef struct table_column {
     const char *names[MOST_NAMES];
+    column_range range;
 } table_column;
 
 /* A table, and the function that reads its rows. */
@@ -122,6 +126,41 @@ static gs_code make_query(const struct database *database, const struct table *t
     return code == GS_OK && query->failed ? gs_fail_memory(database->error) : code;
 }
 
+static gs_code refuse_number(const struct database *database, const char *table, const char *column, sqlite3_stmt *row,
+                             int at, const char *why) {
+    return gs_fail(database->error, GS_E_FORMAT, "%s: %s has a \"%s\" of %.40s: %s", database->path, table, column,
+                   (const char *)sqlite3_column_text(row, at), why);
+}
+
+/* Refuses numbers that would become others. */
+static gs_code check_numbers(const struct database *database, const struct table *table, sqlite3_stmt *row) {
+    static const struct {
+        int64_t least, most;
+    } ranges[] = {[OF_64_BITS] = {INT64_MIN, INT64_MAX},
+                  [OF_32_BITS] = {INT32_MIN, INT32_MAX},
+                  [CALL_NUMBER] = {INT32_MIN, UINT32_MAX}};
+    for (size_t i = 0; i < table->count; i++) {
+        int at = (int)i, type = sqlite3_column_type(row, at);
+        const char *column = table->columns[i].names[0];
+        double real = type == SQLITE_FLOAT ? sqlite3_column_double(row, at) : 0;
+        int64_t whole = type == SQLITE_INTEGER ? sqlite3_column_int64(row, at) : 0;
+        if (type == SQLITE_FLOAT && fabs(real) < 9e18) {
+            whole = (int64_t)real;
+            if ((double)whole != real)
+                return refuse_number(database, table->name, column, row, at, "not a whole number");
+        }
+        if ((type == SQLITE_FLOAT && !(fabs(real) < 9e18)) || whole < ranges[table->columns[i].range].least ||
+            whole > ranges[table->columns[i].range].most)
+            return refuse_number(database, table->name, column, row, at, "out of range");
+    }
+    return GS_OK;
+}
+
+static gs_code read_row(struct database *database, const struct table *table, sqlite3_stmt *row) {
+    gs_code code = check_numbers(database, table, row);
+    return code == GS_OK ? table->row(database, row) : code;
+}
+
 static gs_code read_rows(struct database *database, const struct table *table, const char *query) {
     enum { ROW_BYTES = 4 }; /* at least: where it is in its page, its length, its number or key */
     sqlite3_stmt *statement = NULL;
@@ -131,7 +170,7 @@ static gs_code read_rows(struct database *database, const struct table *table, c
     if (result == SQLITE_OK)
         while (code == GS_OK && (result = sqlite3_step(statement)) == SQLITE_ROW)
             code = ++rows <= database->bytes / ROW_BYTES
-                       ? table->row(database, statement)
+                       ? read_row(database, table, statement)
                        : gs_fail(database->error, GS_E_FORMAT, "%s: the file of %llu bytes cannot hold all rows of %s",
                                  database->path, (unsigned long long)database->bytes, table->name);
     if (code == GS_OK && result != SQLITE_DONE)
@@ -162,13 +201,14 @@ static int64_t number_at(sqlite3_stmt *row, int column) {
     return is_number(row, column) ? sqlite3_column_int64(row, column) : GS_NOT_GIVEN;
 }
 
-static int32_t small_number_at(sqlite3_stmt *row, int column) {
-    return (int32_t)gs_max(INT32_MIN, gs_min(number_at(row, column), INT32_MAX));
-}
-
 /* A number; 0 if it is not given. */
 static int64_t amount_at(sqlite3_stmt *row, int column) {
     return is_number(row, column) ? sqlite3_column_int64(row, column) : 0;
+}
+
+/* That of a column of 32 bits. */
+static int32_t small_amount_at(sqlite3_stmt *row, int column) {
+    return (int32_t)amount_at(row, column);
 }
 
 /* ---- processes and names ---- */
@@ -202,30 +242,30 @@ static gs_code call_of(struct database *database, int64_t global, int64_t correl
 /* ---- events ---- */
 
 static const table_column kernel_columns[] = {
-    {{"start"}},
-    {{"end"}},
-    {{"deviceId"}},
-    {{"contextId"}},
-    {{"greenContextId"}},
-    {{"streamId"}},
-    {{"correlationId"}},
-    {{"globalPid"}},
-    {{"demangledName", "name"}},
-    {{"registersPerThread"}},
-    {{"gridX"}},
-    {{"gridY"}},
-    {{"gridZ"}},
-    {{"blockX"}},
-    {{"blockY"}},
-    {{"blockZ"}},
-    {{"staticSharedMemory"}},
-    {{"dynamicSharedMemory"}},
-    {{"localMemoryPerThread"}},
-    {{"sharedMemoryExecuted"}},
-    {{"graphNodeId"}},
-    {{"graphId"}},
-    {{"launchType"}},
-    {{"shortName"}},
+    {.names = {"start"}},
+    {.names = {"end"}},
+    {.names = {"deviceId"}, .range = OF_32_BITS},
+    {.names = {"contextId"}},
+    {.names = {"greenContextId"}},
+    {.names = {"streamId"}},
+    {.names = {"correlationId"}, .range = CALL_NUMBER},
+    {.names = {"globalPid"}},
+    {.names = {"demangledName", "name"}},
+    {.names = {"registersPerThread"}, .range = OF_32_BITS},
+    {.names = {"gridX"}, .range = OF_32_BITS},
+    {.names = {"gridY"}, .range = OF_32_BITS},
+    {.names = {"gridZ"}, .range = OF_32_BITS},
+    {.names = {"blockX"}, .range = OF_32_BITS},
+    {.names = {"blockY"}, .range = OF_32_BITS},
+    {.names = {"blockZ"}, .range = OF_32_BITS},
+    {.names = {"staticSharedMemory"}},
+    {.names = {"dynamicSharedMemory"}},
+    {.names = {"localMemoryPerThread"}},
+    {.names = {"sharedMemoryExecuted"}},
+    {.names = {"graphNodeId"}},
+    {.names = {"graphId"}},
+    {.names = {"launchType"}},
+    {.names = {"shortName"}},
 };
 
 /* Counts the bytes of a name that is kept. */
@@ -305,6 +345,9 @@ static const char *const field_names[GS_TRACE_FIELDS] = {
     [GS_TRACE_DEVICE] = "deviceId",
     [GS_TRACE_NAME] = "demangledName",
     [GS_TRACE_BYTES] = "bytes",
+    [GS_TRACE_KIND] = "copyKind",
+    [GS_TRACE_CONTEXT] = "contextId",
+    [GS_TRACE_PROCESS] = "globalPid",
 };
 
 /* The bit of a field, if these columns of the row have values. */
@@ -320,13 +363,14 @@ static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_trac
                            gs_trace_fields *given) {
     *given = field_at(row, GS_TRACE_START, 0, 1) | field_at(row, GS_TRACE_END, 1, 1) |
              field_at(row, GS_TRACE_DEVICE, 2, 1) | field_at(row, GS_TRACE_STREAM, 5, 1) |
-             field_at(row, GS_TRACE_CORRELATION, 6, 1);
+             field_at(row, GS_TRACE_CORRELATION, 6, 1) | field_at(row, GS_TRACE_CONTEXT, 3, 1) |
+             field_at(row, GS_TRACE_PROCESS, 7, 1);
     *what = gs_traced_what_none();
     *traced = (gs_traced){.start_ns = number_at(row, 0), .end_ns = number_at(row, 1)};
-    what->device = (int32_t)gs_max(0, small_number_at(row, 2));
+    what->device = small_amount_at(row, 2);
     what->context = number_at(row, 3);
     what->green_context = number_at(row, 4) > 0 ? number_at(row, 4) : GS_NOT_GIVEN;
-    what->stream = small_number_at(row, 5);
+    what->stream = number_at(row, 5);
     what->process = process_of(number_at(row, 7));
     return call_of(database, number_at(row, 7), number_at(row, 6), &traced->call);
 }
@@ -344,10 +388,10 @@ static gs_code add_work(const struct database *database, const gs_traced_what *w
 
 /* The sum of static and dynamic shared memory; negative if one of them is. */
 static int64_t shared_at(sqlite3_stmt *row, int fixed, int dynamic) {
-    static const int64_t most = (int64_t)1 << 40;
+    int64_t sum;
     if (amount_at(row, fixed) < 0 || amount_at(row, dynamic) < 0)
         return -1;
-    return gs_min(amount_at(row, fixed), most) + gs_min(amount_at(row, dynamic), most);
+    return __builtin_add_overflow(amount_at(row, fixed), amount_at(row, dynamic), &sum) ? INT64_MAX : sum;
 }
 
 static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
@@ -364,10 +408,10 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
              field_at(row, GS_TRACE_LOCAL, 18, 1);
     given |= 1u << GS_TRACE_PRIORITY; /* no database has it, as `lacks` says */
     what.op = GS_TRACED_LAUNCH;
-    what.registers = small_number_at(row, 9);
+    what.registers = small_amount_at(row, 9);
     for (int i = 0; i < 3; i++) {
-        what.grid[i] = small_number_at(row, 10 + i);
-        what.block[i] = small_number_at(row, 13 + i);
+        what.grid[i] = small_amount_at(row, 10 + i);
+        what.block[i] = small_amount_at(row, 13 + i);
     }
     what.static_shared_bytes = number_at(row, 16);
     what.shared_bytes = shared_at(row, 16, 17);
@@ -380,8 +424,17 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
 }
 
 static const table_column copy_columns[] = {
-    {{"start"}},         {{"end"}},       {{"deviceId"}}, {{"contextId"}}, {{"greenContextId"}}, {{"streamId"}},
-    {{"correlationId"}}, {{"globalPid"}}, {{"bytes"}},    {{"copyKind"}},  {{"graphNodeId"}},
+    {.names = {"start"}},
+    {.names = {"end"}},
+    {.names = {"deviceId"}, .range = OF_32_BITS},
+    {.names = {"contextId"}},
+    {.names = {"greenContextId"}},
+    {.names = {"streamId"}},
+    {.names = {"correlationId"}, .range = CALL_NUMBER},
+    {.names = {"globalPid"}},
+    {.names = {"bytes"}},
+    {.names = {"copyKind"}},
+    {.names = {"graphNodeId"}},
 };
 
 /* CUPTI's kinds of copies. Arrays are device memory. */
@@ -402,6 +455,7 @@ static gs_code add_copy(struct database *database, sqlite3_stmt *row, gs_traced_
     if (code != GS_OK)
         return code;
     given |= field_at(row, GS_TRACE_BYTES, 8, 1);
+    given |= op == GS_TRACED_MEMSET ? 1u << GS_TRACE_KIND : field_at(row, GS_TRACE_KIND, 9, 1);
     what.op = op;
     what.bytes = amount_at(row, 8);
     what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number_at(row, 9)) : 0;
@@ -419,7 +473,8 @@ static gs_code memset_row(struct database *database, sqlite3_stmt *row) {
 
 /* ---- calls ---- */
 
-static const table_column call_columns[] = {{{"start"}}, {{"correlationId"}}, {{"globalTid"}}};
+static const table_column call_columns[] = {
+    {.names = {"start"}}, {.names = {"correlationId"}, .range = CALL_NUMBER}, {.names = {"globalTid"}}};
 
 static gs_code call_row(struct database *database, sqlite3_stmt *row) {
     uint64_t call;
@@ -437,7 +492,8 @@ static gs_code call_row(struct database *database, sqlite3_stmt *row) {
 
 /* ---- named ranges ---- */
 
-static const table_column range_columns[] = {{{"start"}}, {{"end"}}, {{"text"}}, {{"textId"}}};
+static const table_column range_columns[] = {
+    {.names = {"start"}}, {.names = {"end"}}, {.names = {"text"}}, {.names = {"textId"}}};
 
 /* Marks have no end, and categories and domains have no times. */
 static gs_code range_row(struct database *database, sqlite3_stmt *row) {
@@ -485,10 +541,9 @@ static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
         return GS_OK;
     }
     int64_t global = number_at(row, 1), process = gs_max(process_of(global), GS_NOT_GIVEN);
-    wait.waits =
-        gs_collect_stream(collection, process, number_at(row, 3), small_number_at(row, 2), small_number_at(row, 4));
+    wait.waits = gs_collect_stream(collection, process, number_at(row, 3), small_amount_at(row, 2), number_at(row, 4));
     wait.records =
-        gs_collect_stream(collection, process, number_at(row, 7), small_number_at(row, 6), small_number_at(row, 8));
+        gs_collect_stream(collection, process, number_at(row, 7), small_amount_at(row, 6), number_at(row, 8));
     gs_code code = call_of(database, global, number_at(row, 0), &wait.wait_call);
     if (code == GS_OK)
         code = call_of(database, global, number_at(row, 5), &wait.record_call);
@@ -497,10 +552,20 @@ static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
     return code == GS_OK ? gs_collect_add_wait(collection, &wait, database->error) : code;
 }
 
+static const table_column wait_columns[] = {{.names = {"correlationId"}, .range = CALL_NUMBER},
+                                            {.names = {"globalPid"}},
+                                            {.names = {"deviceId"}, .range = OF_32_BITS},
+                                            {.names = {"contextId"}},
+                                            {.names = {"streamId"}},
+                                            {.names = {"correlationId"}, .range = CALL_NUMBER},
+                                            {.names = {"deviceId"}, .range = OF_32_BITS},
+                                            {.names = {"contextId"}},
+                                            {.names = {"streamId"}}};
+
 /* Both tables are needed, with the columns that identify the event. */
 static gs_code read_waits(struct database *database) {
     static const char *const needed[] = {"correlationId", "deviceId", "contextId", "streamId", "eventId"};
-    static const struct table table = {.name = KIND("SYNCHRONIZATION"), .row = wait_row};
+    static const struct table table = {KIND("SYNCHRONIZATION"), wait_columns, GS_COUNT(wait_columns), wait_row};
     bool is_there = true, found;
     gs_code code = has_table(database, KIND("SYNCHRONIZATION"), &found);
     if (code == GS_OK)
@@ -525,8 +590,14 @@ static gs_code read_waits(struct database *database) {
 /* ---- GPUs and the start time ---- */
 
 static const table_column gpu_columns[] = {
-    {{"id", "cudaId"}}, {{"name"}},          {{"smCount"}},           {{"computeMajor"}},
-    {{"computeMinor"}}, {{"maxWarpsPerSm"}}, {{"maxRegistersPerSm"}}, {{"maxShmemPerSm"}},
+    {.names = {"id", "cudaId"}},
+    {.names = {"name"}},
+    {.names = {"smCount"}, .range = OF_32_BITS},
+    {.names = {"computeMajor"}, .range = OF_32_BITS},
+    {.names = {"computeMinor"}, .range = OF_32_BITS},
+    {.names = {"maxWarpsPerSm"}, .range = OF_32_BITS},
+    {.names = {"maxRegistersPerSm"}, .range = OF_32_BITS},
+    {.names = {"maxShmemPerSm"}},
 };
 
 static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
@@ -534,17 +605,17 @@ static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
     const char *name = (const char *)sqlite3_column_text(row, 1);
     gs_traced_gpu gpu = {.device = number_at(row, 0),
                          .name = name ? strdup(name) : NULL,
-                         .sms = (int32_t)gs_max(0, small_number_at(row, 2)),
-                         .major = (int32_t)gs_max(0, small_number_at(row, 3)),
-                         .minor = (int32_t)gs_max(0, small_number_at(row, 4)),
+                         .sms = (int32_t)gs_max(0, small_amount_at(row, 2)),
+                         .major = (int32_t)gs_max(0, small_amount_at(row, 3)),
+                         .minor = (int32_t)gs_max(0, small_amount_at(row, 4)),
                          .threads_per_sm = (int32_t)(WARP_THREADS * gs_max(0, gs_min(amount_at(row, 5), MOST_WARPS))),
-                         .registers_per_sm = (int32_t)gs_max(0, small_number_at(row, 6)),
+                         .registers_per_sm = (int32_t)gs_max(0, small_amount_at(row, 6)),
                          .shared_per_sm_bytes = gs_max(0, amount_at(row, 7))};
     gs_code code = name ? gs_collect_add_gpu(database->collection, gpu, database->error) : GS_OK;
     return code == GS_OK && name ? count_name(database, name) : code;
 }
 
-static const table_column start_columns[] = {{{"utcEpochNs"}}};
+static const table_column start_columns[] = {{.names = {"utcEpochNs"}}};
 
 static gs_code start_row(struct database *database, sqlite3_stmt *row) {
     database->collection->unix_ns = number_at(row, 0);
@@ -552,7 +623,7 @@ static gs_code start_row(struct database *database, sqlite3_stmt *row) {
 }
 
 /* By default nsys records the launch of a graph as one event. */
-static const table_column graph_columns[] = {{{"start"}}};
+static const table_column graph_columns[] = {{.names = {"start"}}};
 
 static gs_code graph_row(struct database *database, sqlite3_stmt *row) {
     (void)row;
