@@ -206,7 +206,7 @@ static struct plain_loop plain_loop_at(size_t number) {
                                .is_signed = form & 1,
                                .is_entered = form & 2,
                                .is_of_thread = form & 4,
-                               .parity = form / 8};
+                               .parity = (int)(form / 8)};
 }
 
 /* ptxas unrolls loops as if their counters never went around. */

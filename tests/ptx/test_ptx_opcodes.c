@@ -318,8 +318,8 @@ static const struct {
     {"multimem.st.weak.global.u32 [%d1], %r1;", 0, G, NONE, 0, false, false, GS_PTX_NOT_ATOMIC},
     {"cp.async.ca.shared.global [%r1], [%d1], 16;", G, S, 1, 0, false, false, GS_PTX_NOT_ATOMIC},
     {"cp.async.wait_all;", 0, 0, NONE, NONE, false, false, GS_PTX_NOT_ATOMIC},
-    {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 64, [%r2];", G, S | X, 1, 0,
-     false, false, GS_PTX_NOT_ATOMIC},
+    {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 64, [%r2];", G, S | X, 1, NONE,
+     false, false, GS_PTX_NOT_ATOMIC}, /* it writes the mbarrier, too */
     {"cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 64;", S, G, 1, 0, false, false, GS_PTX_NOT_ATOMIC},
     {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r1], 64;", S, G, 1, 0, false, false,
      GS_PTX_ATOMIC_ADD},

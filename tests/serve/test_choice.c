@@ -152,6 +152,12 @@ static int end(void **state) {
     return 0;
 }
 
+/* As if nothing had been learned. */
+static void begin_again(void) {
+    end(NULL);
+    begin(NULL);
+}
+
 static gs_tenant *start(uint64_t command, bool is_latency, bool has_mps) {
     gs_tenant_options options = {.weight = 100, .command = command, .has_mps = has_mps, .is_latency = is_latency};
     gs_error error;
@@ -208,7 +214,6 @@ static void the_second_way_is_kept_if_it_was_better(void **state) {
     (void)state;
     for (int many = 0; many < 2; many++) {
         for (int is_better = 0; is_better < 2; is_better++) {
-            begin(NULL);
             gs_tenant *server = start_server(true, many);
             work_beside(server, true, 6, 110);
             assert_true(is_about(lost(many)[MPS], 4000));
@@ -218,10 +223,9 @@ static void the_second_way_is_kept_if_it_was_better(void **state) {
             work_beside(server, false, is_better ? 3 : 7, 110);
             assert_true(is_about(lost(many)[NO_MPS], is_better ? 1000 : 5000));
             assert_int_equal(has_mps_next(WORK, many), !is_better);
-            end(NULL);
+            begin_again();
         }
     }
-    begin(NULL);
 }
 
 /* Requests that take a tenth longer or less under MPS lose nothing; time slices have no such allowance. */
@@ -308,7 +312,6 @@ static void ways_are_forgotten_also_if_nothing_is_measured(void **state) {
     static const int runs[2] = {95, 51}; /* from 4 ms, or 1 ms, to 0.2 ms */
     (void)state;
     for (int i = 0; i < 2; i++) {
-        begin(NULL);
         gs_tenant *server = start_server(true, false), *work = start_work(WORK, true);
         atomic_store(&work->page->late_ns, WORK_MS * MS / 2);
         atomic_store(&work->page->stop_ns, MS);
@@ -319,9 +322,8 @@ static void ways_are_forgotten_also_if_nothing_is_measured(void **state) {
             work_beside(server, false, 2, 1);
         }
         assert_true(has_mps_next(WORK, false));
-        end(NULL);
+        begin_again();
     }
-    begin(NULL);
 }
 
 /* Of two servers, the one that loses more. */
@@ -348,7 +350,6 @@ static void what_was_measured_is_forgotten_slowly(void **state) {
     } cases[] = {{6, 3.9, 14}, {12, 2.4, 92}, {2.3, 5, 80}};
     (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
-        begin(NULL);
         gs_tenant *server = start_server(true, false);
         work_beside(server, true, cases[i].mps_ms, 110);
         work_beside(server, false, cases[i].slices_ms, 110);
@@ -359,9 +360,8 @@ static void what_was_measured_is_forgotten_slowly(void **state) {
             runs++;
         }
         assert_int_equal(runs, cases[i].runs);
-        end(NULL);
+        begin_again();
     }
-    begin(NULL);
 }
 
 /* New measurements outweigh old ones. */
