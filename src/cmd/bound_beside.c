@@ -31,7 +31,7 @@ static void put_piece(gs_text *text, const char *title, const gs_request_piece *
     gs_text_add(text, "\n");
 }
 
-/* What is needed for a kernel to stop once and be over before the next request. */
+/* How long requests take, and how often they come. */
 static void put_requests(gs_text *text, const gs_requests *requests) {
     gs_text_add(text, "request: %.3f ms, the longest of %lld recorded; the GPU waits for the host for %.3f ms of it\n",
                 ms_of(requests->longest_ns), (long long)requests->count, ms_of(requests->host_ns));

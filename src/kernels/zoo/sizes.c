@@ -37,7 +37,7 @@ static int64_t blocks_along(const gs_zoo_kernel *kernel, const gs_zoo_size *size
     return kernel->block_of[number] ? gs_divide_up(size->n[number], kernel->block_of[number]) : 1;
 }
 
-/* Makes so many blocks of the numbers from `number` on. False: it cannot. */
+/* Makes that many blocks of the numbers from `number` on. False: it cannot. */
 static bool divide_blocks(const gs_zoo_kernel *kernel, gs_zoo_size *size, int number, int64_t blocks) {
     if (number == GS_ZOO_NUMBERS)
         return blocks == 1;

@@ -11,8 +11,8 @@
 enum {
     LEAST_ALONE = 30,
     LEAST_BESIDE = 100,
-    MOST_LONGER = 16, /* what takes so many times as long beside work, or */
-    MOST_SHORTER = 2  /* so many times as long alone, is something else than the other requests */
+    MOST_LONGER = 16, /* what takes more times as long than this beside work, or */
+    MOST_SHORTER = 2  /* than this alone, is something else than the other requests */
 };
 
 static const double slow_from = 0.95, slow_to = 0.99;
