@@ -30,6 +30,21 @@ enum {
     GS_CUDA_NOT_READY = 600
 };
 
+/* CUlaunchConfig. */
+typedef struct gs_launch_config {
+    unsigned shape[6], shared_bytes; /* of the grid and of the block */
+    void *stream;
+    const char *attributes;
+    unsigned attribute_count;
+} gs_launch_config;
+
+/* CUDA_KERNEL_NODE_PARAMS_v2. */
+typedef struct gs_kernel_node {
+    void *function;
+    unsigned shape[6], shared_bytes;
+    void *values, *extra, *kernel, *context;
+} gs_kernel_node;
+
 /* `gridsmith run`, `gridsmith trace` and `gridsmith watch` look for the driver as the system does, before this library
    is in front, and put its path here. */
 #define GS_FRONT_DRIVER "GRIDSMITH_DRIVER"

@@ -6,7 +6,6 @@
 #include "driver_work.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int handle_as_id(void *node, uint64_t *id) {
     *id = (uint64_t)(uintptr_t)node;
@@ -25,13 +24,6 @@ static gs_graph_reader reader_of(const gs_driver_queries *driver) {
 
 /* ---- nodes ---- */
 
-/* CUDA_KERNEL_NODE_PARAMS_v2. */
-struct kernel_parameters {
-    void *function;
-    unsigned shape[6], shared_bytes;
-    void *values, *extra, *kernel, *context;
-};
-
 /* CUDA_MEMSET_NODE_PARAMS. */
 struct memset_parameters {
     uint64_t to;
@@ -44,7 +36,7 @@ enum { COPY_3D_BYTES = 200 };
 
 static gs_driver_record read_kernel(const gs_driver_queries *driver, void *node) {
     static const int attributes[] = {2, 4, 14}; /* cooperative, cluster, carve-out */
-    struct kernel_parameters found = {0};
+    gs_kernel_node found = {0};
     gs_driver_function function = {.carveout_percent = -1};
     if (driver->cuGraphKernelNodeGetParams_v2 && driver->cuGraphKernelNodeGetParams_v2(node, &found) == GS_CUDA_OK)
         function = gs_driver_function_get(driver, found.function ? found.function : found.kernel);

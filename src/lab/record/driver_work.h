@@ -15,14 +15,6 @@
 #include "kernels/front/front.h"
 #include "recorder.h"
 
-/* CUlaunchConfig. */
-typedef struct gs_launch_config {
-    unsigned shape[6], shared_bytes; /* of the grid and of the block */
-    void *stream;
-    const char *attributes;
-    unsigned attribute_count;
-} gs_launch_config;
-
 /* Functions of the driver that are not hooked. One that the driver lacks is NULL. */
 #define GS_DRIVER_QUERIES(X)                                                                                           \
     X(cuCtxGetCurrent, (void **))                                                                                      \

@@ -19,13 +19,6 @@ enum {
     DEEPEST = 8
 };
 
-/* CUDA_KERNEL_NODE_PARAMS_v2. */
-struct kernel_parameters {
-    void *function;
-    unsigned shape[6], shared_bytes;
-    void *values, *extra, *kernel, *context;
-};
-
 /* CUDA_BATCH_MEM_OP_NODE_PARAMS. */
 struct batch_parameters {
     void *context;
@@ -48,7 +41,7 @@ static gs_watch_graph *find_graph(uint64_t handle) {
 }
 
 static void add_kernel(gs_watch_graph *into, void *node) {
-    struct kernel_parameters found = {0};
+    gs_kernel_node found = {0};
     uint32_t count = into->kernel_count;
     if (count == GS_WATCH_GRAPH_KERNELS || !gs_watch_driver_functions.cuGraphKernelNodeGetParams_v2 ||
         gs_watch_driver_functions.cuGraphKernelNodeGetParams_v2(node, &found) != GS_CUDA_OK)

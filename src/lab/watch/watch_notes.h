@@ -15,30 +15,34 @@
 #include "watch_page.h"
 
 /* Functions of the driver that are called here; NULL if the driver lacks them. */
+#define GS_WATCH_DRIVER(X)                                                                                             \
+    X(cuFuncGetAttribute, (int *, int, const void *))                                                                  \
+    X(cuFuncGetName, (const char **, const void *))                                                                    \
+    X(cuKernelGetFunction, (void **, const void *))                                                                    \
+    X(cuKernelGetName, (const char **, const void *))                                                                  \
+    X(cuKernelGetAttribute, (int *, int, const void *, int))                                                           \
+    X(cuFuncIsLoaded, (int *, const void *))                                                                           \
+    X(cuModuleGetLoadingMode, (int *))                                                                                 \
+    X(cuCtxGetCurrent, (void **))                                                                                      \
+    X(cuCtxSetCurrent, (void *))                                                                                       \
+    X(cuStreamQuery, (void *))                                                                                         \
+    X(cuStreamIsCapturing, (void *, int *))                                                                            \
+    X(cuThreadExchangeStreamCaptureMode, (int *))                                                                      \
+    X(cuCtxGetDevice, (int *))                                                                                         \
+    X(cuDeviceGetName, (char *, int, int))                                                                             \
+    X(cuDeviceGetAttribute, (int *, int, int))                                                                         \
+    X(cuGraphGetNodes, (void *, void **, size_t *))                                                                    \
+    X(cuGraphNodeGetType, (void *, int *))                                                                             \
+    X(cuGraphKernelNodeGetParams_v2, (void *, void *))                                                                 \
+    X(cuGraphChildGraphNodeGetGraph, (void *, void **))                                                                \
+    X(cuGraphGetEdges_v2, (void *, void **, void **, void *, size_t *))                                                \
+    X(cuGraphBatchMemOpNodeGetParams, (void *, void *))                                                                \
+    X(cuStreamGetGreenCtx, (void *, void **))                                                                          \
+    X(cuGreenCtxGetDevResource, (void *, void *, int))
+
+#define GS_WATCH_POINTER(name, arguments) int(*name) arguments;
 typedef struct gs_watch_driver {
-    int (*cuFuncGetAttribute)(int *, int, const void *);
-    int (*cuFuncGetName)(const char **, const void *);
-    int (*cuKernelGetFunction)(void **, const void *);
-    int (*cuKernelGetName)(const char **, const void *);
-    int (*cuKernelGetAttribute)(int *, int, const void *, int);
-    int (*cuFuncIsLoaded)(int *, const void *);
-    int (*cuModuleGetLoadingMode)(int *);
-    int (*cuCtxGetCurrent)(void **);
-    int (*cuCtxSetCurrent)(void *);
-    int (*cuStreamQuery)(void *);
-    int (*cuStreamIsCapturing)(void *, int *);
-    int (*cuThreadExchangeStreamCaptureMode)(int *);
-    int (*cuCtxGetDevice)(int *);
-    int (*cuDeviceGetName)(char *, int, int);
-    int (*cuDeviceGetAttribute)(int *, int, int);
-    int (*cuGraphGetNodes)(void *, void **, size_t *);
-    int (*cuGraphNodeGetType)(void *, int *);
-    int (*cuGraphKernelNodeGetParams_v2)(void *, void *);
-    int (*cuGraphChildGraphNodeGetGraph)(void *, void **);
-    int (*cuGraphGetEdges_v2)(void *, void **, void **, void *, size_t *);
-    int (*cuGraphBatchMemOpNodeGetParams)(void *, void *);
-    int (*cuStreamGetGreenCtx)(void *, void **);
-    int (*cuGreenCtxGetDevResource)(void *, void *, int);
+    GS_WATCH_DRIVER(GS_WATCH_POINTER)
 } gs_watch_driver;
 
 extern gs_watch_driver gs_watch_driver_functions;
