@@ -216,9 +216,9 @@ configure() {
         "-DCMAKE_C_FLAGS_RELEASE=-O1 -fsanitize=address,bounds,integer-divide-by-zero -fno-sanitize-recover=all -DGRIDSMITH_CHECKED" >"$place/cmake.log"
 }
 
-# note_broken LOG: the faults whose lines the compiler complains of.
+# note_broken LOG: the faults whose lines the compiler complains of. ccache may name files by their path from the build.
 note_broken() {
-    sed -n 's/^\([^ :]*\):\([0-9]*\):[0-9]*: error: .*/\1 \2/p' "$1" | sort -u | while read -r file line; do
+    sed -n -e 's|^\.\./tree/|'"$tree"'/|' -e 's/^\([^ :]*\):\([0-9]*\):[0-9]*: error: .*/\1 \2/p' "$1" | sort -u | while read -r file line; do
         head -n "$line" "$file" | sed -n 's/.*GS_FAULT(\([0-9]*\)).*/\1/p' | tail -n 1
     done | sort -un | while read -r number; do
         awk -F '\t' -v number="$number" '$1 == number { print $3 FS $8 }' "$place/chosen"
