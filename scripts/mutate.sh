@@ -50,7 +50,7 @@ tests_of() {
         echo decisions sm_masks windows random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo random_clients files programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
+    serve) echo random_clients files loads programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
