@@ -148,6 +148,15 @@ function is_sentinel(i) {
     return token[i] == "1" && token[i - 1] == "-" && !is_binary(i - 1)
 }
 
+# Whether the operator at i asks whether there is a descriptor: 0 is open all the time, and so is never a new one.
+function is_about_descriptor(i,    name) {
+    name = i - 1
+    if (token[name] == "]")
+        while (token[name--] != "[")
+            ;
+    return token[i] ~ /^(<|>=)$/ && token[i + 1] == "0" && token[name] ~ /(^|_)fds?$|socket$/
+}
+
 # Whether all that is asked is whether memory was had: pointers, right after they were allocated.
 function is_memory_check(text, first) {
     return text ~ /^\(?!?[a-z_.>-]+( (&&|\|\|) \(?!?[a-z_.>-]+\)?)*( \? GS_OK : .*)?$/ &&
@@ -198,6 +207,8 @@ function add_region(kind, first, last,    i, start, text) {
             i = token[i] == "{" ? i + 2 : token[i + 1] == "(" ? closing(i + 1) : i + 1
         } else if (is_same_if_equal(i, first, last)) {
             continue
+        } else if (is_about_descriptor(i)) {
+            i++
         } else if (token[i] in swaps && (is_name(i) || token[i] ~ /^(\+\+|--)$/ || is_binary(i))) {
             add_fault(is_name(i) ? "word swapped" : "operator swapped", i, i, swaps[token[i]])
         } else if (token[i] ~ /^[0-9]/ && next_number(token[i]) != "" && !is_sentinel(i)) {
