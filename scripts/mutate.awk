@@ -148,10 +148,35 @@ function is_sentinel(i) {
     return token[i] == "1" && token[i - 1] == "-" && !is_binary(i - 1)
 }
 
+# Whether the operator at i asks whether there is a descriptor: 0 is open all the time, and so is never a new one.
+function is_about_descriptor(i,    name) {
+    name = i - 1
+    if (token[name] == "]")
+        while (token[name--] != "[")
+            ;
+    return token[i] ~ /^(<|>=)$/ && token[i + 1] == "0" && token[name] ~ /(^|_)fds?$|socket$/
+}
+
 # Whether all that is asked is whether memory was had: pointers, right after they were allocated.
 function is_memory_check(text, first) {
     return text ~ /^\(?!?[a-z_.>-]+( (&&|\|\|) \(?!?[a-z_.>-]+\)?)*( \? GS_OK : .*)?$/ &&
            substr(whole, from[first] - 300 > 1 ? from[first] - 300 : 1, 300) ~ /alloc\(|strdup\(|strndup\(/
+}
+
+# Whether a comparison chooses between X and Y, or between X - Y and 0: then it does not matter what it says of equal ones.
+function is_same_if_equal(i, first, last,    question, colon, x, y, then, otherwise) {
+    question = find_outside("?", i, last)
+    colon = find_outside(":", i, last)
+    if (token[i] !~ /^[<>]=?$/ || question > last || colon > last)
+        return 0
+    x = text_of(condition_start(question, first), i - 1)
+    sub(/.* (&&|\|\|) /, "", x)
+    y = text_of(i + 1, question - 1)
+    then = text_of(question + 1, colon - 1)
+    otherwise = text_of(colon + 1, last)
+    return (then == x " - " y || then == y " - " x) && otherwise ~ /^0($|[,);])/ ||
+           then == x && index(otherwise, y) == 1 && substr(otherwise, length(y) + 1) ~ /^($|[,);])/ ||
+           then == y && index(otherwise, x) == 1 && substr(otherwise, length(x) + 1) ~ /^($|[,);])/
 }
 
 # kind: condition, value, returned, statement.
@@ -180,6 +205,10 @@ function add_region(kind, first, last,    i, start, text) {
     for (i = first; i <= last; i++) {
         if (token[i] == "sizeof" || token[i] == "{" && token[i + 1] == "0" && token[i + 2] == "}") {
             i = token[i] == "{" ? i + 2 : token[i + 1] == "(" ? closing(i + 1) : i + 1
+        } else if (is_same_if_equal(i, first, last)) {
+            continue
+        } else if (is_about_descriptor(i)) {
+            i++
         } else if (token[i] in swaps && (is_name(i) || token[i] ~ /^(\+\+|--)$/ || is_binary(i))) {
             add_fault(is_name(i) ? "word swapped" : "operator swapped", i, i, swaps[token[i]])
         } else if (token[i] ~ /^[0-9]/ && next_number(token[i]) != "" && !is_sentinel(i)) {

@@ -14,7 +14,9 @@
 # quickest first, until one fails or takes far longer than without a fault. Tests with daemons must fail twice, because a busy
 # machine fails them too. So many faults are tried at a time as there are processors (--jobs), and with --seconds no fault begins
 # after so many; those of the rooms take turns, so that what was tried until then is a sample too. The tests of the last faults
-# are then divided among all processes. A test that fails without a fault is left out, and named.
+# are then divided among all processes. A test that fails without a fault is left out, and named. The tests that take longest
+# (`is_long`) run for the faults that no other test has seen. --continue goes on where a run was cut: with the same build,
+# it keeps what was measured and what was seen.
 #
 # The archive of --pack has all that running needs, by its path on this machine: unpack it with `tar -C / -xJf` there. No
 # compiler is needed there except by kernels that run on the CPU. tests/mutations.txt lists faults that change nothing that anybody can see, or only how long it takes.
@@ -50,7 +52,7 @@ tests_of() {
         echo decisions sm_masks windows random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo random_clients programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
+    serve) echo random_clients files loads programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
@@ -66,7 +68,15 @@ is_fragile() {
     esac
 }
 
-seed=1 count=300 again= groups= only= jobs=$(nproc) seconds=86400 toolchain= archive= is_built=
+# Tests that take longer than many others together.
+is_long() {
+    case $1 in
+    recorded_runs:4000 | engine:20000 | check_fixes:10000 | command_line | traps | ptx_threads:* | ptx_waits:20000 | ptx_text:* | fairness | image | gate | worker | serve | hostile_clients | terminal) true ;;
+    *) false ;;
+    esac
+}
+
+seed=1 count=300 again= continues= groups= only= jobs=$(nproc) seconds=86400 toolchain= archive= is_built=
 while [ $# -gt 0 ]; do
     case $1 in
     --seed) seed=$2 && shift 2 ;;
@@ -79,7 +89,8 @@ while [ $# -gt 0 ]; do
     --toolchain) toolchain=$2 && shift 2 ;;
     --pack) archive=$2 && shift 2 ;;
     --run) is_built=yes && shift ;;
-    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]]... [--again] [--jobs JOBS] [--seconds SECONDS] [--toolchain FILE] [--pack ARCHIVE | --run]" >&2 && exit 2 ;;
+    --continue) continues=yes is_built=yes && shift ;;
+    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]]... [--again] [--jobs JOBS] [--seconds SECONDS] [--toolchain FILE] [--pack ARCHIVE | --run | --continue]" >&2 && exit 2 ;;
     esac
 done
 groups=${groups:-engine check forms decide serve}
@@ -216,9 +227,9 @@ configure() {
         "-DCMAKE_C_FLAGS_RELEASE=-O1 -fsanitize=address,bounds,integer-divide-by-zero -fno-sanitize-recover=all -DGRIDSMITH_CHECKED" >"$place/cmake.log"
 }
 
-# note_broken LOG: the faults whose lines the compiler complains of.
+# note_broken LOG: the faults whose lines the compiler complains of. ccache may name files by their path from the build.
 note_broken() {
-    sed -n 's/^\([^ :]*\):\([0-9]*\):[0-9]*: error: .*/\1 \2/p' "$1" | sort -u | while read -r file line; do
+    sed -n -e 's|^\.\./tree/|'"$tree"'/|' -e 's/^\([^ :]*\):\([0-9]*\):[0-9]*: error: .*/\1 \2/p' "$1" | sort -u | while read -r file line; do
         head -n "$line" "$file" | sed -n 's/.*GS_FAULT(\([0-9]*\)).*/\1/p' | tail -n 1
     done | sort -un | while read -r number; do
         awk -F '\t' -v number="$number" '$1 == number { print $3 FS $8 }' "$place/chosen"
@@ -257,8 +268,7 @@ run_test() {
 
 # at_a_time FUNCTION: $jobs processes of it.
 at_a_time() {
-    rm -rf "$place/jobs" "$place/taken"
-    mkdir -p "$place/taken"
+    rm -rf "$place/jobs"
     for job in $(seq "$jobs"); do
         own=$place/jobs/$job
         mkdir -p "$own"
@@ -292,9 +302,15 @@ longest_first() {
         FNR < NR { name = $0; sub(/:.*/, "", name); print cost[name] + 0, $0 }' "$place/build/tests/CTestTestfile.cmake" - | sort -s -n -r -k 1,1 | cut -d ' ' -f 2
 }
 
+# is_of_phase NAME: whether the test is one of those that are measured and run now.
+is_of_phase() {
+    if is_long "$1"; then [ "$phase" = long ]; else [ "$phase" = quick ]; fi
+}
+
 measure_tests() {
     for name in $(all_tests | longest_first); do
-        ! take "$name" || measure_test "$name"
+        [ "$(date +%s)" -lt "$deadline" ] || break
+        ! is_of_phase "$name" || [ -e "$place/reached.$name" ] || ! take "$name" || measure_test "$name"
     done
 }
 
@@ -305,10 +321,10 @@ is_seen() {
     ! is_fragile "$1" || ! run_test "$1" "$2" $((usual * 4 + 10)) $((usual * 4 + 40))
 }
 
-# tests_for GROUP FAULT: the tests that reach its place. Those of other groups come last.
+# tests_for GROUP FAULT: the tests of this phase that reach its place. Those of other groups come last.
 tests_for() {
     for name in $(tests_of "$1") $(sort -n -k 2 "$place/times" | sed 's/ .*//'); do
-        ! grep -qxs "$2" "$place/reached.$name" || echo "$name"
+        ! is_of_phase "$name" || ! grep -qxs "$2" "$place/reached.$name" || echo "$name"
     done | awk '!is_listed[$0]++'
 }
 
@@ -316,13 +332,13 @@ tests_for() {
 run_tests() {
     while read -r name; do
         [ ! -e "$place/taken/$1.seen" ] || return 0
-        take "$1.$name" || continue
+        ! grep -qxs "$name" "$place/passed.$1" && take "$1.$name" || continue
         if is_seen "$name" "$1" </dev/null; then
             ! take "$1.seen" || echo "$1	$name" >>"$place/results"
         else
             echo "$name" >>"$place/passed.$1"
         fi
-    done <"$place/tests.$1"
+    done <"$place/tests.$1.$phase"
 }
 
 # is_equivalent FILE ORIGINAL FAULTY: whether tests/mutations.txt lists it, or all faults of that place.
@@ -345,17 +361,17 @@ check_list() {
 try_faults() {
     while IFS='	' read -r number group file ordinal line kind original faulty; do
         [ "$(date +%s)" -lt "$deadline" ] || break
-        take "$number" || continue
+        [ ! -e "$place/taken/$number.seen" ] && take "$number.$phase" || continue
         if is_equivalent "$file" "$original" "$faulty"; then
             take "$number.seen"
             echo "$number	equivalent" >>"$place/results"
         else
-            tests_for "$group" "$number" >"$own/tests" && mv "$own/tests" "$place/tests.$number"
+            tests_for "$group" "$number" >"$own/tests" && mv "$own/tests" "$place/tests.$number.$phase"
             run_tests "$number"
         fi
     done <"$place/chosen"
     for number in $(cut -f1 "$place/chosen"); do
-        [ ! -e "$place/tests.$number" ] || run_tests "$number"
+        [ ! -e "$place/tests.$number.$phase" ] || run_tests "$number"
     done
 }
 
@@ -364,11 +380,11 @@ try_faults() {
 name_survivors() {
     total=$(wc -l <"$place/chosen")
     while IFS='	' read -r number group file ordinal line kind original faulty; do
-        [ -e "$place/taken/$number" ] || break
+        [ -e "$place/taken/$number.quick" ] || [ -e "$place/taken/$number.seen" ] || break
         [ ! -e "$place/taken/$number.seen" ] || continue
         why=
         grep -qx "$number" "$place"/reached.* || why=", not reached"
-        [ "$(cat "$place/passed.$number" 2>/dev/null | wc -l)" -ge "$(wc -l <"$place/tests.$number")" ] || why=", not finished"
+        [ -e "$place/tests.$number.long" ] && [ "$(cat "$place/passed.$number" 2>/dev/null | wc -l)" -ge "$(cat "$place/tests.$number".* | wc -l)" ] || why=", not finished"
         echo "$number	survived" >>"$place/results"
         printf '%s\t%s\t%s\t%s\n' "$file" "$kind" "$original" "$faulty" >>"$place/survivors"
         printf '%s of %s: survived: %s:%s: %s%s\n    %s\n    %s\n' "$number" "$total" "$file" "$line" "$kind" "$why" "$original" "$faulty"
@@ -413,11 +429,19 @@ if [ -z "$is_built" ]; then
     build_tests
 fi
 [ -z "$archive" ] || { pack "$archive" && exit 0; }
-rm -f "$place"/reached.* "$place"/failed.* "$place"/tests.* "$place"/passed.* "$place/times"
-at_a_time measure_tests
-: >"$place/results"
+if [ -n "$continues" ]; then
+    find "$place/taken" -mindepth 1 ! -name '*.seen' -delete
+    sed -i '/survived$/d' "$place/results"
+else
+    rm -rf "$place"/reached.* "$place"/failed.* "$place"/tests.* "$place"/passed.* "$place/times" "$place/taken"
+    mkdir "$place/taken"
+    : >"$place/results"
+fi
 : >"$place/survivors"
-at_a_time try_faults
+for phase in quick long; do
+    at_a_time measure_tests
+    at_a_time try_faults
+done
 name_survivors
 sort -t '	' -k 1,1 "$place/chosen" >"$place/sorted_chosen"
 sort -t '	' -k 1,1 "$place/results" >"$place/sorted_results"

@@ -436,8 +436,18 @@ static void tell_page(const gs_wire_page *page) {
     tell(page->events, sizeof page->events);
 }
 
+/* How often the daemon has woken the client. */
+static void tell_bells(const struct client *client) {
+    char bell;
+    uint64_t bells = 0;
+    while (recv(client->far, &bell, sizeof bell, MSG_DONTWAIT) == sizeof bell)
+        bells++;
+    TELL(bells);
+}
+
 static void leave(struct client *client) {
     tell_page(client->session->page);
+    tell_bells(client);
     gs_session_close(client->session);
     close(client->near);
     close(client->far);
@@ -714,7 +724,9 @@ static void tell_status(const char *json) {
     const char *users = strstr(json, "\"users\":["), *clients = strstr(json, "\"clients\":[");
     must(users && clients);
     for (const char *at = json; (at = strchr(at, ':')); at++) {
-        bool is_other = at > users && at < clients;
+        static const char used[] = "used\":";
+        bool is_used = memcmp(at + 1 - strlen(used), used, strlen(used)) == 0;
+        bool is_other = at > users && at < clients && !is_used;
         for (size_t i = 0; i < GS_COUNT(others); i++) {
             size_t length = strlen(others[i]);
             is_other |= (size_t)(at + 1 - json) >= length && memcmp(at + 1 - length, others[i], length) == 0;
@@ -724,12 +736,14 @@ static void tell_status(const char *json) {
     }
 }
 
+/* What clients and programs can ask for. */
 static void ask(const gs_server *server) {
     gs_text json = {0}, metrics = {0};
     gs_status_json(server, &json);
     gs_metrics_text(server, &metrics);
     must(json.count && metrics.count);
     tell_status(json.data);
+    tell(metrics.data, metrics.count);
     gs_text_free(&json);
     gs_text_free(&metrics);
 }
@@ -737,7 +751,7 @@ static void ask(const gs_server *server) {
 /* ---- an input ---- */
 
 static void step(gs_server *server, struct client *client, struct reader *reader, uint8_t how) {
-    uint64_t most_ns;
+    uint64_t most_ns = 0;
     gs_wire_steps++;
     switch (how >> 3) {
     case 0:
@@ -746,7 +760,7 @@ static void step(gs_server *server, struct client *client, struct reader *reader
         gs_server_work(server);
         break;
     case 3:
-        gs_server_sleep(server, &most_ns);
+        TELL(gs_server_sleep(server, &most_ns), most_ns);
         gs_session_receive(client->session);
         break;
     case 4:

@@ -1,5 +1,8 @@
 /*
  * test_programs.c: what the daemon says of the programs of `gridsmith run`, and what it writes to their board.
+ *
+ * What it says of random programs is compared with tests/serve/programs.txt, a number for each case. A change of that
+ * text should be one that was meant: with GRIDSMITH_WRITE=1 the file is written anew.
  */
 #include "test.h"
 
@@ -288,11 +291,127 @@ static void percentiles_are_those_of_the_requests(void **state) {
     }
 }
 
+/* ---- random programs ---- */
+
+/* A number of any size, also one that is larger than JSON readers accept. */
+static uint64_t any_number(gs_random *random) {
+    return gs_random_next(random) >> gs_random_from(random, 0, 63);
+}
+
+/* Text that fills `size` bytes, or a name of C++. */
+static void any_text(gs_random *random, char *text, size_t size) {
+    static const char *const names[] = {"", "plain", "_Z6kernelIfLi3EEvPT_i", "a \"b\"\\", "tab\tand\x01"};
+    int64_t which = gs_random_from(random, 0, GS_COUNT(names));
+    if (which == GS_COUNT(names))
+        memset(text, 'x', size);
+    else
+        snprintf(text, size, "%s", names[which]);
+}
+
+static void write_any_page(gs_random *random, gs_tenant_page *page) {
+    _Atomic uint64_t *const numbers[] = {
+        &page->launches,     &page->graphs,        &page->copies,       &page->waits,      &page->work_ns,
+        &page->late_ns,      &page->memory_bytes,  &page->is_ungated,   &page->longest_ns, &page->stop_ns,
+        &page->memory_limit, &page->share_waits,   &page->memory_waits, &page->slice_us,   &page->guarded,
+        &page->twins,        &page->twinless,      &page->requests,     &page->announced,  &page->held,
+        &page->request_ns,   &page->eager_permille};
+    for (size_t i = 0; i < GS_COUNT(numbers); i++)
+        atomic_store(numbers[i], gs_random_from(random, 0, 4) ? any_number(random) : 0);
+    any_text(random, page->why, sizeof page->why);
+    for (int i = 0; i < GS_TENANT_KERNELS; i++) {
+        atomic_store(&page->kernels[i].ns, gs_random_from(random, 0, 2) ? any_number(random) : 0);
+        any_text(random, page->kernels[i].name, sizeof page->kernels[i].name);
+        any_text(random, page->kernels[i].reason, sizeof page->kernels[i].reason);
+    }
+    for (int64_t i = gs_random_from(random, 0, 50); i > 0; i--) {
+        int64_t time = gs_random_from(random, 0, GS_TENANT_TIMES - 1);
+        uint32_t count = (uint32_t)gs_random_from(random, 1, 1000);
+        atomic_fetch_add(&page->request_times[time], count);
+        atomic_fetch_add(&page->alone_times[time], count / 2);
+        atomic_fetch_add(&page->recent_times[gs_random_from(random, 0, GS_TENANT_WINDOWS - 1)][time], count / 3);
+    }
+}
+
+static void open_any_program(gs_random *random, gs_tenants *tenants, uint64_t number) {
+    gs_tenant_options options = {.process = 1000 + (int32_t)number,
+                                 .weight = (uint32_t)gs_random_from(random, 1, 1000),
+                                 .most_percent = (uint32_t)gs_random_from(random, 0, 100),
+                                 .deadline_us = (uint32_t)gs_random_from(random, 0, 1) * 5000,
+                                 .command = (uint64_t)gs_random_from(random, 0, 3),
+                                 .has_mps = gs_random_from(random, 0, 1),
+                                 .is_latency = gs_random_from(random, 0, 1)};
+    gs_error error;
+    int fd;
+    any_text(random, options.name, sizeof options.name - 1);
+    for (int i = 0; i < GS_WIRE_GPU; i++)
+        options.gpu[i] = (unsigned char)(gs_random_from(random, 0, 1) * i * 17);
+    gs_tenant *tenant = gs_tenant_open(tenants, &options, &fd, &error);
+    assert_non_null(tenant);
+    close(fd);
+    tenant->opened_ns = number * 1000000007;
+    write_any_page(random, tenant->page);
+    if (options.is_latency)
+        atomic_store(&tenant->group->board->slots[tenant->slot].since_ns, (uint64_t)gs_random_from(random, 0, 1));
+}
+
+/* The status and the metrics, as a number. */
+static uint64_t number_of_texts(const gs_tenants *tenants) {
+    gs_text text = {0};
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_object(&writer, NULL);
+    gs_tenants_json(tenants, &writer);
+    gs_write_end(&writer);
+    gs_tenants_metrics(tenants, &text);
+    uint64_t number = gs_hash(0, text.data, text.count);
+    gs_text_free(&text);
+    return number;
+}
+
+/* Some programs come, and some of them leave, so that something is known of their commands. */
+static uint64_t play_programs(uint64_t index) {
+    gs_random random = gs_random_at(37, index);
+    gs_error error;
+    gs_tenants tenants = {.profiles = gs_profile_store_open(NULL, "any", 4, &error)};
+    assert_non_null(tenants.profiles);
+    for (uint64_t i = 0; i < 8; i++)
+        open_any_program(&random, &tenants, i);
+    uint64_t number = number_of_texts(&tenants);
+    for (int i = 0; i < 4; i++)
+        gs_tenant_close(i % 2 ? tenants.first : tenants.first->next);
+    number ^= 3 * number_of_texts(&tenants);
+    gs_tenants_close(&tenants);
+    number ^= 5 * number_of_texts(&tenants);
+    gs_profile_store_close(tenants.profiles);
+    return number;
+}
+
+static void random_programs_are_told_as_before(void **state) {
+    enum { CASES = 60 };
+    (void)state;
+    bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
+    FILE *file = fopen(test_path("tests/serve/programs.txt"), is_written ? "w" : "r");
+    assert_non_null(file);
+    for (uint64_t i = 0; i < CASES; i++) {
+        unsigned long long wanted = 0, found = play_programs(i);
+        if (is_written)
+            fprintf(file, "%016llx\n", found);
+        else
+            assert_int_equal(fscanf(file, "%llx", &wanted), 1);
+        if (!is_written && found != wanted)
+            fail_msg("programs.txt:%d: the daemon says something else", (int)i + 1);
+    }
+    fclose(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_board_counts_programs),   cmocka_unit_test(programs_have_slots_of_their_own),
-        cmocka_unit_test(each_gpu_has_a_board),        cmocka_unit_test(reports_tell_of_programs),
-        cmocka_unit_test(texts_of_a_page_have_an_end), cmocka_unit_test(percentiles_are_those_of_the_requests),
+        cmocka_unit_test(the_board_counts_programs),
+        cmocka_unit_test(programs_have_slots_of_their_own),
+        cmocka_unit_test(each_gpu_has_a_board),
+        cmocka_unit_test(reports_tell_of_programs),
+        cmocka_unit_test(texts_of_a_page_have_an_end),
+        cmocka_unit_test(percentiles_are_those_of_the_requests),
+        cmocka_unit_test(random_programs_are_told_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

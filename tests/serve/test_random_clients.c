@@ -15,7 +15,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern uint64_t gs_wire_told, gs_wire_steps;
 
-enum { MOST_BYTES = 1024, MIXED = 200 };
+enum { MOST_BYTES = 1024, MIXED = 400 };
 
 /* ---- the clock: that of the steps ---- */
 

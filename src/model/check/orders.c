@@ -18,7 +18,7 @@ static void begin_rules(struct rules *rules, size_t count) {
     for (size_t i = 0; i < count; i++) {
         rules->first[i] = rules->last[i] = true;
         for (size_t j = 0; j < count; j++)
-            rules->before[i][j] = i != j;
+            rules->before[i][j] = true;
     }
 }
 

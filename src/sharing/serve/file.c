@@ -91,12 +91,10 @@ enum gs_receive_result gs_session_receive(gs_session *session) {
 #endif
 enum { SEALED_SIZE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, SEALED_ALL = SEALED_SIZE | F_SEAL_WRITE };
 
-/* Whether a descriptor is memory of this size with these seals. */
+/* Whether a descriptor, which is memory (keep_memory) or negative, has this size and these seals. */
 static bool is_sealed(int fd, uint64_t bytes, int wanted) {
     struct stat status;
-    int seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & wanted) == wanted && fstat(fd, &status) == 0 && status.st_size >= 0 &&
-           (uint64_t)status.st_size == bytes;
+    return fstat(fd, &status) == 0 && (uint64_t)status.st_size == bytes && (fcntl(fd, F_GET_SEALS) & wanted) == wanted;
 }
 
 /* The next file, for a command that needs one of `bytes`. The caller owns `*fd`, which may be -1. False: the command is
