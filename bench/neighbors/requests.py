@@ -14,6 +14,7 @@ NEIGHBORS_PARTS=1. The exit code is 1 if one took longer than its bound.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -164,7 +165,7 @@ def measure(options):
 def unstopped_of(result):
     """Patterns of the kernels of which the daemon says why they cannot be stopped."""
     known = {kernel["name"] for program in result.get("programs", []) for kernel in program.get("long_kernels", []) if "why" in kernel}
-    return ["*" + name.split("<")[0].split("(")[0].split("::")[-1].split(" ")[-1] + "*" for name in sorted(known)]
+    return ["*" + re.split("[<(]", name.replace("(anonymous namespace)::", ""))[0].split("::")[-1].split(" ")[-1] + "*" for name in sorted(known)]
 
 
 def bound_of(options, request, work, result):
