@@ -255,10 +255,10 @@ class Programs:
                 if "failed" in answer:
                     print(answer["failed"], flush=True)
 
-    def play(self, how, pair, seconds):
-        """One round. Returns the answer of each program."""
+    def play(self, how, pair, seconds, *pause_ms):
+        """One round, with the least pause between requests. Returns the answer of each program."""
         for program, kind in zip(self.programs, kinds_of(pair, self.roles)):
-            program.tell("play", kind, seconds)
+            program.tell("play", kind, seconds, *pause_ms)
             if how == "apart":
                 program.last = program.answer(seconds + MORE_S)
         return [program.last if how == "apart" else program.answer(seconds + MORE_S) for program in self.programs]
@@ -340,9 +340,9 @@ def decide(before, after):
             "lost_us": max((each["lost_us"] for each in requests if "lost_us" in each), default=None)}
 
 
-def play_round(start, how, pair, result, seconds):
+def play_round(start, how, pair, result, seconds, *pause_ms):
     before = start.status()
-    answers = start.play(how, pair, seconds)
+    answers = start.play(how, pair, seconds, *pause_ms)
     if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
         result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()

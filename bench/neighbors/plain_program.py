@@ -149,9 +149,9 @@ def build_work(kind):
 
 def main():
     if sys.argv[1] == "serve":
-        commands.obey(build_request, commands.serve)
+        commands.obey(build_request, lambda request, seconds, least_ms=0: commands.serve(request, seconds, least_ms=least_ms))
     else:
-        commands.obey(build_work, lambda step, seconds: commands.work(step, lambda: gpu().synchronize(), seconds))
+        commands.obey(build_work, lambda step, seconds, *_: commands.work(step, lambda: gpu().synchronize(), seconds))
 
 
 if __name__ == "__main__":

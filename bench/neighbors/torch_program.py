@@ -92,11 +92,11 @@ def build_request(kind):
         with torch.cuda.nvtx.range("request"):
             return request()
 
-    def play(seconds):
+    def play(seconds, least_ms=0):
         clocks.clear()
         parts.clear()
         with torch.inference_mode(), torch.cuda.stream(stream):
-            answer = commands.serve(named_request if "named" in extra else request, seconds, asked.about_ms, asked.pauses)
+            answer = commands.serve(named_request if "named" in extra else request, seconds, asked.about_ms, asked.pauses, least_ms)
         return {**answer, **({"mhz": clocks[:]} if has_clock else {}), **({"parts_ms": parts[:]} if has_parts else {})}
 
     play.model, play.about_ms = model, asked.about_ms
@@ -118,9 +118,9 @@ def build_work(kind):
 def main():
     faulthandler.register(signal.SIGUSR1)
     if sys.argv[1] == "serve":
-        commands.obey(build_request, lambda play, seconds: play(seconds))
+        commands.obey(build_request, lambda play, *given: play(*given))
     else:
-        commands.obey(build_work, lambda step, seconds: commands.work(step, torch.cuda.synchronize, seconds))
+        commands.obey(build_work, lambda step, seconds, *_: commands.work(step, torch.cuda.synchronize, seconds))
 
 
 if __name__ == "__main__":

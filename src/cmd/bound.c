@@ -67,7 +67,8 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "latencies", latencies, "FILE",
             "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
     GS_FLAG(struct options, "input", input,
-            "with --launch: count the rounds of loops for the input of the launch, on the CPU; needs PTX"),
+            "with --launch: take the rounds of loops, and the code that is reached, from a run with the input of the "
+            "launch on the CPU; needs PTX"),
     GS_FLAG(struct options, "writers", writers,
             "with --launch: the other programs beside it write memory, instead of reading it"),
     GS_FLAG(struct options, "cached", cached,
@@ -663,8 +664,8 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
 static int check_beside_usage(const gs_command *command, const struct options *options, const char *file) {
     if (options->beside && !options->run)
         return gs_usage(command, "--beside needs --run FILE, a recording of the requests alone");
-    if (!options->beside && (options->ahead_us || options->every_us || options->no_guard || options->range ||
-                             options->unstopped.count))
+    if (!options->beside &&
+        (options->ahead_us || options->every_us || options->no_guard || options->range || options->unstopped.count))
         return gs_usage(command, "--ahead, --every, --no-guard, --unstopped and --range go with --beside");
     if (options->beside && (file || options->programs.count || options->repeat || options->task.clock_mhz))
         return gs_usage(command, "--beside takes times from recordings: it does not go with programs and --clock-mhz");

@@ -282,9 +282,10 @@ static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
     gs_code code = gs_count_rounds(gs_input_name(kernel->question->file), kernel->text, kernel->text_size,
                                    kernel->symbol, kernel->launch, &list, error);
     for (size_t i = 0; i < list.count && code == GS_OK; i++)
-        if (!GS_PUSH(
-                &kernel->rounds,
-                (gs_flow_rounds){.place = GS_FLOW_BRANCH_LINE, .at = list.data[i].line, .rounds = list.data[i].rounds}))
+        if (!GS_PUSH(&kernel->rounds,
+                     (gs_flow_rounds){.place = list.data[i].is_never ? GS_FLOW_NEVER_LINE : GS_FLOW_BRANCH_LINE,
+                                      .at = list.data[i].line,
+                                      .rounds = list.data[i].rounds}))
             code = gs_fail_memory(error);
     free(list.data);
     return code;
@@ -349,9 +350,11 @@ static gs_code walk_kernel(struct kernel *kernel, gs_error *error) {
                                                       kernel->rounds.count, &visitor, &kernel->body.file, error)
                                        : gs_fail_memory(error);
     for (size_t i = 0; i < kernel->rounds.count && code == GS_OK; i++)
-        if (!kernel->rounds.data[i].is_used && kernel->rounds.data[i].place != GS_FLOW_BRANCH_LINE)
+        if (i >= kernel->counted && !kernel->rounds.data[i].is_used)
             code = gs_fail(error, GS_E_USAGE, "no loop begins at \"%s\" of --loop",
                            kernel->question->loops->data[i - kernel->counted]);
+        else if (kernel->rounds.data[i].place == GS_FLOW_NEVER_LINE && kernel->rounds.data[i].is_used)
+            kernel->is_for_input = true;
     if (code == GS_OK && !gs_body_is_sound(&kernel->body))
         code = gs_fail(error, GS_E_REFUSED, "branches and loops are nested too deep");
     return code;

@@ -106,6 +106,32 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
         2>"$folder/err" >"$folder/out"; status=$?; kernel='reads, with its input'
     expect 0 ' 7 (of this input)'
     expect 0 'this is for one input'
+    # A side that no thread takes does not count; one that some thread takes does. Element 7 of the buffer is 7, others are not.
+    cat >"$folder/never.ptx" <<'PTX'
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 to, .param .u32 most) {
+.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a, %b;
+ld.param.u64 %a, [to]; mov.u32 %r1, %tid.x; mul.wide.u32 %b, %r1, 4; add.u64 %b, %b, %a; ld.global.u32 %r2, [%b];
+setp.ne.u32 %p1, %r2, 7777;
+@%p1 bra A;
+st.volatile.global.u32 [%a], %r1;
+membar.gl;
+A: setp.ne.u32 %p2, %r2, 7;
+@%p2 bra B;
+st.volatile.global.u32 [%a+4], %r1;
+membar.gl;
+B: ret; }
+PTX
+    sed 's/"int32": 100/"uint32": 100/' "$folder/index.json" >"$folder/never.json"
+    for option in --csv --input; do
+        "$gridsmith" bound "$folder/never.ptx" --launch "$folder/never.json" --gpu h200 --instructions --csv $(echo $option | grep -v csv) \
+            2>"$folder/err" >"$folder/out"; status=$?; kernel="a side that no thread takes, $option"
+        expect 0 '13,'
+        grep -q '^9,' "$folder/out" && [ $option = --input ] && complain "$kernel counts: $(cat "$folder/out")"
+        grep -q '^9,' "$folder/out" || [ $option = --input ] || complain "$kernel does not count: $(cat "$folder/out")"
+    done
     # Two loops in one line, of 7 and 2 rounds: no count is below what is executed, and a line names neither of them.
     cat >"$folder/line.ptx" <<'PTX'
 .version 8.0

@@ -126,10 +126,11 @@ void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *da
 
 /* ---- rounds of loops ---- */
 
-/* The most rounds of a loop of PTX, which is closed by the branch in this line. */
+/* The most rounds of a loop of PTX, which is closed by the branch in this line; or a line that no thread comes to. */
 typedef struct gs_loop_rounds {
     uint32_t line;
     int64_t rounds;
+    bool is_never;
 } gs_loop_rounds;
 
 typedef struct gs_loop_rounds_list {
@@ -137,7 +138,8 @@ typedef struct gs_loop_rounds_list {
     size_t count, capacity;
 } gs_loop_rounds_list;
 
-/* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU. The caller frees list->data. */
+/* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU, and finds the lines that no
+   thread comes to. The caller frees list->data. */
 gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
                         const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error);
 

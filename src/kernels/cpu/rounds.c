@@ -1,10 +1,14 @@
 /*
- * rounds.c: how many rounds the loops of a PTX kernel have for the input of a launch, counted on the CPU.
+ * rounds.c: how many rounds the loops of a PTX kernel have for the input of a launch, and which of its lines no thread
+ * comes to, counted on the CPU.
  *
  * A branch to a label before it makes a loop. Each such label gets a counter: set to 0 where the code in front of the
  * label runs into it, and added to behind the label. The largest count of all threads is kept in memory that an added
  * parameter points to. Where a branch from elsewhere leads into a loop, its counter goes on from the last time; then
  * the count is larger than the rounds.
+ *
+ * A piece of the code begins at a label, and behind what may leave the code: a branch, a call, a return. Each thread
+ * that comes to it sets its mark, in the words behind the counters.
  */
 #include "launch.h"
 
@@ -17,6 +21,8 @@ struct counting {
     uint32_t *labels; /* of each counter: the statement of its label */
     size_t labels_count;
     uint32_t *counter_of; /* of each row of the list */
+    uint32_t *piece_of;   /* of each statement */
+    size_t pieces;
     gs_error *error;
 };
 
@@ -71,6 +77,40 @@ static gs_code find_loops(struct counting *counting) {
     return GS_OK;
 }
 
+static bool may_leave(const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION && statement->opcode >= GS_PTX_BRANCH &&
+           statement->opcode <= GS_PTX_EXIT;
+}
+
+static gs_code find_pieces(struct counting *counting) {
+    uint32_t count = counting->function->statement_count;
+    counting->piece_of = calloc(count + 1, sizeof *counting->piece_of);
+    if (!counting->piece_of)
+        return gs_fail_memory(counting->error);
+    for (uint32_t i = 0; i < count; i++) {
+        bool begins =
+            statement_at(counting, i)->kind == GS_PTX_LABEL || (i && may_leave(statement_at(counting, i - 1)));
+        counting->pieces += begins;
+        counting->piece_of[i] = (uint32_t)counting->pieces;
+    }
+    counting->pieces++;
+    return GS_OK;
+}
+
+/* Marks at the begin of each piece. */
+static void add_marks(const struct counting *counting, gs_edits *edits) {
+    const gs_ptx_module *module = counting->module;
+    for (uint32_t i = 1; i < counting->function->statement_count; i++) {
+        const gs_ptx_statement *statement = statement_at(counting, i);
+        bool is_label = statement->kind == GS_PTX_LABEL;
+        if (counting->piece_of[i] != counting->piece_of[i - 1])
+            gs_edits_add(
+                edits, is_label ? gs_ptx_token_end(module, statement->last) : module->tokens.data[statement->first].at,
+                0, "\nst.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n",
+                4 * (counting->labels_count + counting->piece_of[i]));
+    }
+}
+
 /* The text with counters. */
 static bool add_counters(const struct counting *counting, gs_text *text) {
     const gs_ptx_module *module = counting->module;
@@ -78,11 +118,11 @@ static bool add_counters(const struct counting *counting, gs_text *text) {
     gs_edits edits = {0};
     gs_edits_add(&edits, module->tokens.data[function->parameter_close].at, 0, "%s.param .u64 gs_rounds",
                  function->parameter_count ? ", " : "");
-    gs_edits_add(
-        &edits, gs_ptx_token_end(module, function->open), 0,
-        "\n.reg .b64 %%gs_rounds_at;\n.reg .b32 %%gs_rounds_<%zu>;\nld.param.u64 %%gs_rounds_at, [gs_rounds];\n"
-        "cvta.to.global.u64 %%gs_rounds_at, %%gs_rounds_at;\n",
-        counting->labels_count);
+    gs_edits_add(&edits, gs_ptx_token_end(module, function->open), 0,
+                 "\n.reg .b64 %%gs_rounds_at;\n.reg .b32 %%gs_rounds_one;\n.reg .b32 %%gs_rounds_<%zu>;\n"
+                 "ld.param.u64 %%gs_rounds_at, [gs_rounds];\ncvta.to.global.u64 %%gs_rounds_at, %%gs_rounds_at;\n"
+                 "mov.u32 %%gs_rounds_one, 1;\n",
+                 counting->labels_count + 1);
     for (size_t i = 0; i < counting->labels_count; i++)
         gs_edits_add(&edits, gs_ptx_token_end(module, function->open), 0, "mov.u32 %%gs_rounds_%zu, 0;\n", i);
     for (uint32_t i = 0; i < function->statement_count; i++)
@@ -96,6 +136,7 @@ static bool add_counters(const struct counting *counting, gs_text *text) {
                          "red.global.max.u32 [%%gs_rounds_at+%zu], %%gs_rounds_%zu;\n",
                          counter, counter, counter * 4, counter);
         }
+    add_marks(counting, &edits);
     bool is_applied = gs_edits_apply(&edits, module->text, 0, module->size, text);
     gs_edits_free(&edits);
     return is_applied && !text->failed;
@@ -131,12 +172,56 @@ static void keep_rounds(const struct counting *counting, const uint32_t *counts)
         }
 }
 
+/* The line of each statement's first token and, behind these, of its last token. */
+static uint32_t *lines_of_statements(const struct counting *counting) {
+    const gs_ptx_module *module = counting->module;
+    uint32_t count = counting->function->statement_count, line = 1;
+    uint32_t *lines = calloc(2 * (size_t)count + 1, sizeof *lines);
+    size_t at = 0;
+    for (uint32_t i = 0; lines && i < 2 * count; i++) {
+        const gs_ptx_statement *statement = statement_at(counting, i / 2);
+        size_t to = module->tokens.data[i % 2 ? statement->last : statement->first].at;
+        for (; at < to; at++)
+            line += module->text[at] == '\n';
+        lines[i % 2 * count + i / 2] = line;
+    }
+    return lines;
+}
+
+/* Lines that have statements, of pieces only that no thread came to. A statement that is in several lines, as a call,
+ * has all of them. */
+static gs_code keep_never(const struct counting *counting, const uint32_t *marks) {
+    uint32_t count = counting->function->statement_count, *lines = lines_of_statements(counting);
+    uint32_t most = 0, last = 0;
+    gs_code code = lines ? GS_OK : gs_fail_memory(counting->error);
+    for (uint32_t i = 0; lines && i < count; i++)
+        most = lines[count + i] > most ? lines[count + i] : most;
+    bool *is_passed = calloc((size_t)most + 1, 1);
+    if (code == GS_OK && !is_passed)
+        code = gs_fail_memory(counting->error);
+    for (uint32_t i = 0; code == GS_OK && i < count; i++)
+        for (uint32_t line = lines[i]; line <= lines[count + i]; line++)
+            is_passed[line] = is_passed[line] || !counting->piece_of[i] || marks[counting->piece_of[i]];
+    for (uint32_t i = 0; code == GS_OK && i < count; i++)
+        for (uint32_t line = lines[i]; line <= lines[count + i]; line++) {
+            bool is_new = line > last;
+            last = is_new ? line : last;
+            if (is_new && !is_passed[line] &&
+                !GS_PUSH(counting->list, (gs_loop_rounds){.line = line, .is_never = true}))
+                code = gs_fail_memory(counting->error);
+        }
+    free(is_passed);
+    free(lines);
+    return code;
+}
+
 static gs_code run_counted(struct counting *counting, const gs_launch_file *launch, const char *symbol, gs_text *text) {
     enum { SECONDS = 60 };
     const char *kernels[] = {symbol};
     gs_build build = {
         .name = counting->module->name, .text = text->data, .size = text->count, .kernels = kernels, .kernel_count = 1};
-    uint32_t *counts = calloc(counting->labels_count + 1, sizeof *counts);
+    size_t words = counting->labels_count + counting->pieces;
+    uint32_t *counts = calloc(words + 1, sizeof *counts);
     void **buffers = calloc(launch->arguments.count + 1, sizeof *buffers);
     gs_executor *executor = counts && buffers ? gs_executor_host(counting->error) : NULL;
     void *module = executor ? executor->ops->compile(executor, &build, counting->error) : NULL;
@@ -145,12 +230,14 @@ static gs_code run_counted(struct counting *counting, const gs_launch_file *laun
     if (code == GS_OK) {
         gs_work_call(&work, symbol, launch->grid, launch->block, (size_t)launch->shared_bytes)->counts = -1;
         code = add_arguments(launch, &work, buffers, counting->error);
-        gs_work_pass_buffer(&work, gs_work_buffer(&work, counts, (counting->labels_count + 1) * sizeof *counts));
+        gs_work_pass_buffer(&work, gs_work_buffer(&work, counts, words * sizeof *counts));
     }
     if (code == GS_OK)
         code = executor->ops->run(module, &work, counting->error);
     if (code == GS_OK)
         keep_rounds(counting, counts);
+    if (code == GS_OK)
+        code = keep_never(counting, counts + counting->labels_count);
     gs_work_free(&work);
     gs_executor_close(executor);
     for (size_t i = 0; buffers && i < launch->arguments.count; i++)
@@ -173,13 +260,16 @@ gs_code gs_count_rounds(const char *name, const char *text, size_t size, const c
         counting.function = &module.functions.data[entry];
         code = find_loops(&counting);
     }
-    if (code == GS_OK && list->count && !add_counters(&counting, &counted))
+    if (code == GS_OK)
+        code = find_pieces(&counting);
+    if (code == GS_OK && counting.pieces > 1 && !add_counters(&counting, &counted))
         code = gs_fail_memory(error);
-    if (code == GS_OK && list->count)
+    if (code == GS_OK && counting.pieces > 1)
         code = run_counted(&counting, launch, symbol, &counted);
     gs_text_free(&counted);
     free(counting.labels);
     free(counting.counter_of);
+    free(counting.piece_of);
     gs_ptx_free(&module);
     return code;
 }

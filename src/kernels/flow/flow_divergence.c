@@ -28,6 +28,7 @@ struct analysis {
     varying *joined;   /* of each block: what varies there because ways meet */
     int32_t *joins;    /* of each block: the first block that all ways from it go through; GS_NO_BLOCK: none */
     bool *is_marked;   /* for a search */
+    bool *is_closed;   /* of each block: threads that part at its end come together at a BSYNC, see find_closed */
     gs_error *error;
 };
 
@@ -60,14 +61,16 @@ static bool reads_varying(const gs_flow_lanes *now, const gs_flow_instruction *i
     return varies || (operands & GS_TESTS_3 && !of_warp && now->predicates[gs_bits(instruction->high, 4, 3)]);
 }
 
-/* Whether the result varies by itself. */
-static bool is_varying(const gs_flow_instruction *instruction) {
+/* Whether the result varies by itself. Lanes that read one place together get the same. */
+static bool is_varying(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27, BLOCK_IN_CLUSTER = 0x88 };
     unsigned number = gs_operation(instruction), special = gs_bits(instruction->high, 8, 8);
     if (number == GS_OP_S2R)
         return (special < BLOCK_X || special > BLOCK_Z) && special != BLOCK_IN_CLUSTER;
     if (number == CS2R)
         return special != ZERO;
+    if (gs_lanes_read_one(now, instruction))
+        return false;
     return instruction->opcode->operands & GS_IS_VARYING;
 }
 
@@ -97,7 +100,7 @@ static gs_code pass_instruction(struct analysis *analysis, gs_flow_lanes *now, s
     }
     if (operands & GS_IS_UNIFORM)
         return GS_OK;
-    bool varies = !(operands & GS_IS_SAME) && (is_varying(instruction) || reads_varying(now, instruction));
+    bool varies = !(operands & GS_IS_SAME) && (is_varying(now, instruction) || reads_varying(now, instruction));
     varies = varies || operands & GS_SETS_ALL;
     gs_lanes_execute(now, instruction, analysis->launch, at, varies);
     return GS_OK;
@@ -251,7 +254,9 @@ static gs_code pass_block(struct analysis *analysis, int32_t number, bool *chang
     for (size_t at = block->first; at < block->end && result == GS_OK; at++)
         result = pass_instruction(analysis, &now, at);
     bool of_warp = gs_operation(last) != GS_OP_BRA || gs_bits(last->low, 32, 2);
-    bool varies = block->next[1] != GS_NO_BLOCK && !of_warp &&
+    bool is_branch = block->next[0] != GS_NO_BLOCK && graph->blocks.data[block->next[0]].is_reached &&
+                     block->next[1] != GS_NO_BLOCK && graph->blocks.data[block->next[1]].is_reached;
+    bool varies = is_branch && !of_warp &&
                   (now.predicates[gs_guard_predicate(last)] || now.predicates[gs_bits(last->high, 23, 3)]);
     *changes = *changes || (varies && block->is_uniform);
     block->is_uniform = block->is_uniform && !varies;
@@ -322,7 +327,47 @@ static int groups_on(const gs_flow_graph *graph, const grouping *all, int32_t fr
     return leaves && !block->is_uniform ? GS_MOST_GROUPS : all[from].after;
 }
 
-/* Whether all branches between a block's dominator and the block, on ways of rising rank, are uniform. */
+static bool is_at_barrier(const gs_flow_instruction *instruction, unsigned operation, int barrier) {
+    return gs_operation(instruction) == operation && (int)gs_bits(instruction->low, 16, 4) == barrier;
+}
+
+/* Whether a block between `from` and its join sets a barrier, other than at the begin of the way. */
+static bool sets_barrier_between(struct analysis *analysis, int32_t from, int barrier) {
+    const gs_flow_graph *graph = analysis->graph;
+    bool sets = false;
+    mark_between(analysis, from, analysis->joins[from], -1);
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (size_t at = graph->blocks.data[i].first; analysis->is_marked[i] && at < graph->blocks.data[i].end; at++)
+            sets = sets || is_at_barrier(&graph->code->data[at], GS_OP_BSSY, barrier);
+    return sets;
+}
+
+/* Blocks that set a barrier before their branch, of which all ways go through a block that ends with the BSYNC of that
+   barrier, without setting it again: each group of threads that parts there is one again behind that. */
+static void find_closed(struct analysis *analysis) {
+    const gs_flow_graph *graph = analysis->graph;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        int barrier = -1;
+        for (size_t at = block->first; at < block->end; at++)
+            if (gs_operation(&graph->code->data[at]) == GS_OP_BSSY)
+                barrier = (int)gs_bits(graph->code->data[at].low, 16, 4);
+        int32_t join = analysis->joins[i];
+        analysis->is_closed[i] = barrier >= 0 && join != GS_NO_BLOCK && graph->blocks.data[join].rank > block->rank &&
+                                 is_at_barrier(last_of(graph, &graph->blocks.data[join]), GS_OP_BSYNC, barrier) &&
+                                 !sets_barrier_between(analysis, (int32_t)i, barrier);
+    }
+}
+
+/* Whether threads of a group that part at the end of a block are one group again before `number`. */
+static bool joins_before(const struct analysis *analysis, size_t block, int32_t number) {
+    const gs_flow_graph *graph = analysis->graph;
+    return analysis->is_closed[block] && analysis->joins[block] != number &&
+           graph->blocks.data[analysis->joins[block]].rank < graph->blocks.data[number].rank;
+}
+
+/* Whether a group of threads at the end of a block's dominator comes to the block as one: all branches between, on ways
+   of rising rank, are uniform, or their threads come together before. */
 static bool ways_are_uniform(struct analysis *analysis, int32_t number) {
     const gs_flow_graph *graph = analysis->graph;
     int32_t dominator = graph->blocks.data[number].dominator;
@@ -330,7 +375,7 @@ static bool ways_are_uniform(struct analysis *analysis, int32_t number) {
     bool is_uniform = graph->blocks.data[dominator].is_uniform;
     for (size_t i = 0; i < graph->blocks.count; i++)
         if (analysis->is_marked[i] && graph->blocks.data[i].rank < graph->blocks.data[number].rank)
-            is_uniform = is_uniform && graph->blocks.data[i].is_uniform;
+            is_uniform = is_uniform && (graph->blocks.data[i].is_uniform || joins_before(analysis, i, number));
     return is_uniform;
 }
 
@@ -388,6 +433,7 @@ static bool header_fills(struct analysis *analysis, grouping *all, int32_t numbe
 static bool find_groups(struct analysis *analysis) {
     gs_flow_graph *graph = analysis->graph;
     grouping *all = calloc(graph->blocks.count + 1, sizeof *all);
+    find_closed(analysis);
     for (bool changes = true; changes && all;) {
         changes = false;
         for (size_t i = 0; i < graph->blocks.count; i++)
@@ -409,8 +455,10 @@ gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *laun
                                 .joined = calloc(count + 1, sizeof *analysis.joined),
                                 .joins = calloc(count + 1, sizeof *analysis.joins),
                                 .is_marked = calloc(count + 1, sizeof *analysis.is_marked),
+                                .is_closed = calloc(count + 1, sizeof *analysis.is_closed),
                                 .error = error};
-    bool is_stored = analysis.at && analysis.joined && analysis.joins && analysis.is_marked && find_joins(&analysis);
+    bool is_stored = analysis.at && analysis.joined && analysis.joins && analysis.is_marked && analysis.is_closed &&
+                     find_joins(&analysis);
     if (is_stored)
         begin_lanes(&analysis.at[graph->order[0]], graph->is_called);
     gs_code result = is_stored ? find_uniform(&analysis) : gs_fail_memory(error);
@@ -422,5 +470,6 @@ gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *laun
     free(analysis.joined);
     free(analysis.joins);
     free(analysis.is_marked);
+    free(analysis.is_closed);
     return result;
 }

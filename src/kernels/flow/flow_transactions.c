@@ -67,6 +67,13 @@ static int64_t global_sectors(gs_lanes low, gs_lanes high, int parts) {
     return WARP / lanes * (is_pair ? sectors_of(low, lanes) : 1);
 }
 
+bool gs_lanes_read_one(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
+    gs_lanes high, low = address_of(now, instruction, &high);
+    unsigned operation = gs_operation(instruction);
+    return (operation == LDG && gs_lanes_uniform(low) && gs_lanes_uniform(high)) ||
+           (operation == LDS && gs_lanes_uniform(low));
+}
+
 int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     gs_lanes high, low = address_of(now, instruction, &high);
     int64_t bytes = bytes_of(instruction), count = 0;

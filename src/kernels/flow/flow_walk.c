@@ -20,7 +20,7 @@ struct walker {
     size_t given_count;
     const gs_flow_visitor *visitor;
     gs_error *error;
-    size_t steps;
+    size_t steps, left_out; /* instructions that were walked; blocks that the input does not come to */
     int nesting, calls;
 };
 
@@ -363,6 +363,8 @@ static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph
 
 static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
     size_t at = graph->blocks.data[graph->loops.data[loop].header].first;
+    if (given->place == GS_FLOW_NEVER_LINE)
+        return false;
     if (given->place == GS_FLOW_BRANCH_LINE)
         return is_closed_in(walker, graph, loop, given->at);
     return given->at == (given->place == GS_FLOW_OFFSET ? at * GS_FLOW_BYTES : line_at(walker, at));
@@ -398,6 +400,59 @@ static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
     return GS_OK;
 }
 
+/* ---- code that the input does not come to ---- */
+
+/* Whether all instructions of a block are of lines that no thread comes to. BSYNC has the line of what is before it. */
+static bool is_of_never(const struct walker *walker, const gs_flow_block *block) {
+    bool has_others = false;
+    for (size_t at = block->first; at < block->end; at++) {
+        bool is_never = gs_operation(&walker->code.data[at]) == GS_OP_BSYNC;
+        has_others = has_others || !is_never;
+        for (size_t i = 0; i < walker->given_count && !is_never; i++)
+            is_never = walker->given[i].place == GS_FLOW_NEVER_LINE && line_at(walker, at) == walker->given[i].at;
+        if (!is_never)
+            return false;
+    }
+    return has_others;
+}
+
+/* Leaves out a side of a branch if all of its first block is of lines that no thread comes to, and that of the other
+   side is not. Everything else that can be reached stays: code of such lines may have been moved to where threads come.
+ */
+static gs_code drop_never(struct walker *walker, gs_flow_graph *graph) {
+    bool *stays = calloc(graph->blocks.count + 1, sizeof *stays), has_never = false;
+    if (!stays)
+        return gs_fail_memory(walker->error);
+    for (size_t i = 0; i < walker->given_count; i++)
+        has_never = has_never || walker->given[i].place == GS_FLOW_NEVER_LINE;
+    stays[graph->order[0]] = true;
+    for (bool changes = has_never; changes;) {
+        changes = false;
+        for (size_t i = 0; i < graph->blocks.count; i++) {
+            const gs_flow_block *block = &graph->blocks.data[i];
+            bool is_side[2], never[2];
+            for (int side = 0; side < 2; side++) {
+                is_side[side] = block->next[side] != GS_NO_BLOCK && graph->blocks.data[block->next[side]].is_reached;
+                never[side] = is_side[side] && is_of_never(walker, &graph->blocks.data[block->next[side]]);
+            }
+            for (int side = 0; side < 2; side++)
+                if (stays[i] && is_side[side] && !stays[block->next[side]] &&
+                    !(never[side] && is_side[!side] && !never[!side]))
+                    changes = stays[block->next[side]] = true;
+        }
+    }
+    for (size_t i = 0; i < graph->blocks.count && has_never; i++) {
+        gs_flow_block *block = &graph->blocks.data[i];
+        walker->left_out += block->is_reached && !stays[i];
+        block->is_reached = block->is_reached && stays[i];
+    }
+    for (size_t i = 1; i < graph->loops.count && has_never; i++)
+        if (!stays[graph->loops.data[i].header])
+            graph->loops.data[i].times = 0;
+    free(stays);
+    return GS_OK;
+}
+
 static gs_code check_rounds(struct walker *walker, const gs_flow_graph *graph) {
     for (size_t i = 1; i < graph->loops.count; i++) {
         size_t at = begin_of(graph, i);
@@ -425,6 +480,8 @@ static gs_code walk_function(struct walker *walker, size_t entry, bool is_called
         result = use_given_rounds(walker, &graph);
     if (result == GS_OK)
         result = gs_flow_count_rounds(&graph, walker->launch, walker->error);
+    if (result == GS_OK && !is_called)
+        result = drop_never(walker, &graph);
     if (result == GS_OK)
         result = gs_flow_find_divergence(&graph, walker->launch, walker->error);
     if (result == GS_OK)
@@ -487,6 +544,9 @@ gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_lau
         gs_sass_lines(image, code, walker.lines, walker.code.count, file);
         result = walk_function(&walker, 0, false);
     }
+    for (size_t i = 0; i < given_count; i++)
+        if (given[i].place == GS_FLOW_NEVER_LINE)
+            given[i].is_used = walker.left_out;
     free(walker.code.data);
     free(walker.lines);
     if (result != GS_OK) {

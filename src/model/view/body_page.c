@@ -115,7 +115,8 @@ void gs_put_body_bound_html(gs_text *text, const gs_body_answer *answer) {
                 (double)answer->bound.nanoseconds / 1e3, (double)answer->beside.nanoseconds / 1e3,
                 answer->bound.cycles);
     if (answer->is_for_input)
-        gs_text_add(text, "<p>This is for one input: rounds were counted on the CPU.</p>\n");
+        gs_text_add(text, "<p>This is for one input: rounds, and the code that is reached, are those of a run on the "
+                          "CPU.</p>\n");
     put_terms(text, answer);
     put_rows(text, answer);
     put_reliefs(text, answer);

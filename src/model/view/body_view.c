@@ -118,7 +118,8 @@ void gs_put_body_bound(gs_text *text, const gs_body_answer *answer) {
     if (bound->kind == GS_LATENCY_KEPT || bound->kind == GS_LATENCY_KEPT_REPEATED)
         gs_text_add(text, "assumed: the L2 has the buffers of the launch when the kernel starts\n");
     if (answer->is_for_input)
-        gs_text_add(text, "this is for one input: rounds were counted on the CPU\n");
+        gs_text_add(text,
+                    "this is for one input: rounds, and the code that is reached, are those of a run on the CPU\n");
     put_rows(text, answer);
     put_reliefs(text, answer);
 }
