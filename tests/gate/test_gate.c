@@ -2359,6 +2359,7 @@ static void long_kernels_tell_what_requests_lose(void **state) {
 static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool are_alone) {
     atomic_fetch_add(&page->requests, count);
     atomic_fetch_add(&page->request_times[gs_tenant_bucket(ns)], count);
+    atomic_fetch_add(&page->recent_times[0][gs_tenant_bucket(ns)], count);
     atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
 }
 
@@ -2410,6 +2411,41 @@ static void better_way_is_kept(void **state) {
         work_beside(&latency, 2, 1,
                     are_better ? "by time slices: requests lose about 0.94 ms beside it under MPS (not measured)"
                                : "by time slices: requests lose about 1.00 ms beside it under MPS (not measured)");
+        leave(&latency);
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Whoever looks at slow requests sees whether another start would help. */
+static void slow_ways_are_shown(void **state) {
+    static const struct {
+        double mps_ms, slices_ms; /* what requests take beside it */
+        bool has_mps;
+        const char *said;
+    } cases[] = {
+        {6, 7, true, "requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices; WARNING: both ways are slow\n"},
+        {6, 2, false, "requests lose 3.87 ms beside it under MPS, 0.00 ms by time slices\n"},
+        {2, 2, true, NULL},
+    };
+    char text[4000];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        begin_with_mps();
+        struct intruder latency = intrude();
+        add_requests(latency.page, 2 * NS_PER_MS, 40, true);
+        work_beside(&latency, cases[i].mps_ms, 110, "by MPS");
+        if (cases[i].mps_ms > 2)
+            work_beside(&latency, cases[i].slices_ms, 110, "by time slices");
+        struct program training = PROGRAM("--best-effort");
+        assert_int_equal(ask(&training, "start"), 0);
+        do_requests(&training, "launch 1000 1 20", 20);
+        add_requests(latency.page, (uint64_t)(cases[i].mps_ms * NS_PER_MS), 110, false);
+        read_top(text, sizeof text);
+        assert_non_null(strstr(text, cases[i].has_mps ? " best-effort MPS  " : " best-effort slices "));
+        bool is_said = strstr(text, cases[i].said ? cases[i].said : "requests lose");
+        if (is_said != (cases[i].said != NULL) || is_said != (strstr(text, "  slow ones lose 4.") != NULL))
+            fail_msg("case %zu: %s", i, text);
+        stop_program(&training);
         leave(&latency);
     }
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -2635,7 +2671,7 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
         start_daemon("--mps");
         read_mps_folder(mps, sizeof mps);
         assert_int_equal(access(mps, F_OK), 0);
-        struct program program = PROGRAM("--best-effort", "--sms", "1");
+        struct program program = PROGRAM("--best-effort", "--sms", "50%");
         ask_line(&program, "environment CUDA_MPS_PIPE_DIRECTORY", line, sizeof line);
         assert_int_equal(strncmp(line, mps, strlen(mps)), 0);
         ask_line(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", line, sizeof line);
@@ -2643,6 +2679,13 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
         ask_line(&program, "environment CUDA_MPS_CLIENT_PRIORITY", line, sizeof line);
         assert_string_equal(line, "1\n");
         stop_program(&program);
+        program = PROGRAM("--best-effort", "--sms", "1"); /* of how many, only a daemon on the GPU knows */
+        ask_line(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", line, sizeof line);
+        assert_string_equal(line, "\n");
+        stop_program(&program);
+        assert_int_equal(count_errors("gridsmith run: --sms has no effect: no daemon on the GPU says how many it has; "
+                                      "give a part, such as 50%\n"),
+                         (int)i + 1);
         close(open(busy, O_CREAT | O_WRONLY, 0600)); /* programs use MPS */
         end_process(the_daemon, signals[i]);
         start_daemon(NULL); /* meanwhile another daemon can be started */
@@ -2967,6 +3010,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
+        OWN_DAEMON_TEST(slow_ways_are_shown),
         OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
         OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
         OWN_DAEMON_TEST(better_way_is_kept),
