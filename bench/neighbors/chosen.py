@@ -11,7 +11,7 @@ daemon counts.
 
 Most of the time would go into starts, so one process imports modules for all programs (nursery.py), and programs of several pairs
 are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, and takes
---seconds at most; the round of a program alone is as long as all of them. With --limit S no round begins after S seconds. What was
+--seconds at most. With --limit S no round begins after S seconds. What was
 counted at each start (`learned`), what `gridsmith run` said then that it would choose (`asked`), and what was measured at earlier
 starts (`before`), is in the file, too.
 """
@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Table, attempt, averages, close_all, decide, kinds_of,
                        play_round, programs_of, roles_of, show_round)
 
-LEARN_S, MOST_LEARN_S, LEARN_REQUESTS, ALONE_REQUESTS = 0.6, 3.0, 160, 50
+LEARN_S, MOST_LEARN_S, LEARN_REQUESTS, ALONE_REQUESTS = 0.6, 3.0, 160, 80
 LEAST_S, WORK_S = 1.5, 1.0
 PERIOD = 6  # a request and the pause behind it take about so many times its duration
 
@@ -174,7 +174,7 @@ class Alone(Programs):
     def measure(self, known, options):
         if time.time() < options.ends:
             program = self.programs[0]
-            seconds = options.rounds * seconds_of(program, options.requests, LEAST_S, options.seconds) if self.role == "serve" else WORK_S
+            seconds = seconds_of(program, options.requests, LEAST_S, options.seconds) if self.role == "serve" else WORK_S
             program.tell("play", self.kind, seconds)
             known[self.role, self.kind] = program.answer(seconds + MORE_S)
 

@@ -2360,7 +2360,9 @@ static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool
     atomic_fetch_add(&page->requests, count);
     atomic_fetch_add(&page->request_times[gs_tenant_bucket(ns)], count);
     atomic_fetch_add(&page->recent_times[0][gs_tenant_bucket(ns)], count);
-    atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
+    atomic_fetch_add(&page->beside_times[gs_tenant_bucket(ns)], are_alone ? 0 : count);
+    for (uint32_t i = 0; are_alone && i < count; i++)
+        atomic_store(&page->alone_ns[atomic_fetch_add(&page->alone, 1) % GS_TENANT_ALONE], ns);
 }
 
 /* Runs a program that works while so many more requests take so long, and what `run` says of it. */
@@ -2449,6 +2451,23 @@ static void slow_ways_are_shown(void **state) {
         leave(&latency);
     }
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* It launches much, and waits for it: requests are beside it all the time. */
+static void programs_work_until_their_launches_are_done(void **state) {
+    (void)state;
+    struct intruder latency = intrude();
+    struct program training = PROGRAM("--best-effort");
+    const _Atomic uint64_t *until_ns = &latency.board->shares[0].works_until_ns;
+    assert_int_equal(ask(&training, "start"), 0);
+    do_requests(&training, "launch 20000 1", 10);
+    assert_int_equal(ask(&training, "launch 20000 1 30"), 0);
+    usleep(400000);
+    assert_true(atomic_load(until_ns) > (uint64_t)gs_now_ns());
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    TEST_WAIT(atomic_load(until_ns) < (uint64_t)gs_now_ns());
+    stop_program(&training);
+    leave(&latency);
 }
 
 /* A program that is connected, and does not work, is no neighbor. */
@@ -3011,6 +3030,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
         OWN_DAEMON_TEST(slow_ways_are_shown),
+        DAEMON_TEST(programs_work_until_their_launches_are_done),
         OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
         OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
         OWN_DAEMON_TEST(better_way_is_kept),
