@@ -169,7 +169,8 @@ static void come(struct program *program) {
     int fd;
     *program = (struct program){.is_latency = draw(0, 2) == 0, .has_mps = draw(0, 1), .lost_us = {-1, -1},
                                 .requests = requests};
-    program->command = program->is_latency ? draw(1, SERVERS) : draw(BY_HAND, COMMANDS);
+    program->command = program->is_latency ? draw(1, SERVERS) : draw(BY_HAND - 1, COMMANDS);
+    program->command = program->command < BY_HAND ? 1 : program->command;
     program->stop_us = (int[]){0, 300, 3000, 900}[program->command];
     uint64_t key = (uint64_t)program->command + (program->is_latency ? 100 : 0);
     program->tenant = gs_tenant_open(&model.tenants,
@@ -260,10 +261,12 @@ static void check_commands(int moment) {
 
 static void step(void) {
     struct program *program = &model.programs[draw(0, PROGRAMS - 1)];
-    if (!program->tenant)
+    if (!program->tenant && (model.connected < 2 || draw(0, 3) == 0))
         come(program);
-    else if (draw(0, 5) == 0)
+    else if (program->tenant && draw(0, 5) == 0)
         go(program);
+    else if (!program->tenant)
+        return;
     else if (program->is_latency)
         do_requests(program);
     else if (draw(0, 2))
