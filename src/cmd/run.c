@@ -187,7 +187,8 @@ static int64_t count_of(const char *text, const char *unit, int64_t most) {
     return digits && strcmp(text + digits, unit) == 0 && count >= 1 && count <= most ? count : -1;
 }
 
-/* "64" or "50%" of the SMs in percent. 0: not given, or the number of the GPU's SMs is not known; -1: something else. */
+/* "64" or "50%" of the SMs in percent. 0: not given, or the number of the GPU's SMs is not known; -1: something else.
+ */
 static double sms_percent(const char *text, const json_t *status) {
     enum { MOST_SMS = 1024 };
     const json_t *device = json_object_get(status, "device");

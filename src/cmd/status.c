@@ -290,8 +290,7 @@ static void put_program(gs_text *text, const json_t *program, const json_t *stat
     bool has_mps = strcmp(word_at(program, "sharing"), "MPS") == 0;
     gs_text_add(text, "%8.0f %s %-11s %-6s %11.1f %6.0f%% %8.1f ", number_at(program, "process"),
                 cell_of(word_at(program, "name"), 20).text, word_at(program, "class"), has_mps ? "MPS" : "slices",
-                launches / seconds,
-                (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
+                launches / seconds, (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
                 (number_at(program, "waits") - number_at(old, "waits")) / seconds);
     if (requests)
         gs_text_add(text, "%10.1f %8.2f %8.2f",

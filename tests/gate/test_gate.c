@@ -2425,7 +2425,8 @@ static void slow_ways_are_shown(void **state) {
         bool has_mps;
         const char *said;
     } cases[] = {
-        {6, 7, true, "requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices; WARNING: both ways are slow\n"},
+        {6, 7, true,
+         "requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices; WARNING: both ways are slow\n"},
         {6, 2, false, "requests lose 3.87 ms beside it under MPS, 0.00 ms by time slices\n"},
         {2, 2, true, NULL},
     };

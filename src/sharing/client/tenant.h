@@ -57,8 +57,8 @@ typedef struct gs_board_share {
     _Atomic uint64_t expires_ns;           /* after this it has no work, whatever the numbers say */
     _Atomic uint32_t sent[GS_SHARE_LANES]; /* the last number put into a stream behind launches: its pass then, */
     _Atomic uint32_t done[GS_SHARE_LANES]; /* and the last that the GPU has written. See gate_share.h. */
-    _Atomic uint64_t
-        works_until_ns;       /* it has launched something not long before this, or it is not done, while there are latency programs */
+    _Atomic uint64_t works_until_ns; /* it has launched something not long before this, or it is not done, while there
+                                        are latency programs */
     _Atomic uint64_t lost_ns; /* what a request loses on average under MPS if it begins while this program has work */
 } gs_board_share;
 

@@ -419,10 +419,11 @@ static void tell_lost(void) {
 /* Whether the program works: it has launched something since the last look, or what it launched is not done if it has
    half of the GPU. It may have launched much, and wait for it. */
 static void tell_work(void) {
-    enum { WORKS_NS = 60000000 };                             /* three looks */
+    enum { WORKS_NS = 60000000 };                              /* three looks */
     static uint64_t launches, launched_ns, left_ns, looked_ns; /* used only by the watching thread */
     const gs_tenant_page *page = gs_gate_state.page;
-    uint64_t before = launches, launched_before_ns = launched_ns, now = gs_gate_now_ns(), done_ns = (now - looked_ns) / 2;
+    uint64_t before = launches, launched_before_ns = launched_ns, now = gs_gate_now_ns(),
+             done_ns = (now - looked_ns) / 2;
     launches = page->launches + page->graphs + page->copies;
     launched_ns = page->work_ns;
     left_ns += launched_ns - launched_before_ns;

@@ -74,10 +74,13 @@ static double held_up_us(const gs_tenant *tenant) {
     return number_of(&page->late_ns) > most_late * number_of(&page->work_ns) ? number_of(&page->stop_ns) / 1e3 : 0;
 }
 
-/* After a run with one way; `measured` is negative if it was not. */
+/* After a run with one way; `measured` is negative if it was not. One bad run, by a host that was busy with something
+   else, makes little difference to what was good before: else the worse way would be taken for dozens of runs. */
 static void learn_way(double *lost, bool has_mps, double measured) {
+    if (measured >= 0 && lost[has_mps] >= 0)
+        measured = (lost[has_mps] + fmin(measured, 3 * lost[has_mps] + 2 * switches_us[0])) / 2;
     if (measured >= 0)
-        lost[has_mps] = lost[has_mps] < 0 ? measured : (lost[has_mps] + measured) / 2;
+        lost[has_mps] = measured;
     lost[!has_mps] *= remembered; /* what was not measured stays negative */
 }
 
