@@ -285,6 +285,20 @@ static void runs_that_tell_nothing_are_not_learned(void **state) {
     assert_true(gs_profile_store_command(tenants.profiles, OTHER)->lost_us[false][MPS] < 0);
 }
 
+/* How long its graphs take is not known. */
+static void programs_of_new_graphs_are_learned(void **state) {
+    (void)state;
+    gs_tenant *server = start_server(true, false);
+    for (int graphs = 99; graphs <= 100; graphs++) {
+        gs_tenant *work = start(WORK, false, true);
+        atomic_store(&work->page->graphs, (uint64_t)graphs);
+        add_requests(server->page, 6, 110, false);
+        gs_tenant_close(work);
+        assert_int_equal(gs_profile_store_command(tenants.profiles, WORK) != NULL, graphs == 100);
+    }
+    assert_true(is_about(lost(false)[MPS], 4000));
+}
+
 /* Programs come and go beside a server that stays. Those that do not work change nothing. */
 static void requests_of_earlier_programs_do_not_count(void **state) {
     (void)state;
@@ -417,6 +431,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_second_way_is_kept_if_it_was_better, begin, end),
         cmocka_unit_test_setup_teardown(a_tenth_longer_is_not_long, begin, end),
         cmocka_unit_test_setup_teardown(runs_that_tell_nothing_are_not_learned, begin, end),
+        cmocka_unit_test_setup_teardown(programs_of_new_graphs_are_learned, begin, end),
         cmocka_unit_test_setup_teardown(requests_of_earlier_programs_do_not_count, begin, end),
         cmocka_unit_test_setup_teardown(programs_that_did_not_work_yet_are_not_measured, begin, end),
         cmocka_unit_test_setup_teardown(ways_are_forgotten_also_if_nothing_is_measured, begin, end),

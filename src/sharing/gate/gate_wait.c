@@ -365,9 +365,9 @@ void gs_gate_wait_after(const gs_gate_around *around) {
     pthread_mutex_unlock(&waits.lock);
 }
 
-void gs_gate_wait_forget(const void *graph) {
+void gs_gate_wait_change(const void *graph, bool is_destroyed) {
     pthread_mutex_lock(&waits.lock);
-    gs_pace_forget(&waits.pace, gs_pace_key(graph, NULL));
+    (is_destroyed ? gs_pace_forget : gs_pace_change)(&waits.pace, gs_pace_key(graph, NULL));
     pthread_mutex_unlock(&waits.lock);
 }
 

@@ -57,10 +57,11 @@ static double number_of(const _Atomic uint64_t *number) {
     return (double)atomic_load_explicit(number, memory_order_relaxed);
 }
 
-/* Whether a best-effort program has worked for long enough to tell. */
+/* Whether a best-effort program has worked for long enough to tell. How long graphs take may never be known: some
+   programs make new ones all the time. */
 static bool has_worked(const gs_tenant *tenant) {
-    enum { LEAST_NS = 100000000 };
-    return number_of(&tenant->page->work_ns) >= LEAST_NS;
+    enum { LEAST_NS = 100000000, LEAST_GRAPHS = 100 };
+    return number_of(&tenant->page->work_ns) >= LEAST_NS || number_of(&tenant->page->graphs) >= LEAST_GRAPHS;
 }
 
 static bool has_many_launches(const gs_tenant *latency) {
