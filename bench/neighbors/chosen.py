@@ -11,8 +11,9 @@ daemon counts.
 
 Most of the time would go into starts, so one process imports modules for all programs (nursery.py), and programs of several pairs
 are built at the same time: --at-once pairs need memory of the GPU together. A round has about --requests requests, and takes
---seconds at most; the round of a program alone is as long as all of them. With --limit S no round begins after S seconds. What was
-counted the first time (`learned`), and what `gridsmith run` said then that it would choose (`asked`), is in the file, too.
+--seconds at most. With --limit S no round begins after S seconds. What was
+counted at each start (`learned`), what `gridsmith run` said then that it would choose (`asked`), and what was measured at earlier
+starts (`before`), is in the file, too.
 """
 import argparse
 import os
@@ -27,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from neighbors import (ALL, HEADER, HERE, MORE_S, Daemon, Program, Programs, Table, attempt, averages, close_all, decide, kinds_of,
                        play_round, programs_of, roles_of, show_round)
 
-LEARN_S, MOST_LEARN_S, LEARN_REQUESTS, ALONE_REQUESTS = 0.6, 3.0, 120, 50
+LEARN_S, MOST_LEARN_S, LEARN_REQUESTS, ALONE_REQUESTS = 0.6, 3.0, 160, 80
 LEAST_S, WORK_S = 1.5, 1.0
 PERIOD = 6  # a request and the pause behind it take about so many times its duration
 
@@ -74,7 +75,7 @@ class Pair(Programs):
     def __init__(self, name, options):
         super().__init__(roles_of(name), [Daemon(options.gridsmith, has_profiles=True)])
         self.name, self.options, self.result, self.sharing, self.starts = name, options, None, [], 0
-        self.learned, self.asked = [], []
+        self.learned, self.asked, self.before = [], [], []
 
     def commands(self):
         run = {"serve": "--latency", "work": "--best-effort"}
@@ -108,7 +109,8 @@ class Pair(Programs):
         self.learned.append({**decide(before, after), "programs": after})
         return all(sharing != "MPS" for sharing in self.sharing) or prefers_mps(self.learned[-1])
 
-    def measure(self):
+    def measure(self, table):
+        self.before += [self.result] if self.result else []
         self.result = {"rounds": []}
         for _ in range(self.options.rounds):
             if self.is_in_time():
@@ -116,15 +118,18 @@ class Pair(Programs):
                         self.seconds(self.options.requests, LEAST_S, self.options.seconds))
         if self.result["rounds"]:
             show_round(self.name, f"ours, {' and '.join(self.sharing)}", self.result)
+        elif self.before:
+            self.result = self.before.pop()
+        self.publish(table)
 
-    def try_first(self):
+    def try_first(self, table):
         if self.is_in_time() and self.learn():
-            self.measure()
+            self.measure(table)
 
-    def try_again(self):
+    def try_again(self, table):
         if self.is_in_time():
             self.learn()
-            self.measure()
+            self.measure(table)
 
     def end(self):
         """The daemon stays. The server ends first, so that the daemon knows what the work has seen."""
@@ -134,18 +139,23 @@ class Pair(Programs):
 
     def ask(self):
         """How programs would share the GPU if they were started now."""
+        if self.is_lost:
+            return
         answers = [subprocess.run(command, env={**os.environ, **self.environment, "NEIGHBORS_ASK": "1"}, capture_output=True, text=True)
                    for command in self.commands()]
-        self.asked = [answer.stderr for answer in answers]
-        return sorted("MPS" if "by MPS" in answer else "time slices" for answer in self.asked)
+        self.asked.append([answer.stderr for answer in answers])
 
-    def is_known(self):
-        """Whether what was measured is what would be chosen now."""
-        return self.ask() == self.sharing and bool(self.result and self.result["rounds"])
+    def is_wanted(self):
+        """Whether it is to be started again: what was measured is not what would be chosen now."""
+        if self.starts == self.options.starts or not self.is_in_time():
+            return False
+        chosen = sorted("MPS" if "by MPS" in answer else "time slices" for answer in self.asked[-1])
+        return chosen != self.sharing or not (self.result and self.result["rounds"])
 
     def publish(self, table):
         if self.result and self.result["rounds"]:
-            table.add(self.name, "ours", {**self.result, "starts": self.starts, "learned": self.learned, "asked": self.asked})
+            table.add(self.name, "ours", {**self.result, "starts": self.starts, "learned": self.learned, "asked": self.asked,
+                                           "before": self.before})
             table.save()
 
 
@@ -164,7 +174,7 @@ class Alone(Programs):
     def measure(self, known, options):
         if time.time() < options.ends:
             program = self.programs[0]
-            seconds = options.rounds * seconds_of(program, options.requests, LEAST_S, options.seconds) if self.role == "serve" else WORK_S
+            seconds = seconds_of(program, options.requests, LEAST_S, options.seconds) if self.role == "serve" else WORK_S
             program.tell("play", self.kind, seconds)
             known[self.role, self.kind] = program.answer(seconds + MORE_S)
 
@@ -210,50 +220,43 @@ def together(pairs, action):
         return list(pool.map(action, pairs))
 
 
-def measure_first(pairs, known, nurseries, table, options):
-    alone = start_alone(pairs, known, nurseries["plain"].environment)
+def measure_wave(again, new, known, nurseries, table, options):
+    """Starts pairs, and measures them: those that are started again, which daemons know, and new ones."""
+    pairs = again + new
+    alone = start_alone(new, known, nurseries["plain"].environment)
     try:
         for pair in pairs:
             pair.begin(nurseries["run"].environment)
         build(pairs, alone)
-        say(options, "built")
+        say(options, f"built {', '.join(pair.name for pair in pairs)}")
         for program in alone:
             attempt(program, program.measure, known, options)
-        add_alone(pairs, known, table)
+        add_alone(new, known, table)
         say(options, "alone")
     finally:
         close_all(alone)
-    for pair in pairs:
-        attempt(pair, pair.try_first)
+    for pair in again:
+        attempt(pair, pair.try_again, table)
+    for pair in new:
+        attempt(pair, pair.try_first, table)
     together(pairs, Pair.end)
+    time.sleep(0.2)  # the daemons notice that programs have ended
+    together(pairs, Pair.ask)
+    table.save()
+    say(options, "measured")
 
 
-def measure_again(pairs, nurseries, options):
-    for pair in pairs:
-        pair.begin(nurseries["run"].environment)
-    build(pairs)
-    say(options, "built again")
-    for pair in pairs:
-        attempt(pair, pair.try_again)
-    together(pairs, Pair.end)
-
-
-def measure_group(names, known, nurseries, table, options):
-    all_pairs = pairs = together(names, lambda name: Pair(name, options))
+def measure_waves(names, known, nurseries, table, options):
+    """As many pairs at a time as the memory of the GPU holds. Those that `run` would start in another way now come first."""
+    names, pairs, all_pairs = list(names), [], []
     try:
-        measure_first(pairs, known, nurseries, table, options)
-        for number in range(1, options.starts):
-            say(options, f"start {number}")
-            time.sleep(0.2)  # the daemons notice that programs have ended
-            are_known = together(pairs, Pair.is_known)
-            for pair, is_known in zip(pairs, are_known):
-                if is_known:
-                    pair.publish(table)
-            pairs = [pair for pair, is_known in zip(pairs, are_known) if not is_known and pair.is_in_time()]
-            measure_again(pairs, nurseries, options)
-        for pair in pairs:
-            pair.publish(table)
-        say(options, "all starts")
+        while (names or pairs) and time.time() < options.ends:
+            again, pairs = pairs[:options.at_once], pairs[options.at_once:]
+            count = options.at_once - len(again)
+            new, names = together(names[:count], lambda name: Pair(name, options)), names[count:]
+            all_pairs += new
+            measure_wave(again, new, known, nurseries, table, options)
+            pairs += [pair for pair in again + new if pair.is_wanted()]
     finally:
         close_all(all_pairs)
 
@@ -283,9 +286,7 @@ def main():
     nurseries = {"plain": Nursery(module), "run": Nursery(module, daemon)}
     print(HEADER, flush=True)
     try:
-        for first in range(0, len(names), options.at_once):
-            if time.time() < options.ends:
-                measure_group(names[first:first + options.at_once], known, nurseries, table, options)
+        measure_waves(names, known, nurseries, table, options)
     finally:
         close_all([*nurseries.values(), daemon])
     averages(table.results, "ours")

@@ -1,8 +1,9 @@
-"""losses.py: training under `gridsmith run` has the same losses, bit by bit: python3 bench/neighbors/losses.py [--gridsmith PATH]
+"""losses.py: work under `gridsmith run` has the same results, bit by bit: python3 bench/neighbors/losses.py [--gridsmith PATH] [--ways mps]
 
-Trains a small model and one with kernels of many milliseconds in deterministic mode: alone, then as a best-effort program beside a
-latency program that has requests all the time, by MPS and by time slices, with kernels that can be stopped. Prints a digest of all
-losses of each run, and how many launches could be stopped. The exit status is 1 if digests differ.
+Replays a graph of long kernels that add to what is there, so that a block which runs twice, or not at all, changes the result, and trains
+a small model and one with kernels of many milliseconds in deterministic mode: alone, then as a best-effort program beside a
+latency program that has requests all the time, by MPS and by time slices, with kernels that can be stopped. Prints a digest of the graph's
+results and of all losses of each run, and how many launches and kernels could be stopped. The exit status is 1 if digests differ.
 """
 import argparse
 import hashlib
@@ -36,6 +37,35 @@ def train(rows, width, steps):
     return digest.hexdigest()[:16]
 
 
+def replay(times=300):
+    import torch
+
+    torch.manual_seed(0)
+    square, places = torch.randn(4096, 4096, device="cuda", dtype=torch.float64) * 0.01, torch.randint(0, 1 << 26, (1 << 22,), device="cuda")
+    sums, counts, ones = torch.zeros_like(square), torch.zeros(1 << 26, device="cuda", dtype=torch.int32), torch.ones_like(places, dtype=torch.int32)
+
+    def step():
+        sums.addmm_(square, square)
+        counts.add_(1)
+        counts.index_add_(0, places, ones)
+
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        step()
+    stream.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        step()
+        step()
+    for number in range(times):
+        graph.replay()
+        if number % 8 == 0:
+            torch.cuda.synchronize()
+    digest = hashlib.sha256()
+    for values in (sums, counts):
+        digest.update(values.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def serve():
     """Requests of about 0.1 ms, until standard input ends."""
     import threading
@@ -57,29 +87,31 @@ def run(command, **options):
 
 
 def beside(options, socket, *how):
-    """The digests of a training that is best effort, and how many of its launches could be stopped."""
+    """The digests of best-effort work, and how many of its launches and kernels could be stopped."""
     program = [sys.executable, os.path.abspath(__file__), "--play"]
     gridsmith = [options.gridsmith, "run", "--socket", socket]
     mode = [word for word in how if "mps" in word]
     server = subprocess.Popen([*gridsmith, "--latency", *mode, "--", *program, "serve"], stdin=subprocess.PIPE)
     trainer = subprocess.Popen([*gridsmith, "--best-effort", *how, "--", *program, "train"], stdout=subprocess.PIPE, text=True)
-    guarded = 0
+    guarded = kernels = 0
     while trainer.poll() is None:
         status = subprocess.run([options.gridsmith, "status", "--json", "--socket", socket], capture_output=True, text=True).stdout
-        guarded = max([guarded] + [program["guarded"] for program in json.loads(status or "{}").get("programs", [])])
+        for work in json.loads(status or "{}").get("programs", []):
+            guarded, kernels = max(guarded, work["guarded"]), max(kernels, work["guarded_kernels"])
         time.sleep(0.2)
     server.stdin.close()
     server.wait()
-    return trainer.stdout.read().strip(), guarded
+    return trainer.stdout.read().strip(), guarded, kernels
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
+    parser.add_argument("--ways", nargs="*", default=["mps", "no-mps", "no-mps guard"])
     parser.add_argument("--play", choices=("train", "serve"))
     options = parser.parse_args()
     if options.play:
-        print(*(train(*model) for model in MODELS.values())) if options.play == "train" else serve()
+        print(replay(), *(train(*model) for model in MODELS.values())) if options.play == "train" else serve()
         return
     options.gridsmith = os.path.abspath(options.gridsmith)
     with tempfile.TemporaryDirectory() as box:
@@ -91,10 +123,10 @@ def main():
         alone = run("train").stdout.strip()
         print(f"{'alone':28} {alone}", flush=True)
         is_same = bool(alone)
-        for how in (["--mps"], ["--no-mps"], ["--no-mps", "--guard"]):
-            digests, guarded = beside(options, socket, *how)
+        for how in options.ways:
+            digests, guarded, kernels = beside(options, socket, *(f"--{word}" for word in how.split()))
             is_same &= digests == alone
-            print(f"{' '.join(how):28} {digests}, {guarded} launches could be stopped", flush=True)
+            print(f"{how:28} {digests}, {guarded} launches could be stopped, of {kernels} kernels with those of graphs", flush=True)
         daemon.terminate()
         daemon.wait()
     sys.exit(not is_same)

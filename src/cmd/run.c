@@ -9,6 +9,7 @@
 #include "status.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,9 +21,9 @@ static const char slice_us[] = "5", eager_slice_us[] = "100", latency_slice_us[]
 enum { LEAST_MEMORY = 1 << 20 };
 
 struct options {
-    const char *socket, *most, *deadline;
+    const char *socket, *most, *deadline, *sms;
     int64_t memory;
-    int64_t weight, hold, ahead, slice, sms;
+    int64_t weight, hold, ahead, slice;
     bool latency, best_effort, guard, no_guard, mps, no_mps;
 };
 
@@ -35,7 +36,7 @@ static const gs_option option_table[] = {
             "limit of the GPU's time that a best-effort program may have, such as 30%"),
     GS_SIZE(struct options, "memory", memory, LEAST_MEMORY, INT64_MAX,
             "limit of its device memory, such as 16G; allocations beyond it fail"),
-    GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
+    GS_TEXT(struct options, "sms", sms, "N|PERCENT", "SMs that it may use, such as 64 or 50%; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
            "a longer request no longer holds others (default: 10 times the longest, 20 to 1000)"),
     GS_TEXT(struct options, "deadline", deadline, "TIME",
@@ -113,39 +114,6 @@ static uint64_t command_key(const gs_words *words, bool is_latency) {
     return key ? key : 1;
 }
 
-/* Whether all requests have many launches, or come in streams; -1: there were none yet. */
-static int requests_have_many(const json_t *status) {
-    const json_t *programs = json_object_get(status, "programs");
-    int many = -1;
-    for (size_t i = 0; i < json_array_size(programs); i++) {
-        const json_t *requests = json_object_get(json_array_get(programs, i), "requests");
-        bool has_many = json_number_value(json_object_get(requests, "eager_percent")) >= GS_TENANT_EAGER_PERCENT;
-        if (json_number_value(json_object_get(requests, "count")) > 0)
-            many = has_many && many != 0;
-    }
-    return many;
-}
-
-/* What the daemon says of this command beside such requests; without any, beside those of its last run. NULL: not
- * known. */
-static const json_t *find_choice(const json_t *status, uint64_t key, int many) {
-    const json_t *commands = json_object_get(status, "commands"), *known = NULL;
-    char name[24];
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)key);
-    for (size_t i = 0; i < json_array_size(commands); i++) {
-        const json_t *command = json_array_get(commands, i);
-        const char *found = json_string_value(json_object_get(command, "command"));
-        if (found && strcmp(found, name) == 0)
-            known = json_object_get(command, "requests");
-    }
-    for (size_t i = 0; i < json_array_size(known); i++) {
-        const char *launches = json_string_value(json_object_get(json_array_get(known, i), "launches"));
-        if (many < 0 || (launches && strcmp(launches, many ? "many" : "few") == 0))
-            return json_array_get(known, i);
-    }
-    return NULL;
-}
-
 /* Whether there are best-effort programs, and all use MPS. Time slices of several programs are long, so without MPS a
    request would wait for some of them. */
 static bool others_use_mps(const json_t *status) {
@@ -176,7 +144,9 @@ static struct choice choose(bool has_mps, const char *why) {
 
 /* By what the daemon knows of the command. */
 static struct choice choose_by_command(const struct options *options, const json_t *status, uint64_t key) {
-    const json_t *known = find_choice(status, key, options->latency ? -1 : requests_have_many(status));
+    char name[24];
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)key);
+    const json_t *known = gs_status_choice(status, name, options->latency ? -1 : gs_status_has_many(status));
     const char *next = json_string_value(json_object_get(known, "next")),
                *why = json_string_value(json_object_get(known, "why"));
     if (!next || !why)
@@ -210,16 +180,37 @@ static gs_code share(const struct options *options, const json_t *status, uint64
     return GS_OK;
 }
 
-static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
-    double all = json_number_value(json_object_get(json_object_get(status, "device"), "sms"));
+/* Digits, and this unit: a number up to `most`. -1: something else. */
+static int64_t count_of(const char *text, const char *unit, int64_t most) {
+    size_t digits = strspn(text, "0123456789");
+    long long count = strtoll(text, NULL, 10);
+    return digits && strcmp(text + digits, unit) == 0 && count >= 1 && count <= most ? count : -1;
+}
+
+/* "64" or "50%" of the SMs in percent. 0: not given, or the number of the GPU's SMs is not known; -1: something else.
+ */
+static double sms_percent(const char *text, const json_t *status) {
+    enum { MOST_SMS = 1024 };
+    const json_t *device = json_object_get(status, "device");
+    int64_t percent = text ? count_of(text, "%", 100) : 0;
+    if (percent >= 0)
+        return (double)percent;
+    int64_t sms = count_of(text, "", MOST_SMS);
+    if (sms < 0 || !json_is_true(json_object_get(device, "is_gpu")))
+        return sms < 0 ? -1 : 0;
+    return fmin(100 * (double)sms / json_number_value(json_object_get(device, "sms")), 100);
+}
+
+static void set_sms(const char *sms, const json_t *status, bool has_mps) {
+    double part = sms_percent(sms, status);
     char percent[20];
-    if (has_mps && all >= 1) {
-        double part = 100 * (double)sms / all;
-        snprintf(percent, sizeof percent, "%.2f", part < 100 ? part : 100);
+    if (has_mps && part > 0) {
+        snprintf(percent, sizeof percent, "%.2f", part);
         setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent, 1);
     } else {
         fprintf(stderr, "gridsmith run: --sms has no effect: %s\n",
-                has_mps ? "no daemon answers" : "it needs MPS, and no MPS control daemon was found");
+                has_mps ? "no daemon on the GPU says how many it has; give a part, such as 50%"
+                        : "it needs MPS, and no MPS control daemon was found");
     }
 }
 
@@ -288,12 +279,8 @@ static void forget_outer_run(void) {
 
 /* "30%" or "30", from 1 to 100. 0: not given; -1: something else. */
 static int64_t percent_of(const char *text) {
-    char *end = NULL;
-    if (!text)
-        return 0;
-    long percent = strtol(text, &end, 10);
-    bool is_number = text[0] >= '0' && text[0] <= '9' && (!*end || strcmp(end, "%") == 0);
-    return is_number && percent >= 1 && percent <= 100 ? percent : -1;
+    int64_t percent = text ? count_of(text, "%", 100) : 0;
+    return percent >= 0 ? percent : count_of(text, "", 100);
 }
 
 /* "5ms", "500us" or "1s" in microseconds, up to an hour. 0: not given; -1: something else. */
@@ -377,6 +364,8 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
         return gs_usage(command, "give %s, not both", options->mps ? "--mps or --no-mps" : "--guard or --no-guard");
     if (percent_of(options->most) < 0)
         return gs_usage(command, "--most takes a percentage from 1 to 100, such as 30%%");
+    if (sms_percent(options->sms, NULL) < 0)
+        return gs_usage(command, "--sms takes a number from 1 to 1024, or a percentage, such as 50%%");
     if (deadline_of(options->deadline) < 0)
         return gs_usage(command, "--deadline takes a time with its unit from 1us to 3600s, such as 5ms");
     if (options->deadline && options->best_effort)

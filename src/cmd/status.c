@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "sharing/client/client.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,6 +159,71 @@ static void put_client(gs_text *text, const json_t *client, const json_t *status
 
 /* ---- programs of `gridsmith run` ---- */
 
+int gs_status_has_many(const json_t *status) {
+    size_t i;
+    json_t *program;
+    int many = -1;
+    json_array_foreach(json_object_get(status, "programs"), i, program) {
+        const json_t *requests = json_object_get(program, "requests");
+        if (number_at(requests, "count") > 0)
+            many = number_at(requests, "eager_percent") >= GS_TENANT_EAGER_PERCENT && many != 0;
+    }
+    return many;
+}
+
+const json_t *gs_status_choice(const json_t *status, const char *name, int many) {
+    size_t i, j;
+    json_t *command, *choice;
+    json_array_foreach(json_object_get(status, "commands"), i, command) {
+        if (strcmp(word_at(command, "command"), name) != 0)
+            continue;
+        json_array_foreach(json_object_get(command, "requests"), j, choice) {
+            if (many < 0 || strcmp(word_at(choice, "launches"), many ? "many" : "few") == 0)
+                return choice;
+        }
+    }
+    return NULL;
+}
+
+/* What slow requests lose beside best-effort work, if that is more than a fifth of what they take alone, which is
+   `part_us`; else 0. */
+static double lost_much_us(const json_t *requests, double *part_us) {
+    static const double fifth = 0.2;
+    double lost = number_at(requests, "lost_us");
+    *part_us = fifth * fmax(number_at(requests, "p99_us") - lost, 0);
+    return lost > *part_us ? lost : 0;
+}
+
+/* That part, of the requests that lose most. 0: none lose much. */
+static double much_us(const json_t *programs) {
+    double much = 0, most = 0;
+    size_t i;
+    json_t *program;
+    json_array_foreach(programs, i, program) {
+        double part, lost = lost_much_us(json_object_get(program, "requests"), &part);
+        if (lost > most) {
+            most = lost;
+            much = part;
+        }
+    }
+    return much;
+}
+
+/* Requests lose much: by how the program shares the GPU, and what is known of the other way. */
+static void put_ways(gs_text *text, const json_t *program, const json_t *status) {
+    const json_t *choice = gs_status_choice(status, word_at(program, "command"), gs_status_has_many(status));
+    const json_t *mps = json_object_get(choice, "mps_us"), *slices = json_object_get(choice, "slices_us");
+    double much = much_us(json_object_get(status, "programs"));
+    if (much <= 0 || !choice)
+        return;
+    gs_text_add(text, "%8s   %s", "", word_at(choice, "why"));
+    if (mps && slices && fmin(json_number_value(mps), json_number_value(slices)) > much)
+        gs_text_add(text, "; WARNING: both ways are slow");
+    else if (strcmp(word_at(choice, "next"), word_at(program, "sharing")) != 0)
+        gs_text_add(text, "; the next start has %s", word_at(choice, "next"));
+    gs_text_add(text, "\n");
+}
+
 /* The latency program whose deadline a request can miss because it must wait for so long: half of its requests need
    the rest of the time. NULL: none. */
 static const json_t *find_broken(const json_t *programs, double us) {
@@ -221,9 +287,10 @@ static void put_program(gs_text *text, const json_t *program, const json_t *stat
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
                       number_at(old, "graphs");
-    gs_text_add(text, "%8.0f %s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"),
-                cell_of(word_at(program, "name"), 20).text, word_at(program, "class"), launches / seconds,
-                (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
+    bool has_mps = strcmp(word_at(program, "sharing"), "MPS") == 0;
+    gs_text_add(text, "%8.0f %s %-11s %-6s %11.1f %6.0f%% %8.1f ", number_at(program, "process"),
+                cell_of(word_at(program, "name"), 20).text, word_at(program, "class"), has_mps ? "MPS" : "slices",
+                launches / seconds, (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
                 (number_at(program, "waits") - number_at(old, "waits")) / seconds);
     if (requests)
         gs_text_add(text, "%10.1f %8.2f %8.2f",
@@ -231,6 +298,9 @@ static void put_program(gs_text *text, const json_t *program, const json_t *stat
                     number_at(requests, "p50_us") / 1e3, number_at(requests, "p99_us") / 1e3);
     else
         gs_text_add(text, "%10s %8s %8s", "-", "-", "-");
+    double part_us, lost_us = lost_much_us(requests, &part_us);
+    if (lost_us > 0)
+        gs_text_add(text, "  slow ones lose %.2f ms", lost_us / 1e3);
     if (number_at(requests, "deadline_us") > 0)
         put_deadline(text, requests, programs);
     if (number_at(program, "memory_limit_bytes") > 0)
@@ -243,6 +313,8 @@ static void put_program(gs_text *text, const json_t *program, const json_t *stat
     if (number_at(program, "most_percent") > 0)
         gs_text_add(text, "  at most %.0f%%", number_at(program, "most_percent"));
     gs_text_add(text, "\n");
+    if (!requests)
+        put_ways(text, program, status);
     put_long_kernels(text, program, programs);
 }
 
@@ -252,8 +324,8 @@ static void put_programs(gs_text *text, const json_t *status, const json_t *befo
     json_t *program;
     if (!json_array_size(programs))
         return;
-    gs_text_add(text, "\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s",
-                "work", "waits/s", "requests/s", "p50 ms", "p99 ms");
+    gs_text_add(text, "\n%8s %-20s %-11s %-6s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "by",
+                "launches/s", "work", "waits/s", "requests/s", "p50 ms", "p99 ms");
     json_array_foreach(programs, i, program) {
         put_program(text, program, status, before);
     }

@@ -1115,7 +1115,7 @@ static void rates_are_since_the_program_connected(void **state) {
     double after_ns = (double)gs_now_ns();
     const char *row = strstr(text, " best-effort ");
     assert_non_null(row);
-    assert_int_equal(sscanf(row, " best-effort %lf", &printed), 1);
+    assert_int_equal(sscanf(row, " best-effort slices %lf", &printed), 1);
     assert_true(printed > LAUNCHES_MADE / (after_ns - opened_ns) * 1e9 - 0.1);
     assert_true(printed < LAUNCHES_MADE / (before_ns - opened_ns) * 1e9 + 0.1);
     stop_program(&training);
@@ -1232,6 +1232,25 @@ static void graphs_that_will_be_divided_are_not_called_long(void **state) {
     assert_true(status_says("\"long_kernels\":[]") && !status_says("\"name\":\"a graph\""));
     assert_false(status_says("\"stop_us\":20000.0"));
     TEST_WAIT(!status_says("\"longest_us\":20000.0"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* Frameworks change a graph before each launch: its time is learned all the same, and it is work. */
+static void graphs_that_change_are_timed(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&training, "change"), 0);
+        assert_int_equal(ask(&training, "graph 1"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+    }
+    assert_true(number_of(&training, "work_ns") >= 10 * 20e6);
+    assert_true(
+        status_says("\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional or memory nodes, was changed"));
     stop_program(&latency);
     stop_program(&training);
 }
@@ -2359,7 +2378,10 @@ static void long_kernels_tell_what_requests_lose(void **state) {
 static void add_requests(gs_tenant_page *page, uint64_t ns, uint32_t count, bool are_alone) {
     atomic_fetch_add(&page->requests, count);
     atomic_fetch_add(&page->request_times[gs_tenant_bucket(ns)], count);
-    atomic_fetch_add(&page->alone_times[gs_tenant_bucket(ns)], are_alone ? count : 0);
+    atomic_fetch_add(&page->recent_times[0][gs_tenant_bucket(ns)], count);
+    atomic_fetch_add(&page->beside_times[gs_tenant_bucket(ns)], are_alone ? 0 : count);
+    for (uint32_t i = 0; are_alone && i < count; i++)
+        atomic_store(&page->alone_ns[atomic_fetch_add(&page->alone, 1) % GS_TENANT_ALONE], ns);
 }
 
 /* Runs a program that works while so many more requests take so long, and what `run` says of it. */
@@ -2413,6 +2435,59 @@ static void better_way_is_kept(void **state) {
         leave(&latency);
     }
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* Whoever looks at slow requests sees whether another start would help. */
+static void slow_ways_are_shown(void **state) {
+    static const struct {
+        double mps_ms, slices_ms; /* what requests take beside it */
+        bool has_mps;
+        const char *said;
+    } cases[] = {
+        {6, 7, true,
+         "requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices; WARNING: both ways are slow\n"},
+        {6, 2, false, "requests lose 3.87 ms beside it under MPS, 0.00 ms by time slices\n"},
+        {2, 2, true, NULL},
+    };
+    char text[4000];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        begin_with_mps();
+        struct intruder latency = intrude();
+        add_requests(latency.page, 2 * NS_PER_MS, 40, true);
+        work_beside(&latency, cases[i].mps_ms, 110, "by MPS");
+        if (cases[i].mps_ms > 2)
+            work_beside(&latency, cases[i].slices_ms, 110, "by time slices");
+        struct program training = PROGRAM("--best-effort");
+        assert_int_equal(ask(&training, "start"), 0);
+        do_requests(&training, "launch 1000 1 20", 20);
+        add_requests(latency.page, (uint64_t)(cases[i].mps_ms * NS_PER_MS), 110, false);
+        read_top(text, sizeof text);
+        assert_non_null(strstr(text, cases[i].has_mps ? " best-effort MPS  " : " best-effort slices "));
+        bool is_said = strstr(text, cases[i].said ? cases[i].said : "requests lose");
+        if (is_said != (cases[i].said != NULL) || is_said != (strstr(text, "  slow ones lose 4.") != NULL))
+            fail_msg("case %zu: %s", i, text);
+        stop_program(&training);
+        leave(&latency);
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+/* It launches much, and waits for it: requests are beside it all the time. */
+static void programs_work_until_their_launches_are_done(void **state) {
+    (void)state;
+    struct intruder latency = intrude();
+    struct program training = PROGRAM("--best-effort");
+    const _Atomic uint64_t *until_ns = &latency.board->shares[0].works_until_ns;
+    assert_int_equal(ask(&training, "start"), 0);
+    do_requests(&training, "launch 20000 1", 10);
+    assert_int_equal(ask(&training, "launch 20000 1 30"), 0);
+    usleep(400000);
+    assert_true(atomic_load(until_ns) > (uint64_t)gs_now_ns());
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    TEST_WAIT(atomic_load(until_ns) < (uint64_t)gs_now_ns());
+    stop_program(&training);
+    leave(&latency);
 }
 
 /* A program that is connected, and does not work, is no neighbor. */
@@ -2635,7 +2710,7 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
         start_daemon("--mps");
         read_mps_folder(mps, sizeof mps);
         assert_int_equal(access(mps, F_OK), 0);
-        struct program program = PROGRAM("--best-effort", "--sms", "1");
+        struct program program = PROGRAM("--best-effort", "--sms", "50%");
         ask_line(&program, "environment CUDA_MPS_PIPE_DIRECTORY", line, sizeof line);
         assert_int_equal(strncmp(line, mps, strlen(mps)), 0);
         ask_line(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", line, sizeof line);
@@ -2643,6 +2718,13 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
         ask_line(&program, "environment CUDA_MPS_CLIENT_PRIORITY", line, sizeof line);
         assert_string_equal(line, "1\n");
         stop_program(&program);
+        program = PROGRAM("--best-effort", "--sms", "1"); /* of how many, only a daemon on the GPU knows */
+        ask_line(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", line, sizeof line);
+        assert_string_equal(line, "\n");
+        stop_program(&program);
+        assert_int_equal(count_errors("gridsmith run: --sms has no effect: no daemon on the GPU says how many it has; "
+                                      "give a part, such as 50%\n"),
+                         (int)i + 1);
         close(open(busy, O_CREAT | O_WRONLY, 0600)); /* programs use MPS */
         end_process(the_daemon, signals[i]);
         start_daemon(NULL); /* meanwhile another daemon can be started */
@@ -2937,6 +3019,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(graphs_that_will_be_divided_are_not_called_long),
+        DAEMON_TEST(graphs_that_change_are_timed),
         DAEMON_TEST(long_kernels_of_graphs_are_stopped),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(big_copies_have_waits_in_them),
@@ -2967,6 +3050,8 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
+        OWN_DAEMON_TEST(slow_ways_are_shown),
+        DAEMON_TEST(programs_work_until_their_launches_are_done),
         OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
         OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
         OWN_DAEMON_TEST(better_way_is_kept),

@@ -18,7 +18,9 @@ static void add_requests(gs_tenant_page *page, double ms, uint32_t count, bool a
     unsigned bucket = gs_tenant_bucket((uint64_t)(ms * MS));
     atomic_fetch_add(&page->requests, count);
     atomic_fetch_add(&page->request_times[bucket], count);
-    atomic_fetch_add(&page->alone_times[bucket], are_alone ? count : 0);
+    atomic_fetch_add(&page->beside_times[bucket], are_alone ? 0 : count);
+    for (uint32_t i = 0; are_alone && i < count; i++)
+        atomic_store(&page->alone_ns[atomic_fetch_add(&page->alone, 1) % GS_TENANT_ALONE], (uint64_t)(ms * MS));
 }
 
 static int compare(const void *one, const void *other) {
@@ -45,7 +47,8 @@ static double draw_requests(gs_random *random, gs_tenant_page *page, size_t coun
         add_requests(page, ms, 1, are_alone);
         us[i] = (double)gs_tenant_bucket_ns(gs_tenant_bucket((uint64_t)(ms * MS))) / US;
     }
-    double slow = literal_slow_us(us, count);
+    size_t first = are_alone && count > GS_TENANT_ALONE ? count - GS_TENANT_ALONE : 0; /* the last ones count */
+    double slow = literal_slow_us(us + first, count - first);
     free(us);
     return slow;
 }
@@ -87,6 +90,20 @@ static void requests_that_load_a_model_do_not_count(void **state) {
     assert_true(fabs(gs_stretch_lost_us(page, before, 0) - 491.520) < 1e-6);
     add_requests(page, 80, 20, false); /* that is no pause of the host */
     assert_true(gs_stretch_lost_us(page, before, 0) > 10000);
+    free(page);
+}
+
+/* The first requests of a program are slow: the last 64 count. */
+static void first_requests_do_not_count(void **state) {
+    static const uint32_t before[GS_TENANT_TIMES] = {0};
+    gs_tenant_page *page = calloc(1, sizeof *page);
+    (void)state;
+    add_requests(page, 1.9, 200, true);
+    add_requests(page, 1, 64, true);
+    add_requests(page, 1.5, 100, false);
+    assert_true(fabs(gs_stretch_lost_us(page, before, 0) - 491.520) < 1e-6);
+    add_requests(page, 1.9, 4, true);
+    assert_true(gs_stretch_lost_us(page, before, 0) == 0);
     free(page);
 }
 
@@ -268,6 +285,20 @@ static void runs_that_tell_nothing_are_not_learned(void **state) {
     assert_true(gs_profile_store_command(tenants.profiles, OTHER)->lost_us[false][MPS] < 0);
 }
 
+/* How long its graphs take is not known. */
+static void programs_of_new_graphs_are_learned(void **state) {
+    (void)state;
+    gs_tenant *server = start_server(true, false);
+    for (int graphs = 99; graphs <= 100; graphs++) {
+        gs_tenant *work = start(WORK, false, true);
+        atomic_store(&work->page->graphs, (uint64_t)graphs);
+        add_requests(server->page, 6, 110, false);
+        gs_tenant_close(work);
+        assert_int_equal(gs_profile_store_command(tenants.profiles, WORK) != NULL, graphs == 100);
+    }
+    assert_true(is_about(lost(false)[MPS], 4000));
+}
+
 /* Programs come and go beside a server that stays. Those that do not work change nothing. */
 static void requests_of_earlier_programs_do_not_count(void **state) {
     (void)state;
@@ -395,10 +426,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_requests_are_compared_with_slow_ones_alone),
         cmocka_unit_test(requests_that_load_a_model_do_not_count),
+        cmocka_unit_test(first_requests_do_not_count),
         cmocka_unit_test(the_way_with_which_requests_lose_less_is_taken),
         cmocka_unit_test_setup_teardown(the_second_way_is_kept_if_it_was_better, begin, end),
         cmocka_unit_test_setup_teardown(a_tenth_longer_is_not_long, begin, end),
         cmocka_unit_test_setup_teardown(runs_that_tell_nothing_are_not_learned, begin, end),
+        cmocka_unit_test_setup_teardown(programs_of_new_graphs_are_learned, begin, end),
         cmocka_unit_test_setup_teardown(requests_of_earlier_programs_do_not_count, begin, end),
         cmocka_unit_test_setup_teardown(programs_that_did_not_work_yet_are_not_measured, begin, end),
         cmocka_unit_test_setup_teardown(ways_are_forgotten_also_if_nothing_is_measured, begin, end),

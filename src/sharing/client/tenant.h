@@ -32,6 +32,7 @@ enum {
     GS_TENANT_WINDOW_S = 30,          /* or at the first request after so long */
     GS_TENANT_LATE_NS = 150000,       /* without MPS a request waits about so long for the GPU */
     GS_TENANT_MOST_LATE = 1, /* percent of its work that may hold up requests for longer: p99 is what is promised */
+    GS_TENANT_ALONE = 64,    /* the last requests alone: others beside work are compared with them */
     GS_TENANT_EAGER = 16,    /* launches of a request that has many */
     GS_TENANT_EAGER_PERCENT = 50, /* of the recent requests of a program that has such requests, or streams of them */
     GS_TENANT_KERNELS = 4,
@@ -56,8 +57,8 @@ typedef struct gs_board_share {
     _Atomic uint64_t expires_ns;           /* after this it has no work, whatever the numbers say */
     _Atomic uint32_t sent[GS_SHARE_LANES]; /* the last number put into a stream behind launches: its pass then, */
     _Atomic uint32_t done[GS_SHARE_LANES]; /* and the last that the GPU has written. See gate_share.h. */
-    _Atomic uint64_t
-        works_until_ns;       /* it has launched something not long before this, while there are latency programs */
+    _Atomic uint64_t works_until_ns; /* it has launched something not long before this, or it is not done, while there
+                                        are latency programs */
     _Atomic uint64_t lost_ns; /* what a request loses on average under MPS if it begins while this program has work */
 } gs_board_share;
 
@@ -108,7 +109,9 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t eager_permille; /* of the recent requests: those of many launches, or in a stream of requests */
     _Atomic uint64_t request_ns;     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket, */
-    _Atomic uint32_t alone_times[GS_TENANT_TIMES];   /* and of those while no best-effort program worked */
+    _Atomic uint32_t beside_times[GS_TENANT_TIMES];  /* and of those while a best-effort program worked */
+    _Atomic uint64_t alone;                          /* the others, and how long the last of them took */
+    _Atomic uint64_t alone_ns[GS_TENANT_ALONE];
     _Atomic uint32_t recent_times[GS_TENANT_WINDOWS][GS_TENANT_TIMES];
 } gs_tenant_page;
 

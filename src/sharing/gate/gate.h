@@ -399,7 +399,7 @@ static inline void gs_gate_around_clear(gs_gate_around *around, void *stream) {
 /* Before and after the call that puts the work into the stream. `around` is clear. */
 void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around);
 void gs_gate_wait_after(const gs_gate_around *around);
-void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
+void gs_gate_wait_change(const void *graph, bool is_destroyed);
 void gs_gate_wait_synchronize(bool is_done); /* the host waits for the GPU, or has done so */
 void gs_gate_wait_memory(void);              /* memory is about to be mapped, or given back */
 

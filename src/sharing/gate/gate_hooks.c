@@ -146,10 +146,10 @@ WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, siz
         return result;                                                                                                 \
     }
 /* Functions that change or destroy an instance. */
-#define CHANGE(name, parameters, arguments)                                                                            \
+#define CHANGE(name, parameters, arguments, is_destroyed)                                                              \
     static int hook_##name parameters {                                                                                \
         if (gs_gate_is_linked()) {                                                                                     \
-            gs_gate_wait_forget(exec);                                                                                 \
+            gs_gate_wait_change(exec, is_destroyed);                                                                   \
             gs_gate_graph_forget(exec);                                                                                \
         }                                                                                                              \
         return gs_gate_real.name arguments;                                                                            \
@@ -171,20 +171,20 @@ INSTANTIATE(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned lon
 INSTANTIATE(cuGraphInstantiateWithParams, (void **exec, void *graph, void *how), (exec, graph, how), flags_of(how))
 INSTANTIATE(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *how), (exec, graph, how), flags_of(how))
 
-#define CHANGE_NODE(name) CHANGE(name, (void *exec, void *node, const void *how), (exec, node, how))
+#define CHANGE_NODE(name) CHANGE(name, (void *exec, void *node, const void *how), (exec, node, how), false)
 
-CHANGE(cuGraphExecDestroy, (void *exec), (exec))
-CHANGE(cuGraphExecUpdate, (void *exec, void *graph, void *error, void *answer), (exec, graph, error, answer))
-CHANGE(cuGraphExecUpdate_v2, (void *exec, void *graph, void *answer), (exec, graph, answer))
+CHANGE(cuGraphExecDestroy, (void *exec), (exec), true)
+CHANGE(cuGraphExecUpdate, (void *exec, void *graph, void *error, void *answer), (exec, graph, error, answer), false)
+CHANGE(cuGraphExecUpdate_v2, (void *exec, void *graph, void *answer), (exec, graph, answer), false)
 CHANGE(cuGraphExecMemcpyNodeSetParams, (void *exec, void *node, const void *how, void *context),
-       (exec, node, how, context))
+       (exec, node, how, context), false)
 CHANGE(cuGraphExecMemsetNodeSetParams, (void *exec, void *node, const void *how, void *context),
-       (exec, node, how, context))
-CHANGE(cuGraphExecChildGraphNodeSetParams, (void *exec, void *node, void *how), (exec, node, how))
-CHANGE(cuGraphExecEventRecordNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event))
-CHANGE(cuGraphExecEventWaitNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event))
-CHANGE(cuGraphExecNodeSetParams, (void *exec, void *node, void *how), (exec, node, how))
-CHANGE(cuGraphNodeSetEnabled, (void *exec, void *node, unsigned is_enabled), (exec, node, is_enabled))
+       (exec, node, how, context), false)
+CHANGE(cuGraphExecChildGraphNodeSetParams, (void *exec, void *node, void *how), (exec, node, how), false)
+CHANGE(cuGraphExecEventRecordNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event), false)
+CHANGE(cuGraphExecEventWaitNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event), false)
+CHANGE(cuGraphExecNodeSetParams, (void *exec, void *node, void *how), (exec, node, how), false)
+CHANGE(cuGraphNodeSetEnabled, (void *exec, void *node, unsigned is_enabled), (exec, node, is_enabled), false)
 CHANGE_NODE(cuGraphExecKernelNodeSetParams)
 CHANGE_NODE(cuGraphExecKernelNodeSetParams_v2)
 CHANGE_NODE(cuGraphExecHostNodeSetParams)

@@ -42,6 +42,12 @@ void gs_pace_forget(gs_gate_pace *pace, uint64_t key) {
     kernel->is_named = kernel->is_divided = false;
 }
 
+void gs_pace_change(gs_gate_pace *pace, uint64_t key) {
+    gs_pace_kernel *kernel = find_kernel(pace, key);
+    kernel->is_named &= !kernel->is_divided;
+    kernel->is_divided = false;
+}
+
 void gs_pace_divide(gs_pace_kernel *kernel) {
     kernel->is_divided = true;
 }

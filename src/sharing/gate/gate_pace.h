@@ -64,5 +64,8 @@ void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns, bool is_alone);
 int64_t gs_pace_longest_ns(const gs_gate_pace *pace);
 /* Forgets a kernel whose function was unloaded: another one may get its address. */
 void gs_pace_forget(gs_gate_pace *pace, uint64_t key);
+/* A graph is changed, and launched whole from now on. It probably takes as long as before: frameworks change parameters
+   before each launch. */
+void gs_pace_change(gs_gate_pace *pace, uint64_t key);
 
 #endif

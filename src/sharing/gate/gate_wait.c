@@ -365,9 +365,9 @@ void gs_gate_wait_after(const gs_gate_around *around) {
     pthread_mutex_unlock(&waits.lock);
 }
 
-void gs_gate_wait_forget(const void *graph) {
+void gs_gate_wait_change(const void *graph, bool is_destroyed) {
     pthread_mutex_lock(&waits.lock);
-    gs_pace_forget(&waits.pace, gs_pace_key(graph, NULL));
+    (is_destroyed ? gs_pace_forget : gs_pace_change)(&waits.pace, gs_pace_key(graph, NULL));
     pthread_mutex_unlock(&waits.lock);
 }
 
@@ -416,16 +416,22 @@ static void tell_lost(void) {
                               (uint64_t)(late_ns / (double)work_ns * stop_ns), memory_order_relaxed);
 }
 
-/* Whether the program has launched something since the last look. */
+/* Whether the program works: it has launched something since the last look, or what it launched is not done if it has
+   half of the GPU. It may have launched much, and wait for it. */
 static void tell_work(void) {
-    enum { WORKS_NS = 60000000 }; /* three looks */
-    static uint64_t before;       /* used only by the watching thread */
+    enum { WORKS_NS = 60000000 };                              /* three looks */
+    static uint64_t launches, launched_ns, left_ns, looked_ns; /* used only by the watching thread */
     const gs_tenant_page *page = gs_gate_state.page;
-    uint64_t launches = page->launches + page->graphs + page->copies;
-    if (gs_gate_state.slot < GS_BOARD_SLOTS && launches != before)
-        atomic_store_explicit(&gs_gate_state.board->shares[gs_gate_state.slot].works_until_ns,
-                              gs_gate_now_ns() + WORKS_NS, memory_order_relaxed);
-    before = launches;
+    uint64_t before = launches, launched_before_ns = launched_ns, now = gs_gate_now_ns(),
+             done_ns = (now - looked_ns) / 2;
+    launches = page->launches + page->graphs + page->copies;
+    launched_ns = page->work_ns;
+    left_ns += launched_ns - launched_before_ns;
+    left_ns -= left_ns < done_ns ? left_ns : done_ns;
+    looked_ns = now;
+    if (gs_gate_state.slot < GS_BOARD_SLOTS && (launches != before || left_ns))
+        atomic_store_explicit(&gs_gate_state.board->shares[gs_gate_state.slot].works_until_ns, now + WORKS_NS,
+                              memory_order_relaxed);
 }
 
 int64_t gs_gate_wait_look(void) {

@@ -199,6 +199,16 @@ static void turn_window(uint64_t now) {
         atomic_store_explicit(&page->recent_times[work.window][i], 0, memory_order_relaxed);
 }
 
+static void compare_request(unsigned bucket, uint64_t ns) {
+    gs_tenant_page *page = gs_gate_state.page;
+    if (is_beside_work()) {
+        atomic_fetch_add_explicit(&page->beside_times[bucket], 1, memory_order_relaxed);
+        return;
+    }
+    uint64_t at = atomic_fetch_add_explicit(&page->alone, 1, memory_order_relaxed);
+    atomic_store_explicit(&page->alone_ns[at % GS_TENANT_ALONE], ns, memory_order_relaxed);
+}
+
 static void count_request(uint64_t now, uint64_t ns) {
     gs_tenant_page *page = gs_gate_state.page;
     unsigned bucket = gs_tenant_bucket(ns);
@@ -209,8 +219,7 @@ static void count_request(uint64_t now, uint64_t ns) {
     turn_window(now);
     work.window_requests++;
     atomic_fetch_add_explicit(&page->recent_times[work.window][bucket], 1, memory_order_relaxed);
-    if (!is_beside_work())
-        atomic_fetch_add_explicit(&page->alone_times[bucket], 1, memory_order_relaxed);
+    compare_request(bucket, ns);
 }
 
 /* The request has ended. `is_known`: now, and not some time ago. */

@@ -57,10 +57,11 @@ static double number_of(const _Atomic uint64_t *number) {
     return (double)atomic_load_explicit(number, memory_order_relaxed);
 }
 
-/* Whether a best-effort program has worked for long enough to tell. */
+/* Whether a best-effort program has worked for long enough to tell. How long graphs take may never be known: some
+   programs make new ones all the time. */
 static bool has_worked(const gs_tenant *tenant) {
-    enum { LEAST_NS = 100000000 };
-    return number_of(&tenant->page->work_ns) >= LEAST_NS;
+    enum { LEAST_NS = 100000000, LEAST_GRAPHS = 100 };
+    return number_of(&tenant->page->work_ns) >= LEAST_NS || number_of(&tenant->page->graphs) >= LEAST_GRAPHS;
 }
 
 static bool has_many_launches(const gs_tenant *latency) {
@@ -74,10 +75,13 @@ static double held_up_us(const gs_tenant *tenant) {
     return number_of(&page->late_ns) > most_late * number_of(&page->work_ns) ? number_of(&page->stop_ns) / 1e3 : 0;
 }
 
-/* After a run with one way; `measured` is negative if it was not. */
+/* After a run with one way; `measured` is negative if it was not. One bad run, by a host that was busy with something
+   else, makes little difference to what was good before: else the worse way would be taken for dozens of runs. */
 static void learn_way(double *lost, bool has_mps, double measured) {
+    if (measured >= 0 && lost[has_mps] >= 0)
+        measured = (lost[has_mps] + fmin(measured, 3 * lost[has_mps] + 2 * switches_us[0])) / 2;
     if (measured >= 0)
-        lost[has_mps] = lost[has_mps] < 0 ? measured : (lost[has_mps] + measured) / 2;
+        lost[has_mps] = measured;
     lost[!has_mps] *= remembered; /* what was not measured stays negative */
 }
 

@@ -1,12 +1,15 @@
 /*
  * stretch.c: how much longer the requests of a latency program take beside best-effort work.
  *
- * A latency program counts the durations of its requests, and apart from that those of requests while no best-effort
- * program worked. The slow ones of both are compared, because p99 is what is promised: the mean of the slowest
- * twentieth, without the slowest hundredth. Of a hundred requests these are four, and a single pause of the host does
- * not change it.
+ * A latency program counts the durations of its requests while a best-effort program worked, and keeps the last ones of
+ * the others: the first requests of a program are slow, and much that it does while it loads a model looks like a
+ * request. The slow ones of both are compared, because p99 is what is promised: the mean of the slowest twentieth,
+ * without the slowest hundredth. Of a hundred requests these are four, and a single pause of the host does not change
+ * it.
  */
 #include "server.h"
+
+#include <string.h>
 
 enum {
     LEAST_ALONE = 30,
@@ -33,11 +36,15 @@ static uint64_t percentile_ns(const uint32_t *times, uint64_t count, uint64_t pe
     return gs_tenant_bucket_ns(bucket);
 }
 
-/* A program that loads its model has many short copies, and some long ones, which seem to be requests. */
-static void drop_others(uint32_t *times, uint64_t least_ns, uint64_t most_ns) {
-    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
-        if (gs_tenant_bucket_ns(i) < least_ns || gs_tenant_bucket_ns(i) > most_ns)
-            times[i] = 0;
+/* The last requests alone, without those that are something else. */
+static void read_alone(const gs_tenant_page *page, uint64_t least_ns, uint64_t most_ns, uint32_t *times) {
+    uint64_t count = atomic_load_explicit(&page->alone, memory_order_relaxed);
+    memset(times, 0, GS_TENANT_TIMES * sizeof *times);
+    for (uint64_t i = 0; i < gs_min_u64(count, GS_TENANT_ALONE); i++) {
+        unsigned bucket = gs_tenant_bucket(atomic_load_explicit(&page->alone_ns[i], memory_order_relaxed));
+        uint64_t ns = gs_tenant_bucket_ns(bucket);
+        times[bucket] += ns >= least_ns && ns <= most_ns;
+    }
 }
 
 /* The mean duration of the slow requests. */
@@ -52,25 +59,20 @@ static double slow_ns(const uint32_t *times, uint64_t count) {
 }
 
 void gs_stretch_count(const gs_tenant_page *page, uint32_t *beside) {
-    for (unsigned i = 0; i < GS_TENANT_TIMES; i++) {
-        uint32_t all = atomic_load_explicit(&page->request_times[i], memory_order_relaxed),
-                 alone = atomic_load_explicit(&page->alone_times[i], memory_order_relaxed);
-        beside[i] = all > alone ? all - alone : 0;
-    }
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
+        beside[i] = atomic_load_explicit(&page->beside_times[i], memory_order_relaxed);
 }
 
 double gs_stretch_lost_us(const gs_tenant_page *page, const uint32_t *before, double tolerated) {
     uint32_t alone[GS_TENANT_TIMES], beside[GS_TENANT_TIMES];
     gs_stretch_count(page, beside);
-    for (unsigned i = 0; i < GS_TENANT_TIMES; i++) {
-        alone[i] = atomic_load_explicit(&page->alone_times[i], memory_order_relaxed);
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
         beside[i] -= beside[i] > before[i] ? before[i] : beside[i];
-    }
     uint64_t count_beside = count_of(beside);
     if (count_beside < LEAST_BESIDE)
         return -1;
-    drop_others(alone, percentile_ns(beside, count_beside, 10) / MOST_LONGER,
-                percentile_ns(beside, count_beside, 99) * MOST_SHORTER);
+    read_alone(page, percentile_ns(beside, count_beside, 10) / MOST_LONGER,
+               percentile_ns(beside, count_beside, 99) * MOST_SHORTER, alone);
     uint64_t count_alone = count_of(alone);
     if (count_alone < LEAST_ALONE)
         return -1;

@@ -360,6 +360,14 @@ static void write_sharing(const gs_tenant *tenant, gs_writer *writer) {
         gs_write_string(writer, "sharing_why", why);
 }
 
+/* Names what is executed. */
+static void write_command(uint64_t command, gs_writer *writer) {
+    char name[24];
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)command);
+    if (command)
+        gs_write_string(writer, "command", name);
+}
+
 static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     const gs_tenant_page *page = tenant->page;
     gs_write_object(writer, NULL);
@@ -372,6 +380,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_string(writer, "gpu", gpu);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
     write_sharing(tenant, writer);
+    write_command(tenant->options.command, writer);
     gs_write_uint(writer, "weight", tenant->options.weight);
     gs_write_uint(writer, "most_percent", tenant->options.most_percent);
     gs_write_bool(writer, "has_work", has_work(tenant));
@@ -422,10 +431,8 @@ static void write_commands(const gs_profile_store *profiles, gs_writer *writer) 
     const gs_command_profile *command;
     gs_write_array(writer, "commands");
     for (size_t at = 0; profiles && (command = gs_profile_store_next_command(profiles, &at));) {
-        char key[24];
-        snprintf(key, sizeof key, "%016llx", (unsigned long long)command->key);
         gs_write_object(writer, NULL);
-        gs_write_string(writer, "command", key);
+        write_command(command->key, writer);
         gs_write_array(writer, "requests");
         write_choice(command, command->saw_many, writer); /* whoever sees no requests takes the first */
         write_choice(command, !command->saw_many, writer);
