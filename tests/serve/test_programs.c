@@ -327,7 +327,9 @@ static void write_any_page(gs_random *random, gs_tenant_page *page) {
         int64_t time = gs_random_from(random, 0, GS_TENANT_TIMES - 1);
         uint32_t count = (uint32_t)gs_random_from(random, 1, 1000);
         atomic_fetch_add(&page->request_times[time], count);
-        atomic_fetch_add(&page->alone_times[time], count / 2);
+        atomic_fetch_add(&page->beside_times[time], count / 2);
+        atomic_store(&page->alone_ns[atomic_fetch_add(&page->alone, 1) % GS_TENANT_ALONE],
+                     gs_tenant_bucket_ns((unsigned)time));
         atomic_fetch_add(&page->recent_times[gs_random_from(random, 0, GS_TENANT_WINDOWS - 1)][time], count / 3);
     }
 }
