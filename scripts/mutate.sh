@@ -11,11 +11,12 @@
 # The faults that are possible are listed by scripts/mutate.awk, and drawn from the seed. All of them are compiled into one
 # build, build/mutate; the environment variable GS_MUTANT chooses one when a test starts. First each test runs without a fault,
 # and notes which places it reaches. Then, for each fault, the tests that reach its place run in the order of `tests_of`, the
-# quickest first, until one fails or takes far longer than without a fault. Tests with daemons must fail twice, because a busy
-# machine fails them too. So many faults are tried at a time as there are processors (--jobs), and with --seconds no fault begins
+# quickest first, until one fails or takes far longer than without a fault. A busy machine decides nothing: tests with daemons
+# must fail twice, and a test that takes too long must take less than half of that time without the fault, right afterwards.
+# So many faults are tried at a time as there are processors (--jobs), and with --seconds no fault begins
 # after so many; those of the rooms take turns, so that what was tried until then is a sample too. The tests of the last faults
 # are then divided among all processes. A test that fails without a fault is left out, and named. The tests that take longest
-# (`is_long`) run for the faults that no other test has seen. --continue goes on where a run was cut: with the same build,
+# (`is_long`, or more than QUICK_SECONDS), and those of other groups, run for the faults that no other test has seen. --continue goes on where a run was cut: with the same build,
 # it keeps what was measured and what was seen.
 #
 # The archive of --pack has all that running needs, by its path on this machine: unpack it with `tar -C / -xJf` there. No
@@ -39,7 +40,7 @@ folders_of() {
 tests_of() {
     case $1 in
     engine)
-        echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
+        echo run scores launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
             check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states:4000 \
             graph_shape host_order explain what_if_ends:4000 shrink:4000 fuzz_campaign documented_commands recorded_runs:4000 engine:20000
         ;;
@@ -52,7 +53,7 @@ tests_of() {
         echo decisions sm_masks windows random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo random_clients files loads programs random_programs quotas listener connections pauses launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
+    serve) echo random_clients files loads choice choices_random programs random_programs quotas listener connections pauses requests launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
@@ -63,7 +64,8 @@ all_tests() {
 # Tests that a busy machine may fail.
 is_fragile() {
     case $1 in
-    serve | gate | image | worker | client_threads | hostile_clients) true ;;
+    random_clients | files | loads | choice | choices_random | programs | random_programs | quotas | listener | connections | pauses | requests | fairness | \
+        client_threads | image | gate | worker | serve | hostile_clients | terminal) true ;;
     *) false ;;
     esac
 }
@@ -71,11 +73,12 @@ is_fragile() {
 # Tests that take longer than many others together.
 is_long() {
     case $1 in
-    recorded_runs:4000 | engine:20000 | check_fixes:10000 | command_line | traps | ptx_threads:* | ptx_waits:20000 | ptx_text:* | fairness | image | gate | worker | serve | hostile_clients | terminal) true ;;
+    engine:* | bulk:4000 | fuzz_campaign | recorded_runs:4000 | check_fixes:* | command_line | traps | ptx_threads:* | ptx_waits:20000 | ptx_text:* | forms_of_cuda | pair_search | fairness | image | gate | worker | serve | hostile_clients | terminal) true ;;
     *) false ;;
     esac
 }
 
+QUICK_SECONDS=6 # of processor time
 seed=1 count=300 again= continues= groups= only= jobs=$(nproc) seconds=86400 toolchain= archive= is_built=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -254,7 +257,7 @@ build_tests() {
 
 # ---- the tests ----
 
-# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes. Each of the $jobs has a folder, $own, in which ctest writes.
+# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes; 124 or 137 where it takes more SECONDS. Each of the $jobs has a folder, $own, in which ctest writes.
 run_test() {
     (
         runs=${1#*:}
@@ -283,16 +286,25 @@ take() {
     mkdir "$place/taken/$1" 2>/dev/null
 }
 
-# measure_test NAME: how long it takes without a fault, and which faults it reaches: the file "reached.NAME".
+# count_cpu: sets cpu_seconds to those of the processes that this shell has waited for.
+count_cpu() {
+    times >"$own/cpu"
+    cpu_seconds=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } print int(sum + 0.5) }' "$own/cpu")
+}
+
+# measure_test NAME: how long it takes without a fault: the file "times" has NAME, SECONDS and CPU_SECONDS. Which faults it
+# reaches: the file "reached.NAME".
 measure_test() {
     head -c 65536 /dev/zero >"$own/reached"
-    begin=$(date +%s)
+    count_cpu
+    begin=$(date +%s) begin_cpu=$cpu_seconds
     GS_REACHED=$own/reached run_test "$1" 0 300 600 || { is_fragile "$1" && run_test "$1" 0 300 600; } || {
         cp "$own/log" "$place/failed.$1"
         echo "mutate.sh: the test $1 fails without a fault, and is left out" >&2
         return
     }
-    echo "$1 $(($(date +%s) - begin))" >>"$place/times"
+    count_cpu
+    echo "$1 $(($(date +%s) - begin)) $((cpu_seconds - begin_cpu))" >>"$place/times"
     od -An -v -tu1 -w1 "$own/reached" | awk '$1 { print NR - 1 }' >"$place/reached.$1"
 }
 
@@ -302,7 +314,7 @@ longest_first() {
         FNR < NR { name = $0; sub(/:.*/, "", name); print cost[name] + 0, $0 }' "$place/build/tests/CTestTestfile.cmake" - | sort -s -n -r -k 1,1 | cut -d ' ' -f 2
 }
 
-# is_of_phase NAME: whether the test is one of those that are measured and run now.
+# is_of_phase NAME: whether the test is one of those that are measured now.
 is_of_phase() {
     if is_long "$1"; then [ "$phase" = long ]; else [ "$phase" = quick ]; fi
 }
@@ -314,17 +326,38 @@ measure_tests() {
     done
 }
 
-# is_seen NAME FAULT
-is_seen() {
-    usual=$(sed -n "s/^$1 //p" "$place/times")
-    run_test "$1" "$2" $((usual * 4 + 10)) $((usual * 4 + 40)) && return 1
-    ! is_fragile "$1" || ! run_test "$1" "$2" $((usual * 4 + 10)) $((usual * 4 + 40))
+# list_late: the file "late": the tests that run last, because they take long, or have turned out to.
+list_late() {
+    for name in $(all_tests); do ! is_long "$name" || echo "$name"; done >"$place/late"
+    awk -v most="$QUICK_SECONDS" '$3 > most { print $1 }' "$place/times" >>"$place/late"
 }
 
-# tests_for GROUP FAULT: the tests of this phase that reach its place. Those of other groups come last.
+# is_seen NAME FAULT: whether the test fails, or takes too long where the same test without the fault does not.
+is_seen() {
+    failures=0
+    usual=$(awk -v name="$1" '$1 == name { print $2 }' "$place/times") cpu=$(awk -v name="$1" '$1 == name { print $3 }' "$place/times")
+    for try in 1 2 3; do
+        run_test "$1" "$2" $((cpu * 4 + 10)) $((usual * 4 + 40)) && return 1 || status=$?
+        if [ "$status" -ne 124 ] && [ "$status" -ne 137 ]; then
+            failures=$((failures + 1))
+            is_fragile "$1" && [ "$failures" -lt 2 ] || return 0
+        elif run_test "$1" 0 $((cpu * 4 + 10)) $((usual * 2 + 20)); then
+            return 0
+        fi
+    done
+    return 1
+}
+
+# tests_for GROUP FAULT: the tests of this phase that reach its place. Those of other groups run last, as the long ones.
 tests_for() {
-    for name in $(tests_of "$1") $(sort -n -k 2 "$place/times" | sed 's/ .*//'); do
-        ! is_of_phase "$name" || ! grep -qxs "$2" "$place/reached.$name" || echo "$name"
+    tests_of "$1" | tr ' ' '\n' >"$own/of_group"
+    if [ "$phase" = quick ]; then
+        grep -vxF -f "$place/late" "$own/of_group"
+    else
+        grep -xF -f "$place/late" "$own/of_group"
+        sort -n -k 3 "$place/times" | cut -d ' ' -f 1 | grep -vxF -f "$own/of_group"
+    fi | while read -r name; do
+        ! grep -qxs "$2" "$place/reached.$name" || echo "$name"
     done | awk '!is_listed[$0]++'
 }
 
@@ -440,6 +473,7 @@ fi
 : >"$place/survivors"
 for phase in quick long; do
     at_a_time measure_tests
+    list_late
     at_a_time try_faults
 done
 name_survivors
