@@ -842,6 +842,14 @@ static void local_memory_is_set_up_before(void **state) {
                  "run b once before, so that local memory is set up for its 4,096 bytes a thread\n");
 }
 
+/* It has ended then. If it came first and stayed, the other one would find no SM with enough shared memory. */
+static void a_kernel_that_ran_before_is_gone(void **state) {
+    (void)state;
+    const char *const words[] = {"a=10x32,s200K", "b=132x32,l4K"};
+    expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_LOCAL | 1 << GS_FIX_ORDER,
+                 "run b once before, so that local memory is set up for its 4,096 bytes a thread\n");
+}
+
 /* It grows only while the whole GPU is idle: a green context for either kernel does not help. */
 static void a_green_context_does_not_set_up_local_memory(void **state) {
     (void)state;
@@ -1174,6 +1182,7 @@ int main(void) {
         cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
         cmocka_unit_test(local_memory_is_set_up_before),
+        cmocka_unit_test(a_kernel_that_ran_before_is_gone),
         cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
         cmocka_unit_test(local_memory_and_a_green_context_help_together),
         cmocka_unit_test(green_contexts_have_any_size),
