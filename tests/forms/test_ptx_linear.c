@@ -367,6 +367,24 @@ static void make_conversion(struct program *program) {
              name_of(program, one));
 }
 
+/* Conversions between signed and unsigned numbers of as many bits. */
+static void make_same_size(struct program *program) {
+    int bytes = pick(program, 2) ? 8 : 4;
+    bool is_signed = pick(program, 2), was_signed = pick(program, 2);
+    struct reg *one = choose(program, bytes, NULL);
+    if (!one)
+        return;
+    struct reg *to = add_register(program, bytes);
+    int line = program->lines;
+    *to = *one;
+    to->line = line, to->child = -1, to->is_widened = false;
+    if (bytes == 4 && !was_signed && may_lose_sign(one))
+        to->is_followed = false;
+    finish(to);
+    LINE(program, "cvt.%c%d.%c%d %s, %s;\n", is_signed ? 's' : 'u', bytes * 8, was_signed ? 's' : 'u', bytes * 8,
+         name_of(program, to), name_of(program, one));
+}
+
 /* What is not followed, because it is no sum: if a sum is known, it must be right all the same. */
 static void make_other(struct program *program) {
     static const char *const names[] = {"and.b32",      "xor.b32", "rem.u32", "mul.hi.u32", "add.sat.s32",
@@ -490,8 +508,8 @@ static void make_program(struct program *program) {
                                                                make_number,  make_parameter, make_parameter,
                                                                make_ticket,  make_variable};
     static void (*const makers[])(struct program * program) = {
-        make_binary,     make_binary, make_binary,     make_wide, make_unary, make_unary,  make_other,
-        make_conversion, make_store,  make_conversion, make_load, make_load,  make_shuffle};
+        make_binary,     make_binary, make_binary,     make_wide, make_unary, make_unary,   make_other,
+        make_conversion, make_store,  make_conversion, make_load, make_load,  make_shuffle, make_same_size};
     for (int i = 0; i < PARAMETER_BYTES; i++)
         program->parameters[i] = (uint8_t)gs_random_next(&program->random);
     for (int i = 0; i < THREADS; i++)
