@@ -107,8 +107,9 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
 static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
     gs_text_add(text, "repeatability: ");
     if (campaign->repeated)
-        gs_text_add(text, "of %lld run%s that differed the device repeated %lld alike", (long long)campaign->repeated,
-                    campaign->repeated == 1 ? "" : "s", (long long)campaign->repeated_alike);
+        gs_text_add(text, "%lld run%s that differed played again, %lld with the same result",
+                    (long long)campaign->repeated, campaign->repeated == 1 ? "" : "s",
+                    (long long)campaign->repeated_alike);
     if (campaign->patient)
         gs_text_add(text, "%sof %lld patient replay%s %lld %s alike", campaign->repeated ? "; " : "",
                     (long long)campaign->patient, campaign->patient == 1 ? "" : "s", (long long)campaign->patient_alike,

@@ -637,8 +637,8 @@ static void who_knows_the_step_says_so(void **state) {
     expect_steps(run, "every=2", 4, 2, 0);
     name_layers(run, "step", 2);
     expect_steps(run, "every=1", 2, 0, 0);
-    assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few of what repeats"), GS_E_USAGE);
-    assert_int_equal(refuse_range(run, "every=0", "every=0: give how many of what repeats are a step"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few parts that repeat"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "every=0", "every=0: give the number of repeated parts in a step"), GS_E_USAGE);
     gs_run_free(run);
 }
 

@@ -918,7 +918,7 @@ static void what_is_supplied_is_not_missing(void **state) {
     gs_imported imported = import_text(text, &all);
     assert_non_null(strstr(imported.notes.data, "1 launch without \"registers per thread\""));
     assert_non_null(strstr(imported.notes.data, "1 launch without \"shared memory\""));
-    assert_non_null(strstr(imported.notes.data, "no launch has a call of the host in the trace"));
+    assert_non_null(strstr(imported.notes.data, "the trace has no host call of any launch"));
     assert_non_null(strstr(imported.notes.data, "1 call of the host without \"correlation\""));
     assert_string_equal(imported.data[0]->origin.lacks,
                         "cluster carveout_percent local_bytes priority registers shared_bytes at_us");

@@ -136,15 +136,14 @@ void gs_put_missing(const gs_collection *collection, gs_run *const *runs, size_t
     size_t lost = collection->without_call;
     if (has_no_call(collection))
         gs_text_add(notes,
-                    "%s: no launch has a call of the host in the trace: when it was issued is not known, and it is "
-                    "taken to be issued as early as its stream's first starts\n",
+                    "%s: the trace has no host call of any launch: each is assumed to be issued when the first of its "
+                    "stream starts\n",
                     file);
     else if (lost)
-        gs_text_add(
-            notes,
-            "%s: %zu %s without a call in the trace: taken to be issued with the previous of the stream, or the "
-            "next at its beginning\n",
-            file, lost, work_words(OF_ALL, lost));
+        gs_text_add(notes,
+                    "%s: %zu %s without a call in the trace: assumed to be issued with the one before it in its "
+                    "stream, or, for the first, with the next\n",
+                    file, lost, work_words(OF_ALL, lost));
     if (lost && collection->calls_without_id)
         gs_text_add(notes, "%s: %zu call%s of the host without \"%s\"\n", file, collection->calls_without_id,
                     collection->calls_without_id == 1 ? "" : "s", collection->field_names[GS_TRACE_CORRELATION]);

@@ -269,8 +269,8 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
     }
     if (explained->is_unlike)
         gs_text_add(text,
-                    "  what is played is not what was recorded, so no change can be judged: steps may differ, streams "
-                    "run apart, or the program wait for something that is not recorded\n");
+                    "  the model plays other steps than were recorded, so no change can be judged: steps may differ, "
+                    "streams may drift apart, or the program may wait for something that is not recorded\n");
     else if (options->has_advice && !advices->count)
         gs_text_add(text, "  none of the changes that are tried gains a hundredth\n");
 }
