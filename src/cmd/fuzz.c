@@ -111,9 +111,9 @@ static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
                     (long long)campaign->repeated, campaign->repeated == 1 ? "" : "s",
                     (long long)campaign->repeated_alike);
     if (campaign->patient)
-        gs_text_add(text, "%sof %lld patient replay%s %lld %s alike", campaign->repeated ? "; " : "",
-                    (long long)campaign->patient, campaign->patient == 1 ? "" : "s", (long long)campaign->patient_alike,
-                    campaign->patient_alike == 1 ? "was" : "were");
+        gs_text_add(text, "%s%lld run%s played again with long waits, %lld with the same result",
+                    campaign->repeated ? "; " : "", (long long)campaign->patient, campaign->patient == 1 ? "" : "s",
+                    (long long)campaign->patient_alike);
     gs_text_add(text, campaign->repeated || campaign->patient ? "\n" : "no run was played twice: nothing to compare\n");
 }
 

@@ -1266,7 +1266,7 @@ gzip -dc corpus/h200-program-eager.jsonl.gz | sed -n 5,9p >"$work/middle.jsonl"
 mistake "explain the middle of a recording" "a recording of 'gridsmith trace' begins with \"schema\"" "$program" explain "$work/middle.jsonl"
 check "a step of two equal layers" 0 "$program" explain corpus/h200-explain-experts.jsonl.gz
 says "14 steps of 94 operations, 2.56 ms each"
-says "a step is 2 equal parts: the host pauses longer after these"
+says "a step is 2 equal parts: the host pauses longer after them"
 check "a late host does not wait" 0 "$program" explain --what-if graph,streams=2 corpus/h200-explain-retrieval.jsonl.gz
 says "381.9 us to 397.4 us"
 check "two of what repeats are a step" 0 "$program" explain --range every=2 corpus/h200-program-cupy-streams.jsonl.gz

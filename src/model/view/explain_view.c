@@ -62,13 +62,13 @@ static void put_count(gs_text *text, size_t count, const char *noun) {
 }
 
 static const char *parts_words(gs_parts_by parts_by) {
-    static const char *const words[] = {"named ranges begin so far apart (--range every=1: each is a step)",
-                                        "the host pauses longer after these (--range every=1: each is a step)",
+    static const char *const words[] = {"named ranges begin this far apart (--range every=1: each part is a step)",
+                                        "the host pauses longer after them (--range every=1: each part is a step)",
                                         "by --range"};
     return words[parts_by];
 }
 
-/* `range`: NULL if nobody chose one. */
+/* `range`: NULL if none was chosen. */
 static void put_part(gs_text *text, const gs_explained *explained, const char *range) {
     const gs_part *part = &explained->part;
     size_t steps = gs_part_steps(part);
