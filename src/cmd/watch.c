@@ -32,7 +32,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "join", join, "FOLDER", "put the reports of several ranks together"),
 };
 
-/* A time with its unit, in nanoseconds. False: it is none. */
+/* A time with its unit, in nanoseconds. False: not a time. */
 static bool parse_time(const char *text, int64_t *ns) {
     static const struct {
         const char *unit;

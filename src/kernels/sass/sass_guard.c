@@ -193,7 +193,7 @@ static bool add_parameter(struct kernel *kernel, uint32_t base) {
 
 /* ---- registers ---- */
 
-/* How many registers a kernel has, and, with `least`, that it has at least so many; 0: not known. */
+/* How many registers a kernel has, and, with `least`, that it has at least that number; 0: not known. */
 static uint32_t registers_of(struct guarding *guarding, const struct kernel *kernel, uint32_t least) {
     gs_sass_section *text = &guarding->image->sections.data[kernel->text];
     uint32_t count = text->info >> 24;
