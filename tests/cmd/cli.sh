@@ -417,7 +417,7 @@ mistake "reshape two files" "give one file with kernels: compiler options stand 
 mistake "reshape no kernel" "$ptx: the file has no kernel NOSUCH" "$program" reshape $ptx --kernel NOSUCH --as confined
 mistake "an empty description" "$work/empty.json: the description of the GPU is empty" sh -c ": >'$work/empty.json'; '$program' gpus '$work/empty.json'"
 mistake "recordings into a folder" "is a folder: name a file, or play one shard into it with --shard I/N" "$program" fuzz --device model:h200 --out "$work"
-mistake "a shard into nothing" "there is no such folder; with --shard it is the folder of the shards" "$program" fuzz --device model:h200 --shard 1/2 --out "$work/none"
+mistake "a shard into nothing" "no such folder; with --shard, --output names the folder of the shards" "$program" fuzz --device model:h200 --shard 1/2 --out "$work/none"
 mistake "status without a campaign" "there is no campaign in this folder" sh -c "cd '$work' && '$program' campaign status"
 if ! has_driver; then
     check "a campaign that cannot start" 3 env LD_LIBRARY_PATH=/nonexistent "$program" campaign submit --local --shards 2 --dir "$work/none" -- fuzz --device cuda --count 4
@@ -1333,7 +1333,7 @@ says '"kernel":"k","architecture":"sm_90","registers":12,"shared_bytes":512,"loc
 check "import with an unknown stack" 0 sh -c "sed 's/Used/5 bytes stack frame Used/' '$work/ptxas.txt' | '$program' import --set k:local_bytes=64 -"
 says "       12     512      64  sm_90         k"
 sed 's/sm_90/sm_80/; s/12 registers/14 registers/' "$work/ptxas.txt" >"$work/older.txt"
-mistake "a kernel for two architectures" 'kernel "k" is there for sm_90 and sm_80: choose the GPU with --gpu NAME' \
+mistake "a kernel for two architectures" 'kernel "k" has code for sm_90 and sm_80: choose the GPU with --gpu NAME' \
     "$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
 check "a kernel for one of two architectures" 0 "$program" import --gpu "NVIDIA A100" --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
 says "1 kernel is left out: not for a100, which is sm_80"

@@ -1043,7 +1043,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
     static const struct {
         const char *words, *message;
     } mistakes[] = {
-        {"grap", "unknown change \"grap\" (did you mean \"graph\"?); there are graph, host, streams, order, "
+        {"grap", "unknown change \"grap\" (did you mean \"graph\"?); use graph, host, streams, order, "
                  "priority, sms, blocks, registers, carveout and gpu"},
         {"graph=2", "graph takes no value"},
         {"host", "host needs a value"},
@@ -1059,7 +1059,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         {"order=a", "order=a: give PATTERN:first, such as order=*nccl*:first"},
         {"priority=a:b", "priority=a:b: give PATTERN:NUMBER, such as priority=*nccl*:-1"},
         {"graph,,sms=3",
-         "unknown change \"\"; there are graph, host, streams, order, priority, sms, blocks, registers, carveout "
+         "unknown change \"\"; use graph, host, streams, order, priority, sms, blocks, registers, carveout "
          "and gpu"},
         {"sms=a:", "sms=a:: give PATTERN:NUMBER, such as sms=*nccl*:16"},
         {"priority=a:-101", "priority=a:-101: the number must be -100 to 100"},

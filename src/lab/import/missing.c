@@ -38,9 +38,9 @@ static const struct field {
     [GS_TRACE_CORRELATION] = {.assumed = "their calls are not known"},
     [GS_TRACE_DEVICE] = {.assumed = "GPU 0 is assumed"},
     [GS_TRACE_NAME] = {.assumed = "they are called \"unnamed\"", .user = OF_LAUNCHES},
-    [GS_TRACE_KIND] = {.assumed = "between which memories they copy is not known", .user = OF_COPIES},
-    [GS_TRACE_CONTEXT] = {.assumed = "streams of a GPU with the same number are taken for one"},
-    [GS_TRACE_PROCESS] = {.assumed = "all work is taken to be of one process"},
+    [GS_TRACE_KIND] = {.assumed = "the direction is not known", .user = OF_COPIES},
+    [GS_TRACE_CONTEXT] = {.assumed = "streams of a GPU with the same number are assumed to be one"},
+    [GS_TRACE_PROCESS] = {.assumed = "all work is assumed to be of one process"},
     [GS_TRACE_BYTES] = {.assumed = "0 bytes are assumed", .user = OF_COPIES},
 };
 

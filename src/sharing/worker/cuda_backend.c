@@ -12,6 +12,7 @@
  *   - Kernels are loaded whole and early (CUDA_MODULE_LOADING=EAGER), by the thread for modules: the driver waits there
  *     until no kernel runs.
  *   - Masks are copied to the GPU on a stream of their own.
+ *
  * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
  *
  * The control of a confined launch lies in device memory. Its blocks read the counter and the mask with each task,
