@@ -54,7 +54,7 @@ typedef struct gs_text {
     char *data; /* always ends in a NUL once something was added */
     size_t count, capacity;
     FILE *sink;  /* where long text goes as it grows; NULL: it stays in memory */
-    int columns; /* lines are folded for a terminal of so many columns on their way to the sink; 0: they are not */
+    int columns; /* lines are folded to this number of columns on their way to the sink; 0: they are not folded */
     bool (*write_folded)(const struct gs_text *text); /* with columns; fold.c sets both */
     bool failed;
 } gs_text;
@@ -451,8 +451,8 @@ void gs_short_names_clear(gs_short_names *names);
 
 /* ---- folders for temporary files (folder.c) ---- */
 
-/* A new folder for temporary files, or NULL. The caller frees its path, after gs_folder_remove of this path. A signal that
-   ends the program removes it, too. */
+/* A new folder for temporary files, or NULL. The caller frees its path, after gs_folder_remove of this path. A signal
+   that ends the program removes it, too. */
 char *gs_folder_make(gs_error *error);
 /* The same with a path that begins with WHERE/NAME-, and without signals. NULL: where temporary files go, TMPDIR or
    /tmp. */

@@ -278,7 +278,7 @@ static void put_cut(gs_text *text, const char *brief, size_t most) {
 
 /* Cuts a name and adds a number to it, if another one has it already. */
 static bool finish_brief(gs_short_names *names, struct gs_short_name *name, gs_names *taken) {
-    enum { FEW = 100 }; /* so many numbers are tried; then one that probably no other name has */
+    enum { FEW = 100 }; /* the numbers to try; after these, one that probably no other name has */
     gs_text text = {0};
     char number[24] = "";
     char *kept = NULL;

@@ -49,13 +49,13 @@ static const gs_option option_table[] = {
             "the bound of a run (gridsmith.run/1), from the placement of its blocks"),
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
     GS_TEXT(struct options, "beside", beside, "FILE",
-            "with --run, both recordings: when a request of the first is done, beside the work of this one"),
+            "with --run, both recordings: bound a request of the first beside the work of this one"),
     GS_TEXT(struct options, "range", range, "NAME",
-            "with --beside: a request is a range that its program names so (NVTX; default: a step that repeats)"),
+            "with --beside: a request is an NVTX range with this name (default: a step that repeats)"),
     GS_INT(struct options, "ahead", ahead_us, "US", 1, 1000000,
            "with --beside: best-effort work between two waits (default 50)"),
     GS_INT(struct options, "every", every_us, "US", 1, MOST,
-           "with --beside: requests begin no sooner after each other (default: as those recorded)"),
+           "with --beside: the least time from one request to the next (default: that of the recording)"),
     GS_FLAG(struct options, "no-guard", no_guard, "with --beside: long kernels do not stop between their blocks"),
     GS_LIST(struct options, "unstopped", unstopped, "PATTERN",
             "with --beside: kernels that do not stop, such as those that 'gridsmith status' names; may be repeated"),
@@ -70,10 +70,10 @@ static const gs_option option_table[] = {
             "with --launch: take the rounds of loops, and the code that is reached, from a run with the input of the "
             "launch on the CPU; needs PTX"),
     GS_FLAG(struct options, "writers", writers,
-            "with --launch: the other programs beside it write memory, instead of reading it"),
+            "with --launch: assume that programs beside it write memory (default: they read it)"),
     GS_FLAG(struct options, "cached", cached,
-            "with --launch: the kernel accesses the buffers of the launch only, and the L2 has them when it starts, as "
-            "after a kernel that used them; ignored if they are more than it keeps"),
+            "with --launch: assume that the kernel accesses only the buffers of the launch, and that the L2 has them "
+            "when it starts; ignored if they exceed what the L2 keeps"),
     GS_FLAG(struct options, "instructions", instructions,
             "with --launch: only count the instructions of a warp; needs no latencies"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
@@ -655,7 +655,7 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
         return gs_usage(command, "--gpu NAME|FILE is needed: --launch does not name the GPU");
     if (options->launch && (options->warps || options->repeat || options->issue))
         return gs_usage(command,
-                        "--warps, --repeat and --issue do not go with --launch: the kernel and the GPU say that");
+                        "--warps, --repeat and --issue do not go with --launch: the kernel and the GPU set them");
     if (options->json && options->csv)
         return gs_usage(command, "--json and --csv exclude each other");
     return 0;

@@ -38,7 +38,7 @@ static void put_requests(gs_text *text, const gs_requests *requests) {
     if (requests->every_ns)
         gs_text_add(text, "requests begin at least %.3f ms after each other\n", ms_of(requests->every_ns));
     else
-        gs_text_add(text, "how often requests begin is not known, so no kernel counts as one that stops (--every)\n");
+        gs_text_add(text, "the time between requests is not known, so no kernel counts as one that stops (--every)\n");
 }
 
 /* `unstopped`: as if no kernel stopped between its blocks. */

@@ -10,7 +10,7 @@ typedef struct gs_beside_question {
     const char *range;                      /* the name of a request in its recording, or NULL */
     const char *const *unstopped;           /* patterns of kernels that cannot be stopped, and NULL; or NULL */
     int64_t ahead_us;                       /* 0: the default of `gridsmith run` */
-    int64_t every_us;                       /* requests begin no sooner after each other; 0: than those recorded */
+    int64_t every_us;                       /* the least time between two requests; 0: that of the recording */
     bool no_guard, json;
 } gs_beside_question;
 

@@ -24,8 +24,8 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "kernels", kernels, "PATTERN[,PATTERN]...",
             "only these kernels of the file, each shape once; for recorded programs"),
     GS_FLAG(struct options, "waiting", waiting,
-            "of a recorded program: only kernels that wait for other blocks, each alone, and each two that may run at "
-            "the same time, in every order; those of --kernels also count"),
+            "of a recorded program: check the kernels that wait for other blocks, and those of --kernels: each alone, "
+            "and each pair that may run at the same time, in every order"),
     GS_LIST(struct options, "code", code, "FILE",
             "with --waiting: a program, library, cubin or PTX whose code tells which kernels wait; may be repeated"),
     GS_FLAG(struct options, "any-order", any_order,
@@ -204,7 +204,7 @@ static gs_code check_words(const struct options *options, unsigned kinds, const 
                            gs_error *error) {
     gs_text text = gs_text_for_people(stdout);
     if (options->kernels)
-        return gs_fail(error, GS_E_USAGE, "--kernels chooses kernels of a file, and there is none");
+        return gs_fail(error, GS_E_USAGE, "--kernels chooses kernels of a file: give a file");
     if (!options->gpu.name && !options->gpu.like)
         return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
     gs_run *run = gs_run_of_words(NULL, words, words->count, error);

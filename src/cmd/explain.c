@@ -173,14 +173,13 @@ static gs_code check_clusters(const gs_gpu_choice *choice, const gs_gpu *gpu, co
         return GS_OK;
     const gs_launch *launch = &run->launches.data[i];
     if (choice->name)
-        return gs_fail(
-            error, GS_E_UNSUPPORTED,
-            "kernel \"%.60s\" launches clusters of %d blocks, and %.60s has none, or its description does not "
-            "say where they go; --what-if gpu=%.60s plays them as single blocks",
-            launch->kernel, launch->cluster, gpu->name, choice->name);
+        return gs_fail(error, GS_E_UNSUPPORTED,
+                       "kernel \"%.60s\" launches clusters of %d blocks, but %.60s has no clusters, or its description "
+                       "does not place them; --what-if gpu=%.60s plays them as single blocks",
+                       launch->kernel, launch->cluster, gpu->name, choice->name);
     return gs_fail(error, GS_E_UNSUPPORTED,
-                   "kernel \"%.60s\" launches clusters of %d blocks, and where they go is not known with --sms; "
-                   "--what-if sms=%lld plays a green context with that many SMs",
+                   "kernel \"%.60s\" launches clusters of %d blocks, but their SMs are not known with --sms; --what-if "
+                   "sms=%lld plays a green context with that many SMs",
                    launch->kernel, launch->cluster, (long long)choice->sms);
 }
 

@@ -107,12 +107,13 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
 static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
     gs_text_add(text, "repeatability: ");
     if (campaign->repeated)
-        gs_text_add(text, "of %lld run%s that differed the device repeated %lld alike", (long long)campaign->repeated,
-                    campaign->repeated == 1 ? "" : "s", (long long)campaign->repeated_alike);
+        gs_text_add(text, "%lld run%s that differed played again, %lld with the same result",
+                    (long long)campaign->repeated, campaign->repeated == 1 ? "" : "s",
+                    (long long)campaign->repeated_alike);
     if (campaign->patient)
-        gs_text_add(text, "%sof %lld patient replay%s %lld %s alike", campaign->repeated ? "; " : "",
-                    (long long)campaign->patient, campaign->patient == 1 ? "" : "s", (long long)campaign->patient_alike,
-                    campaign->patient_alike == 1 ? "was" : "were");
+        gs_text_add(text, "%s%lld run%s played again with long waits, %lld with the same result",
+                    campaign->repeated ? "; " : "", (long long)campaign->patient, campaign->patient == 1 ? "" : "s",
+                    (long long)campaign->patient_alike);
     gs_text_add(text, campaign->repeated || campaign->patient ? "\n" : "no run was played twice: nothing to compare\n");
 }
 

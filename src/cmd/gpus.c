@@ -151,14 +151,11 @@ const gs_command gs_command_gpus = {
     .summary = "List the described GPUs, or show a description.",
     .usage = "[options] [NAME|FILE|cuda[:N]... | --like NAME|FILE [--sms N]]",
     .details =
-        "Block slots and threads are per SM; shared is the largest configuration in KB. What was not measured\n"
-        "has the limits of NVIDIA's specification and mechanisms that are assumed. A GPU's own page shows its\n"
-        "GPCs (0+1 are two SMs of a TPC), and the SMs of the first blocks. cuda is the GPU of this machine: its\n"
-        "built-in description, or what the driver says of it.\n\n"
-        "  gridsmith gpus rtx3090\n"
-        "  gridsmith gpus --svg -o h200.svg h200\n"
-        "  gridsmith gpus --json cuda > mine.json\n"
-        "  gridsmith gpus --like h200 --sms 114 --json > mine.json\n",
+        "Block slots and threads are per SM; shared is the largest configuration in KB. Descriptions that\nwere not "
+        "measured have the limits of NVIDIA's specification and assumed mechanisms. A GPU's own page shows its\nGPCs "
+        "(0+1 are two SMs of a TPC), and the SMs of the first blocks. cuda is the GPU of this machine: its\nbuilt-in "
+        "description, or what the driver says of it.\n\n  gridsmith gpus rtx3090\n  gridsmith gpus --svg -o h200.svg "
+        "h200\n  gridsmith gpus --json cuda > mine.json\n  gridsmith gpus --like h200 --sms 114 --json > mine.json\n",
     GS_OPTION_TABLE(struct options, option_table),
     .words = {0, SIZE_MAX, NULL},
     .run = run_gpus,

@@ -20,11 +20,11 @@ struct options {
 static const gs_option option_table[] = {
     GS_INT(struct options, "device", device, "N", 0, INT32_MAX, "only the work of GPU N (default: a run for each GPU)"),
     GS_LIST(struct options, "set", settings, "PATTERN:KEY=N,...",
-            "set numbers of the kernels whose names match, such as '*gemm*:cluster=2'"),
+            "set values of the kernels whose names match, such as '*gemm*:cluster=2'"),
     GS_TEXT(struct options, "with", with, "RECORDING",
             "take clusters, carve-outs and local memory from a recording of the same program"),
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
-            "of the kernels of cuobjdump and ptxas: those for this GPU; a run of them names it"),
+            "from cuobjdump and ptxas: only the kernels for this GPU, which the run then names"),
     GS_FLAG(struct options, "json", json, "write the kernels of cuobjdump and ptxas as gridsmith.kernels/1"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
@@ -71,7 +71,7 @@ static gs_code keep_kernels(const struct options *options, gs_imported *imported
     if (code == GS_OK && !imported->kernels.count)
         code = gs_fail(error, GS_E_USAGE, "no kernel is for %s, which is sm_%d", gpu->name, architecture);
     if (code == GS_OK && removed)
-        gs_text_add(&imported->notes, "%zu kernel%s left out: %s is sm_%d, and takes other code\n", removed,
+        gs_text_add(&imported->notes, "%zu kernel%s left out: not for %s, which is sm_%d\n", removed,
                     removed == 1 ? " is" : "s are", gpu->name, architecture);
     gs_gpu_free(gpu);
     return code;

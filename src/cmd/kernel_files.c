@@ -3,7 +3,7 @@
  *
  * Machine code says it: a cubin tells the driver the registers, the shared memory and the threads of each kernel. A
  * file may have cubins for several GPUs; the one that the driver would take counts. PTX is assembled by ptxas, and a
- * CUDA source is compiled to PTX first. Without ptxas nobody knows the registers, and the file is refused. Options of
+ * CUDA source is compiled to PTX first. Without ptxas the registers are not known, and the file is refused. Options of
  * nvcc for ptxas are given to it, whichever compiler made the PTX.
  */
 #include "kernel_files.h"

@@ -40,7 +40,8 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
     GS_FLAG(struct options, "svg", svg, "draw blocks per SM over threads, registers and shared memory"),
     GS_FLAG(struct options, "html", html,
-            "a calculator for a browser: change the three, the GPU, the carve-out and the cluster"),
+            "write a calculator for a browser, in which these three, the GPU, the carve-out and the cluster can be "
+            "changed"),
     GS_OUTPUT(struct options, output, "write the picture or the page to FILE instead of standard output"),
 };
 

@@ -302,16 +302,12 @@ const gs_command gs_command_probe = {
                 "shards",
     .usage = "[--pack FILE] [options] | [--latency] --device DEVICE [options]",
     .details =
-        "Without options, the GPU of this machine is measured, for at most ten minutes, into gpu.gspack, which others\n"
-        "can make a description of (CONTRIBUTING.md). It says first what it will do.\n\n"
-        "The description is valid for this one GPU: others of its model may lack other SMs.\n"
-        "Exit code 0: the description agrees with every recorded run; 1: not with all, but it is written; 3: no "
-        "GPU.\n\n"
-        "  gridsmith probe\n"
-        "  gridsmith probe --device cuda -o mine.json\n"
-        "  gridsmith fuzz --device cuda --gpu ./mine.json\n"
-        "  gridsmith probe --pack gpu.gspack --dry-run\n"
-        "  gridsmith probe --latency --device cuda -o latencies.json\n",
+        "Without options, the GPU of this machine is measured, for at most ten minutes, into gpu.gspack, from "
+        "which\nothers can make a description (CONTRIBUTING.md). It says first what it will do.\n\nThe description is "
+        "valid for this one GPU: others of its model may lack other SMs.\nExit code 0: the description agrees with "
+        "every recorded run; 1: not with all, but it is written; 3: no GPU.\n\n  gridsmith probe\n  gridsmith probe "
+        "--device cuda -o mine.json\n  gridsmith fuzz --device cuda --gpu ./mine.json\n  gridsmith probe --pack "
+        "gpu.gspack --dry-run\n  gridsmith probe --latency --device cuda -o latencies.json\n",
     GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.runs = 400, .held_out = 520, .seconds = 540, .seed = 1},
     .run = run_probe,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a word is in the first 1000 bytes of a file. One that cannot be opened is refused by whoever reads it. */
+/* Whether a word is in the first 1000 bytes of a file. A file that cannot be opened is refused where it is read. */
 static bool begins_with(const char *path, const char *word) {
     gs_error error;
     gs_input *input = gs_input_open(path, &error);

@@ -18,7 +18,7 @@ struct options {
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_TEXT(struct options, "device", device, "DEVICE",
-            "play the runs again on this device, and compare the recordings with that; as for 'gridsmith fuzz'"),
+            "instead of predicting, play the runs again on this device (as for 'gridsmith fuzz'), and compare"),
     GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX,
            "print the places of the first N runs that differ"),
     GS_FLAG(struct options, "pairs", pairs, "also print how many runs have each pair of features"),
@@ -149,12 +149,11 @@ static gs_code print_result(const struct options *options, const struct result *
     if (result->differing.count)
         fputs(result->differing.data, options->json ? stderr : stdout);
     if (result->changed)
-        fprintf(
-            stderr,
-            "gridsmith replay: %lld run%s exact only in a way that recordings do not say: nodes of a graph in another "
-            "order, memory nodes that end at another time, launches that are not programmatic, or blocks that end 0.3 "
-            "us earlier or later\n",
-            (long long)result->changed, result->changed == 1 ? " is" : "s are");
+        fprintf(stderr,
+                "gridsmith replay: %lld run%s exact only under an assumption that the recording cannot confirm: nodes "
+                "of a graph in another order, memory nodes that end at another time, launches that are not "
+                "programmatic, or blocks that end 0.3 us earlier or later\n",
+                (long long)result->changed, result->changed == 1 ? " is" : "s are");
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: %s\n", (long long)result->uncovered,
                 result->uncovered == 1 ? " was" : "s were",

@@ -68,7 +68,7 @@ static gs_code make_form(const gs_ptx_place *place, const gs_ptx_options *reques
    kernel that declares its largest block, or its registers, needs no other limit. */
 static uint32_t find_limit(const gs_ptx_place *place, const gs_ptx_options *request, int architecture,
                            const gs_text *text) {
-    enum { SAFE = 64 }; /* with so many, a block may have 1,024 threads */
+    enum { SAFE = 64 }; /* with this limit, a block may have 1,024 threads */
     const gs_ptx_limits *limits = &place->module->functions.data[place->function].limits;
     char original[GS_PTX_SYMBOL_MOST], form[GS_PTX_SYMBOL_MOST];
     const char *kernels[] = {original, form};

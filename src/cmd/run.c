@@ -38,7 +38,7 @@ static const gs_option option_table[] = {
             "limit of its device memory, such as 16G; allocations beyond it fail"),
     GS_TEXT(struct options, "sms", sms, "N|PERCENT", "SMs that it may use, such as 64 or 50%; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
-           "a longer request no longer holds others (default: 10 times the longest, 20 to 1000)"),
+           "a request delays others for at most this long (default: 10 times the longest, 20 to 1000)"),
     GS_TEXT(struct options, "deadline", deadline, "TIME",
             "of a request of a latency program, such as 5ms: the status counts later ones, and names kernels that can "
             "cause them"),

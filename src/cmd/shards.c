@@ -42,7 +42,7 @@ gs_journal *gs_open_shard(const gs_shard_choice *choice, const gs_campaign_about
     if (line->failed || path->failed)
         gs_fail_memory(error);
     else if (choice->shard && access(choice->out, F_OK) != 0)
-        gs_fail(error, GS_E_USAGE, "%.200s: there is no such folder; with --shard it is the folder of the shards",
+        gs_fail(error, GS_E_USAGE, "%.200s: no such folder; with --shard, --output names the folder of the shards",
                 choice->out);
     else
         journal = gs_journal_open(&options, error);

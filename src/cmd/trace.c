@@ -54,7 +54,7 @@ static void say_missing(const gs_trace_process *process) {
         fprintf(stderr, "gridsmith: the host time of %" PRId64 " launch%s is not known\n", process->unknown,
                 process->unknown == 1 ? "" : "es");
     if (process->gpus > 1)
-        fprintf(stderr, "gridsmith: %s has launches on %" PRId64 " GPUs: each is a run, of which --run N chooses one\n",
+        fprintf(stderr, "gridsmith: %s has launches on %" PRId64 " GPUs: each is a run; --run N chooses one\n",
                 process->path, process->gpus);
     if (!process->has_ended)
         fprintf(stderr, "gridsmith: process %" PRId64 " did not end normally: its last second may be missing\n",

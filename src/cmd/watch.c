@@ -22,17 +22,17 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "after", after, "TIME", "no progress for this long is a hang: 500ms, 30s (default), 5m"),
     GS_FLAG(
         struct options, "abort", aborts,
-        "at a wait that is reported, look into the GPU, which the program cannot use afterwards, and end the program"),
+        "when a wait is reported, read the state of the GPU, and end the program, which cannot use the GPU afterwards"),
     GS_OPTION_ROW(struct options, "output", folder, TEXT, const char *, "FOLDER",
                   "write reports as text, JSON and a page into this folder", .letter = 'o'),
     GS_INT(struct options, "rank", rank, "N", 0, 1000000,
            "the rank of the program (default: from RANK, OMPI_COMM_WORLD_RANK, PMI_RANK or SLURM_PROCID)"),
     GS_INT(struct options, "now", now, "PID", 1, INT32_MAX,
-           "print a report of a process that 'gridsmith watch' runs, now; with --abort also of its GPU"),
+           "print a report, now, of a process that 'gridsmith watch' runs; with --abort also of its GPU"),
     GS_TEXT(struct options, "join", join, "FOLDER", "put the reports of several ranks together"),
 };
 
-/* A time with its unit, in nanoseconds. False: it is none. */
+/* A time with its unit, in nanoseconds. False: not a time. */
 static bool parse_time(const char *text, int64_t *ns) {
     static const struct {
         const char *unit;

@@ -24,7 +24,7 @@
 struct application {
     struct group *group;
     const gs_zoo_application *given;
-    uint32_t repeat; /* 0: so many that they take --ms */
+    uint32_t repeat; /* 0: as needed to take --ms */
     bool is_in_round;
     gs_app_stream *stream;
     pthread_t thread;

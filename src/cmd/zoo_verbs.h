@@ -10,7 +10,7 @@ typedef struct gs_zoo_options {
     const char *measured;
     const char *form, *on, *size, *gpu;
     int64_t factor, registers, workers, task, stops, seed, seconds;
-    int64_t repeat, ms, rounds; /* repeat 0: the default of the verb; for 'load' so many that they take `ms` */
+    int64_t repeat, ms, rounds; /* repeat 0: the default of the verb; for 'load' as needed to take `ms` */
     bool json, unlimited, wait;
 } gs_zoo_options;
 

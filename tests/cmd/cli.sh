@@ -417,7 +417,7 @@ mistake "reshape two files" "give one file with kernels: compiler options stand 
 mistake "reshape no kernel" "$ptx: the file has no kernel NOSUCH" "$program" reshape $ptx --kernel NOSUCH --as confined
 mistake "an empty description" "$work/empty.json: the description of the GPU is empty" sh -c ": >'$work/empty.json'; '$program' gpus '$work/empty.json'"
 mistake "recordings into a folder" "is a folder: name a file, or play one shard into it with --shard I/N" "$program" fuzz --device model:h200 --out "$work"
-mistake "a shard into nothing" "there is no such folder; with --shard it is the folder of the shards" "$program" fuzz --device model:h200 --shard 1/2 --out "$work/none"
+mistake "a shard into nothing" "no such folder; with --shard, --output names the folder of the shards" "$program" fuzz --device model:h200 --shard 1/2 --out "$work/none"
 mistake "status without a campaign" "there is no campaign in this folder" sh -c "cd '$work' && '$program' campaign status"
 if ! has_driver; then
     check "a campaign that cannot start" 3 env LD_LIBRARY_PATH=/nonexistent "$program" campaign submit --local --shards 2 --dir "$work/none" -- fuzz --device cuda --count 4
@@ -436,7 +436,7 @@ stopped "a stopped campaign" "stopped after" "$program" fuzz --device model:h200
 # ---- traces ----
 mistake "a pattern that matches nothing" "--set 'nosuch*:cluster=2': no kernel matches \"nosuch*\"" "$program" import --set 'nosuch*:cluster=2' corpus/pytorch-two-streams.json.gz
 gzip -dc corpus/pytorch-two-streams.json.gz | sed 's/"ts": [0-9.]*, //' >"$work/no-ts.json"
-mistake "a trace without times" 'has no "ts" in the trace: when it' "$program" import "$work/no-ts.json"
+mistake "a trace without times" 'has no "ts" in the trace, the time' "$program" import "$work/no-ts.json"
 gzip -dc corpus/pytorch-two-streams.json.gz | sed 's/NVIDIA H200/NVIDIA H300/' >"$work/other.json"
 check "a trace of another GPU" 0 "$program" import -o "$work/other.jsonl" "$work/other.json"
 says "no description of GPU 0 (NVIDIA H300); the nearest is h200: predict with --gpu h200"
@@ -573,7 +573,7 @@ check "requests by name" 0 "$program" bound --run "$work/requests.jsonl" --besid
 says '"request_us":370,"host_us":30,"requests":3,"every_us":10000,'
 sed -n '1,2p' "$work/requests.jsonl" >"$work/one.jsonl"
 check "a single request" 0 "$program" bound --run "$work/one.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json
-says "how often requests begin is not known, so no kernel counts as one that stops (--every)"
+says "the time between requests is not known, so no kernel counts as one that stops (--every)"
 mistake "requests of another name" 'has no range "answer"' "$program" bound --run "$work/requests.jsonl" --beside tests/bound/work.json --latencies tests/bound/machine.json --range answer
 mistake "a kernel without a GPU" "--gpu NAME|FILE is needed" "$program" bound tests/cases/flow90.cubin --launch tests/cases/flow-launch.json --instructions
 mistake "a GPU without latencies" "the latencies of a100 are not known: measure them" "$program" bound --run tests/bound/request.json --beside tests/bound/work.json --gpu a100
@@ -1266,7 +1266,7 @@ gzip -dc corpus/h200-program-eager.jsonl.gz | sed -n 5,9p >"$work/middle.jsonl"
 mistake "explain the middle of a recording" "a recording of 'gridsmith trace' begins with \"schema\"" "$program" explain "$work/middle.jsonl"
 check "a step of two equal layers" 0 "$program" explain corpus/h200-explain-experts.jsonl.gz
 says "14 steps of 94 operations, 2.56 ms each"
-says "a step is 2 equal parts: the host pauses longer after these"
+says "a step is 2 equal parts: the host pauses longer after them"
 check "a late host does not wait" 0 "$program" explain --what-if graph,streams=2 corpus/h200-explain-retrieval.jsonl.gz
 says "381.9 us to 397.4 us"
 check "two of what repeats are a step" 0 "$program" explain --range every=2 corpus/h200-program-cupy-streams.jsonl.gz
@@ -1333,10 +1333,10 @@ says '"kernel":"k","architecture":"sm_90","registers":12,"shared_bytes":512,"loc
 check "import with an unknown stack" 0 sh -c "sed 's/Used/5 bytes stack frame Used/' '$work/ptxas.txt' | '$program' import --set k:local_bytes=64 -"
 says "       12     512      64  sm_90         k"
 sed 's/sm_90/sm_80/; s/12 registers/14 registers/' "$work/ptxas.txt" >"$work/older.txt"
-mistake "a kernel for two architectures" 'kernel "k" is there for sm_90 and sm_80: choose the GPU with --gpu NAME' \
+mistake "a kernel for two architectures" 'kernel "k" has code for sm_90 and sm_80: choose the GPU with --gpu NAME' \
     "$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
 check "a kernel for one of two architectures" 0 "$program" import --gpu "NVIDIA A100" --set 'k:blocks=3,threads=64' "$work/ptxas.txt" "$work/older.txt"
-says "1 kernel is left out: a100 is sm_80, and takes other code"
+says "1 kernel is left out: not for a100, which is sm_80"
 says '"gpu":"a100","events":[{"op":"launch","id":1,"kernel":"k","blocks":3,"threads":64,"registers":14,'
 mistake "no kernel for a GPU" "no kernel is for t4, which is sm_75" "$program" import --gpu t4 "$work/ptxas.txt"
 mistake "a trace for a GPU" "--gpu is for the kernels of cuobjdump and ptxas" "$program" import --gpu t4 corpus/pytorch-two-streams.json.gz

@@ -637,8 +637,8 @@ static void who_knows_the_step_says_so(void **state) {
     expect_steps(run, "every=2", 4, 2, 0);
     name_layers(run, "step", 2);
     expect_steps(run, "every=1", 2, 0, 0);
-    assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few of what repeats"), GS_E_USAGE);
-    assert_int_equal(refuse_range(run, "every=0", "every=0: give how many of what repeats are a step"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "every=8", "every=8: the recording has too few parts that repeat"), GS_E_USAGE);
+    assert_int_equal(refuse_range(run, "every=0", "every=0: give the number of repeated parts in a step"), GS_E_USAGE);
     gs_run_free(run);
 }
 
@@ -1043,7 +1043,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
     static const struct {
         const char *words, *message;
     } mistakes[] = {
-        {"grap", "unknown change \"grap\" (did you mean \"graph\"?); there are graph, host, streams, order, "
+        {"grap", "unknown change \"grap\" (did you mean \"graph\"?); use graph, host, streams, order, "
                  "priority, sms, blocks, registers, carveout and gpu"},
         {"graph=2", "graph takes no value"},
         {"host", "host needs a value"},
@@ -1059,7 +1059,7 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
         {"order=a", "order=a: give PATTERN:first, such as order=*nccl*:first"},
         {"priority=a:b", "priority=a:b: give PATTERN:NUMBER, such as priority=*nccl*:-1"},
         {"graph,,sms=3",
-         "unknown change \"\"; there are graph, host, streams, order, priority, sms, blocks, registers, carveout "
+         "unknown change \"\"; use graph, host, streams, order, priority, sms, blocks, registers, carveout "
          "and gpu"},
         {"sms=a:", "sms=a:: give PATTERN:NUMBER, such as sms=*nccl*:16"},
         {"priority=a:-101", "priority=a:-101: the number must be -100 to 100"},

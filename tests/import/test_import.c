@@ -918,7 +918,7 @@ static void what_is_supplied_is_not_missing(void **state) {
     gs_imported imported = import_text(text, &all);
     assert_non_null(strstr(imported.notes.data, "1 launch without \"registers per thread\""));
     assert_non_null(strstr(imported.notes.data, "1 launch without \"shared memory\""));
-    assert_non_null(strstr(imported.notes.data, "no launch has a call of the host in the trace"));
+    assert_non_null(strstr(imported.notes.data, "the trace has no host call of any launch"));
     assert_non_null(strstr(imported.notes.data, "1 call of the host without \"correlation\""));
     assert_string_equal(imported.data[0]->origin.lacks,
                         "cluster carveout_percent local_bytes priority registers shared_bytes at_us");
@@ -1099,8 +1099,8 @@ static void work_without_a_context_stays_in_its_stream(void **state) {
         const char *column, *words;
     } rows[] = {
         {"contextId",
-         "2 launches and copies without \"contextId\": streams of a GPU with the same number are taken for one\n"},
-        {"globalPid", "2 launches and copies without \"globalPid\": all work is taken to be of one process\n"},
+         "2 launches and copies without \"contextId\": streams of a GPU with the same number are assumed to be one\n"},
+        {"globalPid", "2 launches and copies without \"globalPid\": all work is assumed to be of one process\n"},
     };
     for (size_t i = 0; i < 2 * GS_COUNT(rows); i++) {
         gs_imported imported = {0};
@@ -1132,7 +1132,7 @@ static void work_without_a_context_stays_in_its_stream(void **state) {
 static void a_copy_without_its_kind_is_said(void **state) {
     (void)state;
     static const char rest[] = "\"ts\":3,\"dur\":1,\"args\":{\"device\":0,\"context\":1,\"stream\":7,\"bytes\":64}}]";
-    static const char words[] = "1 copy without \"name\": between which memories they copy is not known\n";
+    static const char words[] = "1 copy without \"name\": the direction is not known\n";
     for (int i = 0; i < 2; i++) {
         gs_text text = {0};
         gs_text_add(&text, "[%s,{\"cat\":\"%s\",%s", KERNEL("a", "0", "7", "1", "1", "1"),
@@ -1148,7 +1148,7 @@ static void a_copy_without_its_kind_is_said(void **state) {
     gs_text sql = {0};
     gs_text_add(&sql, "%s UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = NULL;", new_export);
     assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
-    assert_non_null(strstr(imported.notes.data, "1 copy without \"copyKind\": between which memories"));
+    assert_non_null(strstr(imported.notes.data, "1 copy without \"copyKind\": the direction is not known"));
     gs_imported_free(&imported);
     gs_text_free(&sql);
 }
@@ -1265,7 +1265,7 @@ static void a_gpu_takes_the_newest_code_that_it_can_run(void **state) {
     gs_error error;
     size_t left_out;
     assert_null(gs_kernels_run(&imported.kernels, &options, &left_out, &error));
-    assert_string_equal(error.message, "kernel \"a\" is there for sm_80 and sm_90: choose the GPU with --gpu NAME");
+    assert_string_equal(error.message, "kernel \"a\" has code for sm_80 and sm_90: choose the GPU with --gpu NAME");
     gs_imported_free(&imported);
 }
 

@@ -328,7 +328,7 @@ static void a_copy_uses_the_variables_of_the_first(void **state) {
         struct file file = read_corpus(names[i]);
         expect_shared(file.bytes, file.size, " counter sums pointer ", 2, 3); /* $str and vprintf are left */
         expect_shared(file.bytes, file.size, " counter $str sums pointer vprintf ", 1, 4);
-        expect_refusal(file.bytes, file.size, " sums pointer ", "a variable is not found: counter");
+        expect_refusal(file.bytes, file.size, " sums pointer ", "variable not found: counter");
         free(file.bytes);
     }
 }
@@ -385,9 +385,9 @@ static void modules_with_other_memory_are_refused(void **state) {
                      " counter ", 1, 0);
         /* A variable of a program with the name of a string, which the driver does not know. */
         refuse_module(a, ".global .align 4 .u32 $str$1;", "atom.global.add.u32 %r2, [$str$1], 1;", " counter ",
-                      "a variable is not found: $str$1");
+                      "variable not found: $str$1");
         refuse_module(a, ".global .align 4 .u32 $string = 5;", "atom.global.add.u32 %r2, [$string], 1;", " counter ",
-                      "a variable is not found: $string");
+                      "variable not found: $string");
         refuse_module(a, ".global .align 4 .u32 counter; .global .align 8 .u64 __unnamed_1[1] = {generic(counter)};",
                       "ld.global.u64 %d2, [__unnamed_1]; ld.u32 %r2, [%d2];", " counter ",
                       "a value has the address of another variable: __unnamed_1");
@@ -421,8 +421,8 @@ static void constants_of_a_module_are_found(void **state) {
         const char *known, *words;
         uint64_t apart_bytes;
     } cases[] = {{"small wide", NULL, 0},
-                 {"wide", "a constant is not found: small", 0},
-                 {"small wide", "a constant is not where the others are: ", 256}};
+                 {"wide", "constant not found: small", 0},
+                 {"small wide", "a constant is at another offset than the others: ", 256}};
     (void)state;
     char path[1000];
     if (!has_ptxas(path, sizeof path))

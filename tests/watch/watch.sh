@@ -121,7 +121,7 @@ expect green-context 'waits_to_acquire with at most 7 blocks'
 expect events-ahead 'ncclAllReduce_kernel_60000000 (8 blocks of 512 threads, stream 1) is collective 1 of its stream'
 expect default-event 'Behind it stands an event that another stream waits for in stream 0'
 expect late 'The first launch of at_barrier loads its code'
-expect read-once 'Its code has a loop that nothing leads out of.'
+expect read-once 'Its code has a loop without an exit.'
 expect reset-for-good 'A thread has been in cuDevicePrimaryCtxReset_v2 for'
 expect copy-2d 'is in cuMemcpy2D_v2 for'
 
@@ -145,7 +145,7 @@ END
     expect graph-branches 'Both are in one graph: this holds if it runs them at the same time.'
     expect held-by-worker 'The SMs are held by runs_until (132 blocks of 64 threads, stream 1)'
     expect held-whole 'at_barrier (64 blocks of 64 threads, stream 2) cannot start 64 of its blocks'
-    expect in-turn-again 'It was launched 2 times: if it has ended with as many blocks before, it only takes long.'
+    expect in-turn-again 'It was launched 2 times: if an earlier launch with this many blocks has ended, this one only takes long.'
     expect in-turn 'its code waits for memory: if the other 868 would write it, it does not end.'
     for how in grid-barrier graph-barrier; do
         expect $how 'its code waits for others: 868 never started.'
@@ -212,7 +212,7 @@ expect value 'is 1, and no stream has an operation that writes it.'
 expect value 'is in cuStreamSynchronize for'
 expect long 'kernel spin_flag, 2 x 32' # its code is not known: it may be long
 expect host-sleeps 'it waits for some time (sleep).' # and a look did not wake it
-expect runs 'its code waits for nothing, so it is long or has no end'
+expect runs 'its code waits for nothing, so it is long or never ends'
 expect computes 'It computes.'
 expect compiles.idle 'and computes: it compiles or loads code'
 expect compiles.load-behind 'and computes: it compiles or loads code, or waits for runs_sum'
@@ -273,7 +273,7 @@ forks h200 forked
 END
 expect lost-flag.now 'inferred from the calls of the program'
 expect lost-flag.abort ': endless'
-expect lost-flag.abort 'waits for something that nothing which is issued can do: 2 warps wait for memory (go) at hang.cu:10.'
+expect lost-flag.abort 'waits for something that no issued operation can do: 2 warps wait for memory (go) at hang.cu:10.'
 expect lost-flag.abort 'seen in a dump of the GPU: 1 grid, 2 resident blocks'
 grep -qF '"variable":"go"' "$folder"/seen.lost-flag/hang.*.json || complain "lost-flag: no variable in the JSON"
 # What is not in the dump has not started: its first launch loads it. A copy that has returned has ended.

@@ -4,8 +4,8 @@
  * gs_host is a temporary folder. It gets the files of src/kernels/cpu/runtime/ once, and the runtime, which this
  * program has in compiled form; for the address sanitizer it is compiled with the first module that wants it. A module
  * is PTX, translated to C, and the runtime, linked. A CUDA source becomes PTX first, by the compilers of
- * src/kernels/ptx. C compilers run side by side: gs_host_compile starts them, and whoever needs the module waits for
- * it.
+ * src/kernels/ptx. C compilers run side by side: gs_host_compile starts them, and the caller that needs the module
+ * waits for it.
  *
  * Each work runs in a process of its own. It is written to a file that the process maps
  * (src/kernels/cuda/gridsmith_job.h), and read back when the process has ended.

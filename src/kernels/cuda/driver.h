@@ -194,7 +194,7 @@ gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, 
 gs_code gs_cuda_green_all(const cu_api *api, int device, int32_t sms, int32_t wanted, void **made, int32_t *count,
                           gs_error *error);
 gs_code gs_cuda_green_stream(const cu_api *api, void *context, cu_stream *stream, gs_error *error);
-/* A stream of a green context with so many SMs, rounded by the driver, and one of another with all other SMs. Both live
+/* A stream of a green context with `sms` SMs, rounded by the driver, and one of another with all other SMs. Both live
    until the program ends. */
 gs_code gs_cuda_green_two(const cu_api *api, int device, int32_t sms, cu_stream *first, cu_stream *others,
                           gs_error *error);

@@ -52,7 +52,7 @@ int gs_cuda_kernel_find(const cu_api *api, cu_module module, const char *symbol,
    shared memory: forms that need nothing have a shorter parameter. Needs CUDA 12.4; without it, they end with a trap.
  */
 void gs_cuda_kernel_is_form(const cu_api *api, cu_kernel *kernel, size_t bytes);
-/* Allows launches so many bytes of shared memory, besides those of the kernel itself. */
+/* Allows launches this number of bytes of shared memory, besides those of the kernel itself. */
 int gs_cuda_kernel_allow_shared(const cu_api *api, cu_kernel *kernel, uint64_t bytes);
 /* Sets how much of an SM's memory is shared memory while the kernel runs. */
 int gs_cuda_kernel_carve(const cu_api *api, cu_kernel *kernel, int percent);
@@ -90,7 +90,7 @@ static inline void gs_shared_word_set(uint32_t *word, uint32_t value) {
 
 /* ---- controls: how the blocks of a running kernel are moved and stopped ---- */
 
-enum { GS_CONTROL_LINE = 128 }; /* words that are used at the same time lie so many bytes apart */
+enum { GS_CONTROL_LINE = 128 }; /* bytes between words that are used at the same time */
 
 /* What lies in memory. `queue` is for the persistent form, all others for the confined one; gridsmith_job.h says how
    blocks use them. */
@@ -141,7 +141,7 @@ gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t 
                                       uint32_t task_blocks, uint64_t counts);
 gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint64_t shared_bytes,
                                               uint32_t task_blocks, uint64_t counts);
-/* The first launch: each of so many worker blocks begins with the block of its number, which is not in the queue. */
+/* The first launch: each worker block begins with the block of its number, which is not in the queue. */
 void gs_grid_give(gs_confined_parameter *grid, uint32_t worker_blocks);
 /* A launch has ended, and another one goes on with what is left. */
 void gs_grid_continue(gs_confined_parameter *grid);

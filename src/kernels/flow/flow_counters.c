@@ -235,7 +235,7 @@ static gs_code check_return(struct pass *pass, const gs_flow_state *state, gs_fl
         bool is_next = value.is_known && value.base == GS_NO_BASE && value.low == value.high &&
                        value.low == (int64_t)(at + 1) * GS_FLOW_BYTES;
         if (result == GS_OK && !is_next)
-            result = gs_flow_refuse(counting.error, at, "where this call returns to is not known");
+            result = gs_flow_refuse(counting.error, at, "the return address of this call is not known");
     }
     clear_pass(&inside);
     free(begin);

@@ -403,10 +403,10 @@ gs_code gs_flow_called(const gs_flow_code *code, size_t entry, gs_flow_written_s
     if (entry == SIZE_MAX)
         return gs_fail(error, GS_E_REFUSED, "a call leads out of the code");
     if (depth > MOST_DEEP)
-        return gs_flow_refuse(error, entry, "functions call each other without an end, or more than %d deep",
-                              MOST_DEEP);
+        return gs_flow_refuse(error, entry, "functions call each other in a cycle, or more than %d deep", MOST_DEEP);
     if (++set->calls > MOST_CALLS)
-        return gs_flow_refuse(error, entry, "a function makes more than %d calls, with those of what it calls",
+        return gs_flow_refuse(error, entry,
+                              "a function makes more than %d calls, including those of the functions that it calls",
                               MOST_CALLS);
     gs_flow_graph graph;
     gs_code result = gs_flow_graph_make(&graph, code, entry, error);

@@ -197,9 +197,9 @@ typedef enum gs_lanes_kind {
 
 typedef struct gs_lanes {
     uint8_t kind, pieces;
-    uint8_t others; /* some lanes may have one of so many other values, each the same in all lanes that have it */
+    uint8_t others; /* how many other values lanes may have, each the same in all lanes that have it */
     uint8_t guard;  /* it holds in lanes in which this predicate does: 1 + bits 12 to 15 of an instruction; 0: in all */
-    uint8_t width;  /* it holds in each group of so many lanes, which begins at a multiple of that */
+    uint8_t width;  /* it holds in each group of this number of lanes, which begins at a multiple of that */
     bool is_thread; /* of step 1, and a multiple of the width in the first lane of a group */
     int32_t step, maker;
 } gs_lanes;

@@ -131,7 +131,8 @@ static gs_code walk_instruction(struct walker *walker, size_t at) {
     gs_code result = is_barrier ? check_barrier(walker, instruction, at) : GS_OK;
     if (result == GS_OK && ++walker->steps > MOST_STEPS)
         result =
-            gs_flow_refuse(walker->error, at, "with its calls the kernel has more than %d instructions", MOST_STEPS);
+            gs_flow_refuse(walker->error, at,
+                           "the kernel, with the functions that it calls, has more than %d instructions", MOST_STEPS);
     if (result == GS_OK && !walker->visitor->step(walker->visitor->user, &step))
         result = gs_fail_memory(walker->error);
     if (result == GS_OK && gs_operation(instruction) == GS_OP_CALL)

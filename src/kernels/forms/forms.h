@@ -2,9 +2,9 @@
  * forms.h: the forms of a kernel, made from its PTX.
  *
  *   forms      their names (form_names.c)
- *   PTX        persistent and confined forms (ptx_form.c: ptx_examine.c decides whether this is safe, ptx_loop.c has
- * the loop) files      the PTX of a file of any kind (ptx_file.c) registers  what a kernel costs under limits of
- * registers (registers.c)
+ *   PTX        persistent and confined forms (ptx_form.c): whether this is safe (ptx_examine.c), the loop (ptx_loop.c)
+ *   files      the PTX of a file of any kind (ptx_file.c)
+ *   registers  what a kernel costs under limits of registers (registers.c)
  */
 #ifndef GS_FORMS_H
 #define GS_FORMS_H

@@ -6,10 +6,10 @@
  * forever. So the mask of such an operation is reduced to the lanes that reach it.
  *
  * The branches determine these lanes. Blocks that depend on the same branches form a region; all lanes that run one of
- * its blocks run all of them. At a branch that decides about a region, all lanes that reach the branch vote on who goes
- * there, and the result is kept in a register of the region, %gs_m0, %gs_m1 and so on. A loop has two such branches:
- * one before it, and one at its end, where the lanes of the next iteration vote. Regions with more branches are
- * refused: lanes from several of them could meet.
+ * its blocks run all of them. At a branch that decides about a region, all lanes that reach the branch vote on which
+ * of them go there, and the result is kept in a register of the region, %gs_m0, %gs_m1 and so on. A loop has two such
+ * branches: one before it, and one at its end, where the lanes of the next iteration vote. Regions with more branches
+ * are refused: lanes from several of them could meet.
  *
  * A region may also be reached past these branches: by a branch that decides for whole warps, or from the beginning of
  * the kernel. Then all lanes come, because none that left before may come back. So each mask has all lanes when the
@@ -155,7 +155,7 @@ static gs_code find_region(struct lanes *lanes, uint32_t block, int *found) {
 
 /* ---- edits ---- */
 
-/* The lanes that reach `branch` vote on who takes the edge to a region. */
+/* The lanes that reach `branch` vote on which of them take the edge to a region. */
 static void add_vote(struct lanes *lanes, const gs_ptx_dependence *dependence, int number, int region_of_branch) {
     const gs_ptx_kernel *kernel = lanes->kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];

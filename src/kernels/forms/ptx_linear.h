@@ -71,7 +71,7 @@ typedef enum gs_linear_order {
 typedef struct gs_linear_sizes {
     int64_t bytes;    /* of the word that is waited for, */
     int64_t written;  /* and of what is written */
-    int64_t threads;  /* a block has at most so many; 0: not known */
+    int64_t threads;  /* the most of a block; 0: not known */
     uint64_t tickets; /* how far the tickets of a block are apart at most; UINT64_MAX: not known */
 } gs_linear_sizes;
 
@@ -104,9 +104,9 @@ bool gs_linear_may_be_private(const gs_ptx_kernel *kernel, const gs_linear_origi
 
 /* ---- ptx_wraps.c ---- */
 
-/* The most that a sum is, without its sign, in a grid of so many blocks; UINT64_MAX: more than that, or not known. */
+/* The most that a sum is, without its sign, in a grid of `blocks` blocks; UINT64_MAX: more than that, or not known. */
 uint64_t gs_linear_most(const gs_linear *value, uint64_t blocks);
-/* What is known of a register of so many bytes with this sum. */
+/* What is known of a register of `bytes` bytes with this sum. */
 gs_linear gs_linear_in_register(gs_linear value, uint32_t bytes);
 /* Set `lost` and `step` of sum + other * times, and of one * other. */
 void gs_linear_note_sum(gs_linear *sum, const gs_linear *other, int64_t times);

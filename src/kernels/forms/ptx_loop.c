@@ -36,7 +36,7 @@
  * change meanwhile, so all exited threads see the same sum after a barrier, and leave together when all threads have
  * exited. The counters are never reset: the sum that ends a block grows by the number of threads with each block.
  *
- * Votes of barriers, if exited threads wait in them: those who vote add to a counter in shared memory before the
+ * Votes of barriers, if exited threads wait in them: threads that vote add to a counter in shared memory before the
  * barrier. Here, too, two counters alternate and are never reset; each thread knows what it read from each. Lanes of a
  * warp that are at different places cannot vote in the barrier itself: on an H200 they get wrong results.
  *

@@ -30,7 +30,7 @@ typedef struct gs_block_loop {
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */
     bool needs_one_row;    /* the grid must have one row; */
     bool needs_one_layer;  /* its z must be 1, */
-    uint32_t most_blocks;  /* and it may have so many blocks */
+    uint32_t most_blocks;  /* the most blocks of a grid */
     bool reads_block[3];   /* which parts of %ctaid the body reads; */
     bool is_uniform;       /* these are put into uniform registers */
     uint32_t masks;        /* of lanes, that the body uses: all lanes when it begins. See ptx_lanes.c */

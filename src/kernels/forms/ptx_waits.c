@@ -4,8 +4,8 @@
  * A kernel whose blocks wait for each other may need all of them on the GPU at the same time, as a barrier of the whole
  * grid does. A reshaped kernel has fewer worker blocks than the grid has blocks, and would wait forever. So each read
  * of global memory that decides whether a loop goes on, called a poll, must be of a kind that is known to be safe
- * (ptx_progress.c); all others are refused, also if the loop has a limit: then its result would depend on who was
- * there.
+ * (ptx_progress.c); all others are refused, also if the loop has a limit: then its result would depend on which
+ * blocks were there.
  *
  * Values that the end of a loop depends on are called wanted: registers, values in shared and local memory, parameters
  * and results of functions, and the conditions of branches that decide whether these are written. Of a register that is

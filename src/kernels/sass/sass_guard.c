@@ -57,8 +57,7 @@ const gs_guard *gs_guard_find(int architecture) {
 /* Why code that a relocation names cannot be moved, or NULL. */
 static const char *reason_to_stay(const gs_sass_section *section, const gs_sass_symbol *symbol, size_t at) {
     if (!gs_sass_has_addends(section))
-        return gs_sass_type(symbol) == GS_SASS_FUNCTION ? NULL
-                                                        : "a place in its code is named in a way that hides which";
+        return gs_sass_type(symbol) == GS_SASS_FUNCTION ? NULL : "a relocation into its code has no addend";
     bool is_start = gs_sass_long(&section->bytes, at + 16) == 0;
     return symbol->other & GS_SASS_ENTRY && is_start ? "its address is taken" : NULL;
 }
@@ -130,7 +129,7 @@ static const char *find_parameters(struct guarding *guarding, struct kernel *ker
             kernel->bank_symbol = i;
     if (kernel->bank_symbol == GS_SASS_NONE || base != guarding->guard->parameter_base ||
         kernel->constants->bytes.count != base + kernel->parameter_bytes)
-        return "where its parameters are is not known";
+        return "the place of its parameters is not known";
     for (size_t i = 0; i < kernel->records.count; i++)
         kernel->parameter += kernel->records.data[i].code == GS_SASS_PARAMETER ||
                              kernel->records.data[i].code == GS_SASS_LARGE_PARAMETER;
@@ -194,7 +193,7 @@ static bool add_parameter(struct kernel *kernel, uint32_t base) {
 
 /* ---- registers ---- */
 
-/* How many registers a kernel has, and, with `least`, that it has at least so many; 0: not known. */
+/* How many registers a kernel has, and, with `least`, that it has at least that number; 0: not known. */
 static uint32_t registers_of(struct guarding *guarding, const struct kernel *kernel, uint32_t least) {
     gs_sass_section *text = &guarding->image->sections.data[kernel->text];
     uint32_t count = text->info >> 24;
@@ -225,7 +224,7 @@ static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char *
             entry = i;
         if (is_here && (symbol->other & GS_SASS_ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE)
                                                       : symbol->value == 0))
-            *reason = "it does not begin at the beginning of its code";
+            *reason = "its entry is not at the start of its code";
     }
     return entry;
 }
@@ -248,10 +247,9 @@ static const char *prepare_kernel(struct guarding *guarding, struct kernel *kern
     if (reason)
         return reason;
     if (!registers_of(guarding, kernel, 0))
-        return "how many registers it has is not known";
-    return gs_sass_records_move(&kernel->records, guarding->guard->count * INSTRUCTION)
-               ? NULL
-               : "it has a record that is not known";
+        return "its number of registers is not known";
+    return gs_sass_records_move(&kernel->records, guarding->guard->count * INSTRUCTION) ? NULL
+                                                                                        : "it has an unknown record";
 }
 
 /* The guard with the offset of its parameter. */

@@ -95,7 +95,7 @@ static gs_code read_section(gs_sass_image *image, const struct file *file, uint6
     section.size = section.first_size;
     section.has_bytes = has_bytes(section.type);
     if (section.has_bytes && !is_inside(file, section.first_at, section.size))
-        return damaged(file, "a section ends behind the file");
+        return damaged(file, "a section ends past the end of the file");
     if (section.align & (section.align - 1) || section.align > 1 << 20)
         return damaged(file, "a section has an impossible alignment");
     if (section.has_bytes)

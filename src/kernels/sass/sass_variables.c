@@ -76,18 +76,18 @@ static bool has_other_of_name(const gs_sass_image *image, const gs_sass_symbol *
 /* ---- the table of addresses ---- */
 
 static gs_code refuse_type(const struct sharing *sharing, uint32_t type, const char *where) {
-    return gs_fail(sharing->error, GS_E_REFUSED, "a relocation is not known: type %u in %s", type, where);
+    return gs_fail(sharing->error, GS_E_REFUSED, "unknown relocation: type %u in %s", type, where);
 }
 
 /* Finds where the variable of a symbol is. `*is_found` is false: the copy's own is used. */
 static gs_code find_variable(struct sharing *sharing, const gs_sass_symbol *symbol, uint64_t *address, bool *is_found) {
     const char *name = gs_sass_symbol_name(sharing->image, symbol);
     if (!name[0] || has_other_of_name(sharing->image, symbol, name))
-        return gs_fail(sharing->error, GS_E_REFUSED, "a name does not tell which variable it is: %s", name);
+        return gs_fail(sharing->error, GS_E_REFUSED, "a name does not identify a variable: %s", name);
     *is_found = sharing->find(sharing->context, name, symbol->size, address);
     if (*is_found || (has_name_of_compiler(name) && is_in(sharing->image, symbol, values_name)))
         return GS_OK;
-    return gs_fail(sharing->error, GS_E_REFUSED, "a variable is not found: %s", name);
+    return gs_fail(sharing->error, GS_E_REFUSED, "variable not found: %s", name);
 }
 
 /* Puts the address of a variable into the table. `*is_found` is false: the relocation stays. */
@@ -102,7 +102,7 @@ static gs_code share_address(struct sharing *sharing, const gs_sass_section *rel
     if (gs_sass_type(symbol) == GS_SASS_FUNCTION && symbol->section == GS_SASS_NONE)
         return GS_OK; /* of the driver: printf, malloc */
     if (!is_variable(sharing->image, symbol))
-        return gs_fail(sharing->error, GS_E_REFUSED, "it has the address of what is no variable: %s",
+        return gs_fail(sharing->error, GS_E_REFUSED, "it has an address that is not of a variable: %s",
                        gs_sass_symbol_name(sharing->image, symbol));
     gs_code code = find_variable(sharing, symbol, &address, is_found);
     uint64_t addend = gs_sass_long(gs_sass_has_addends(relocations) ? &relocations->bytes : table,
@@ -246,7 +246,7 @@ static gs_code check_module(struct sharing *sharing) {
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
         if (section->flags & GS_SASS_IN_MEMORY && section->size && !is_known(section->name))
-            return gs_fail(sharing->error, GS_E_REFUSED, "a section is not known: %s", section->name);
+            return gs_fail(sharing->error, GS_E_REFUSED, "unknown section: %s", section->name);
         bool is_of_variables = strcmp(section->name, zeros_name) == 0 || strcmp(section->name, values_name) == 0;
         if (is_of_variables &&
             (section->size > GS_SASS_MOST_VARIABLES || (bytes += section->size) > GS_SASS_MOST_VARIABLES))
@@ -297,9 +297,9 @@ static gs_code take_constant(const gs_sass_image *image, const gs_sass_symbol *s
     const char *name = gs_sass_symbol_name(image, symbol);
     uint64_t address = 0;
     if (!name[0] || has_other_of_name(image, symbol, name) || !find(context, name, symbol->size, &address))
-        return gs_fail(error, GS_E_REFUSED, "a constant is not found: %s", name);
+        return gs_fail(error, GS_E_REFUSED, "constant not found: %s", name);
     if (constants->name && address - symbol->value != constants->address)
-        return gs_fail(error, GS_E_REFUSED, "a constant is not where the others are: %s", name);
+        return gs_fail(error, GS_E_REFUSED, "a constant is at another offset than the others: %s", name);
     constants->begin = constants->name ? gs_min_u64(constants->begin, symbol->value) : symbol->value;
     constants->end = gs_max_u64(constants->end, symbol->value + symbol->size);
     constants->address = address - symbol->value;

@@ -107,7 +107,7 @@ static gs_code full_blocks(struct timing *timing, int32_t body, int32_t count, i
 
 /* ---- rows ---- */
 
-/* What some in a row take: so many cycles each, and beyond that in all. */
+/* What some in a row take: cycles for each, and cycles beyond that in all. */
 struct in_a_row {
     int64_t repeated, burst;
 };

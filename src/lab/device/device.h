@@ -88,7 +88,7 @@ typedef struct gs_timing_request {
     int64_t data_bytes; /* of the memory that they use, a power of 2; 0: as much as there is */
     int32_t singles;    /* of GS_TIMED_SINGLE: how many; 0: GS_TIMED_SINGLES */
     int32_t rate;       /* of GS_TIMED_SINGLE: `cycles` is the most beyond `rate` cycles for each of some in a row */
-    int32_t few;        /* of GS_TIMED_SINGLE: so many warps of a block are timed, and the others wait; 0: all */
+    int32_t few;        /* of GS_TIMED_SINGLE: how many warps of a block are timed, while the others wait; 0: all */
     bool is_together;   /* of GS_TIMED_SINGLE: one takes until all timed warps of the block have done theirs */
     bool is_beside;     /* blocks on every second TPC read at random places instead, while the others are timed; */
     bool is_writing;    /* or write there */

@@ -110,7 +110,7 @@ static const char waited[] = "    bra POLL;\n"
                              "WAITED:\n"
                              "    bar.sync 0;\n";
 
-/* The sum is never used, because no block has so many threads, but the compiler does not know that. */
+/* The sum is never used, because no block has that many threads, but the compiler does not know that. */
 static const char report_end[] = "    @%other bra ENDED;\n"
                                  "    ld.param.u64 %at, [arguments+24];\n"
                                  "    mad.wide.u32 %at, %block, 8, %at;\n"

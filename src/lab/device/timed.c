@@ -160,7 +160,7 @@ static gs_code take_data(gs_timed *timed, const cu_api *api, gs_error *error) {
             timed->data_mask = ((uint32_t)1 << bits) - 1;
         else
             timed->data = 0;
-    return timed->data ? GS_OK : gs_fail(error, GS_E_NO_GPU, "the GPU has not 64 MB of memory for this");
+    return timed->data ? GS_OK : gs_fail(error, GS_E_NO_GPU, "the GPU lacks 64 MB of free memory for this");
 }
 
 gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, bool has_classes, gs_error *error) {

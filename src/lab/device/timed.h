@@ -43,7 +43,7 @@ typedef struct gs_timed {
 
 /* The layout of the device memory: `arrived` first, then `go`. */
 enum { TIMED_ROUNDS = 2, TIMED_GO_OFFSET = 64, TIMED_MOST_SMS = 1024, TIMED_BYTES = 64 + 2 * 1024 * 8 };
-/* The large memory is accessed in units of so many bytes. */
+/* The large memory is accessed in units of this size, in bytes. */
 enum { TIMED_UNIT_BYTES = 32 };
 /* Behind the large memory: lanes beside each other may begin at its end. */
 enum { TIMED_NEAR_BYTES = 544 };

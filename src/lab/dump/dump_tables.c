@@ -233,7 +233,7 @@ static gs_code read_table(struct reading *reading, const struct table *table, co
     uint32_t parent = table->above ? row_above(reading, section, table->above) : 0;
     uint64_t rows = section->row_bytes ? section->size / section->row_bytes : 0;
     if (parent == GS_DUMP_NONE)
-        return fail_section(reading, section, error, "the table above it is not before it, or has no such row");
+        return fail_section(reading, section, error, "its parent table does not come before it, or has no such row");
     if (section->size && (section->row_bytes < table->least_bytes || section->row_bytes > GS_DUMP_WINDOW))
         return fail_section(reading, section, error, "its rows have an impossible length");
     if (rows > MOST_ROWS || rows_before(reading, table->type) > MOST_ROWS)

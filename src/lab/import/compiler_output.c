@@ -242,7 +242,7 @@ static gs_code check_architecture(const gs_kernel_list *kernels, size_t kernel, 
         return gs_fail_memory(error);
     if (strcmp(kernels->data[first].architecture, one->architecture) == 0)
         return GS_OK;
-    return gs_fail(error, GS_E_USAGE, "kernel \"%.60s\" is there for %.20s and %.20s: choose the GPU with --gpu NAME",
+    return gs_fail(error, GS_E_USAGE, "kernel \"%.60s\" has code for %.20s and %.20s: choose the GPU with --gpu NAME",
                    one->name,
                    *kernels->data[first].architecture ? kernels->data[first].architecture : "no architecture",
                    *one->architecture ? one->architecture : "no architecture");

@@ -68,7 +68,7 @@ static void put_unknown_gpu(const gs_collection *collection, const gs_run *run, 
         if (!nearest)
             continue;
         if (strncmp(gpu->name, "AMD", 3) == 0)
-            gs_text_add(notes, "%s: GPU %lld (%s) is not of NVIDIA: there is no description that is near\n", file,
+            gs_text_add(notes, "%s: GPU %lld (%s) is not an NVIDIA GPU: no description is near\n", file,
                         (long long)gpu->device, run->origin.gpu_name);
         else
             put_nearest(gpu, nearest, file, notes);

@@ -273,7 +273,8 @@ static gs_code add_call(struct reading *reading) {
         return GS_OK;
     }
     if (!(event->given & FIELD(START)))
-        return gs_fail(reading->error, GS_E_FORMAT, "call \"%.60s\" has no \"ts\" in the trace: when it was made",
+        return gs_fail(reading->error, GS_E_FORMAT,
+                       "call \"%.60s\" has no \"ts\" in the trace, the time at which it was made",
                        event->name.count ? event->name.data : "unnamed");
     return gs_collect_add_call(reading->collection, gs_collect_call(0, event->correlation), event->start_ns,
                                reading->error);

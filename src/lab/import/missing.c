@@ -38,9 +38,9 @@ static const struct field {
     [GS_TRACE_CORRELATION] = {.assumed = "their calls are not known"},
     [GS_TRACE_DEVICE] = {.assumed = "GPU 0 is assumed"},
     [GS_TRACE_NAME] = {.assumed = "they are called \"unnamed\"", .user = OF_LAUNCHES},
-    [GS_TRACE_KIND] = {.assumed = "between which memories they copy is not known", .user = OF_COPIES},
-    [GS_TRACE_CONTEXT] = {.assumed = "streams of a GPU with the same number are taken for one"},
-    [GS_TRACE_PROCESS] = {.assumed = "all work is taken to be of one process"},
+    [GS_TRACE_KIND] = {.assumed = "the direction is not known", .user = OF_COPIES},
+    [GS_TRACE_CONTEXT] = {.assumed = "streams of a GPU with the same number are assumed to be one"},
+    [GS_TRACE_PROCESS] = {.assumed = "all work is assumed to be of one process"},
     [GS_TRACE_BYTES] = {.assumed = "0 bytes are assumed", .user = OF_COPIES},
 };
 
@@ -136,15 +136,14 @@ void gs_put_missing(const gs_collection *collection, gs_run *const *runs, size_t
     size_t lost = collection->without_call;
     if (has_no_call(collection))
         gs_text_add(notes,
-                    "%s: no launch has a call of the host in the trace: when it was issued is not known, and it is "
-                    "taken to be issued as early as its stream's first starts\n",
+                    "%s: the trace has no host call of any launch: each is assumed to be issued when the first of its "
+                    "stream starts\n",
                     file);
     else if (lost)
-        gs_text_add(
-            notes,
-            "%s: %zu %s without a call in the trace: taken to be issued with the previous of the stream, or the "
-            "next at its beginning\n",
-            file, lost, work_words(OF_ALL, lost));
+        gs_text_add(notes,
+                    "%s: %zu %s without a call in the trace: assumed to be issued with the one before it in its "
+                    "stream, or, for the first, with the next\n",
+                    file, lost, work_words(OF_ALL, lost));
     if (lost && collection->calls_without_id)
         gs_text_add(notes, "%s: %zu call%s of the host without \"%s\"\n", file, collection->calls_without_id,
                     collection->calls_without_id == 1 ? "" : "s", collection->field_names[GS_TRACE_CORRELATION]);

@@ -484,7 +484,7 @@ static gs_code call_row(struct database *database, sqlite3_stmt *row) {
     }
     if (!field_at(row, GS_TRACE_START, 0, 1))
         return name_file(database, gs_fail(database->error, GS_E_FORMAT,
-                                           "call %lld has no \"start\" in the trace: when it was made",
+                                           "call %lld has no \"start\" in the trace, the time at which it was made",
                                            (long long)number_at(row, 1)));
     gs_code code = call_of(database, global_of_thread(number_at(row, 2)), number_at(row, 1), &call);
     return code == GS_OK ? gs_collect_add_call(database->collection, call, number_at(row, 0), database->error) : code;

@@ -115,7 +115,7 @@ const gs_watch_operation *gs_hang_operation(const gs_watch_stream *stream, uint6
 gs_hang_stream *gs_hang_stream_of(const gs_hang *hang, uint32_t place); /* NULL: it has ended */
 /* The kernel of an operation, or the one that its graph is at; NULL: none. */
 const gs_hang_kernel *gs_hang_kernel_of(const gs_hang *hang, const gs_watch_operation *operation);
-/* What is known of the graph that an operation launched; NULL: nothing, or it is none. */
+/* What is known of the graph that an operation launched; NULL: nothing, or not a graph. */
 const gs_watch_graph *gs_hang_graph_of(const gs_hang *hang, const gs_watch_operation *operation);
 /* The kernel at the head of a stream that was launched first; NULL: none. */
 gs_hang_kernel *gs_hang_first_head(const gs_hang *hang);

@@ -264,7 +264,7 @@ gs_hang_cause gs_hang_judge_nccl(gs_hang *hang, gs_hang_fit *fit) {
             continue;
         gs_text_add(&hang->said, "Thread %d is in %.*s, and in no call of CUDA: it waits for another rank.",
                     atomic_load(&thread->thread), (int)strcspn(function, " "), function);
-        gs_hang_add_fix(hang, "look at the other ranks: who has not come to this call, or is in another one?");
+        gs_hang_add_fix(hang, "look at the other ranks: which one has not reached this call, or is in another one?");
         return GS_HANG_RANKS;
     }
     return GS_HANG_UNKNOWN;

@@ -209,11 +209,11 @@ static void say_code(gs_hang *hang, const gs_hang_kernel *kernel) {
                         hang->streams.data[i].number);
     }
     gs_hang_add_fix(
-        hang, kernel->code & GS_SASS_CODE_WAITS
-                  ? "who sets what it waits for? It must be issued before, or in a stream that does not wait for it"
+        hang, kernel->code & GS_SASS_CODE_WAITS ? "find what sets the value that it waits for: issue that before the "
+                                                  "kernel, or in a stream that does not wait for the kernel"
               : kernel->code & GS_SASS_CODE_ENDLESS
                   ? "let the loop end; a flag that others set must be volatile or atomic, or the compiler reads it once"
-                  : "it may be long, or some of its threads wait for what does not come");
+                  : "it may only be long, or some of its threads may wait for something that never comes");
     if (kernel->code & GS_SASS_CODE_RETRIES)
         gs_hang_add_fix(hang,
                         "it also calls a function again and again: if it tries until malloc succeeds, a larger heap "
@@ -229,12 +229,13 @@ static void say_seen(gs_hang *hang, const gs_hang_kernel *kernel) {
                      (hang->places.data[i].grid == kernel->grid && hang->places.data[i].wait.kind == GS_SASS_ENDLESS);
     bool waits = gs_hang_kernel_waits(hang, kernel);
     gs_text_add(&hang->said, is_endless ? " never ends"
-                             : waits    ? " waits for something that nothing which is issued can do"
+                             : waits    ? " waits for something that no issued operation can do"
                                         : " runs: it takes long, or never ends");
     gs_hang_put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
-    gs_hang_add_fix(hang,
-                    "look at the lines above: who sets what they wait for, and do all threads come to the barrier?");
+    gs_hang_add_fix(
+        hang,
+        "look at the lines above: what sets the values that they wait for, and do all threads reach the barrier?");
     hang->is_alarm = is_endless || waits;
 }
 

@@ -98,7 +98,7 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_kernel *kernel) {
     if (launches > 1 && !hang->has_dump)
         gs_text_add(&hang->said,
                     " It was launched %" PRIu64
-                    " times: if it has ended with as many blocks before, it only takes long.",
+                    " times: if an earlier launch with this many blocks has ended, this one only takes long.",
                     launches);
     gs_hang_add_fix(hang, "launch %s with at most %" PRId64 " blocks", kernel->name, room);
     gs_hang_add_fix(hang, "launch it with cudaLaunchCooperativeKernel, which refuses more blocks than fit");

@@ -67,7 +67,7 @@ const char *gs_hang_code_words(const gs_hang_kernel *kernel) {
         {GS_SASS_CODE_WAITS, "waits for memory"},
         {GS_SASS_CODE_POLLS_SHARED, "waits for shared memory, or for a barrier there"},
         {GS_SASS_CODE_READS, "reads in a loop what others may write"},
-        {GS_SASS_CODE_ENDLESS, "has a loop that nothing leads out of"},
+        {GS_SASS_CODE_ENDLESS, "has a loop without an exit"},
         {GS_SASS_CODE_AT_BARRIERS, "waits at barriers"},
         {GS_SASS_CODE_CALLS, "calls functions that are not looked at"},
     };

@@ -1,7 +1,7 @@
 /*
  * watch.h: `gridsmith watch`: why does a program hang?
  *
- *   watch_run.c      runs the program, sees that nothing goes on, asks for a look
+ *   watch_run.c      runs the program, detects that nothing progresses, asks for a look
  *   watch_look.c     a look: the page of a process, stacks, a dump of the GPU if the program is to be ended
  *   hang_facts.c     what hangs: streams, kernels, threads (hang.h)
  *   hang_code.c      what the code of kernels can wait for
@@ -10,8 +10,7 @@
  *   hang_report.c    the report: text, JSON, a page
  *   watch_join.c     reports of several ranks put together
  *
- * The library that is in front of the driver in the program is described in watch_notes.h, what it tells in
- * watch_page.h.
+ * watch_notes.h describes the library that is in front of the driver in the program, and watch_page.h what it writes.
  */
 #ifndef GS_WATCH_H
 #define GS_WATCH_H

@@ -3,8 +3,8 @@
  * a call of the driver, and whether streams have ended.
  *
  * A thread tells its stack in the handler of a signal, which is only sent when something hangs, and only to threads
- * that are in a call, unless somebody asks: a signal ends a sleep. The names of its functions are found here, not in
- * the handler. A query of a stream may itself hang in the driver.
+ * that are in a call, unless a report is asked for: a signal ends a sleep. The names of its functions are found here,
+ * not in the handler. A query of a stream may itself hang in the driver.
  */
 #define _GNU_SOURCE
 #include "watch_notes.h"

@@ -1,5 +1,6 @@
 /*
- * watch_join.c: the reports of several ranks put together: which rank is at which collective, and who is missing.
+ * watch_join.c: the reports of several ranks put together: which rank is at which collective, and which ranks are
+ * missing.
  *
  * Reports are files hang.rankN.json in a folder (gridsmith.hang/1). Collectives are counted in each stream, so two
  * ranks that are at different numbers, at the same number of another collective, or in different communicators, do not

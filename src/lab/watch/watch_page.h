@@ -65,7 +65,7 @@ typedef struct gs_watch_operation {
     _Atomic uint8_t phase;                          /* of a host function: 1 it runs, 2 it has ended */
     uint32_t function;                              /* of a kernel: its place, plus 1 */
     uint32_t shape[6], shared_bytes, cluster;
-    uint32_t collective;   /* the number of this collective in its stream, from 1 on; 0: it is none */
+    uint32_t collective;   /* the number of this collective in its stream, from 1 on; 0: not a collective */
     uint32_t communicator; /* of it: its place, plus 1; 0: not known */
     uint32_t value;        /* of a wait for or a write of a value */
     uint32_t other;        /* of a wait for an event: the stream that recorded it, plus 1, */
@@ -80,7 +80,7 @@ typedef struct gs_watch_stream {
     uint64_t context;
     uint32_t flags;
     int32_t priority;
-    uint64_t green; /* its green context, with so many SMs; 0: none */
+    uint64_t green; /* its green context, and how many SMs that has; 0: none */
     int32_t sms;
     _Atomic uint64_t issued, done;  /* operations; those up to `done` are known to have ended */
     _Atomic uint64_t host_function; /* the number of the one that runs; 0: none */

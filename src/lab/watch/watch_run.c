@@ -137,7 +137,7 @@ static void print_long(const gs_hang *hang) {
     else if (kernel)
         fprintf(stderr,
                 "gridsmith: %s has been running for up to %.0f s in process %d: its code waits for nothing, so it is "
-                "long or has no end (gridsmith watch --now %d --abort shows where its blocks are)\n",
+                "long or never ends (gridsmith watch --now %d --abort shows where its blocks are)\n",
                 kernel->name, (double)(hang->now_ns - kernel->operation->at_ns) / 1e9, hang->page->process,
                 hang->page->process);
 }

@@ -149,7 +149,7 @@ static gs_code try_part(struct reduction *reduction, size_t from, size_t to, int
     return code == GS_OK ? try_part(reduction, from, middle, halved + 1, error) : code;
 }
 
-/* Links the events up to the conflict. Those after it stay: whoever plays them stops at a conflict before. */
+/* Links the events up to the conflict. Those after it stay: a run that is played stops at a conflict before them. */
 static gs_code reduction_init(struct reduction *reduction, const gs_conflict *here, gs_error *error) {
     const gs_run *run = reduction->run;
     reduction->end = run->launches.data[here->order.data[here->order.count - 1]].event + 1;

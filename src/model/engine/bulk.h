@@ -23,7 +23,8 @@ struct lane {
         size_t count, capacity;
     } cohorts;
     size_t first_cohort;
-    int64_t unsteady_until; /* until so many blocks have ended, it is not worth looking for waves (bulk_waves.c) */
+    int64_t
+        unsteady_until; /* before this number of blocks has ended, it is not worth looking for waves (bulk_waves.c) */
 };
 
 /* An SM that takes blocks of a launch. */

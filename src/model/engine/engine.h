@@ -8,7 +8,7 @@
  *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine_play.c, serve.c;
  *                           engine_state.h draws its state and states its invariants, engine_check.c checks them)
  *   gs_why                  explains why a kernel waits (explain.c)
- *   gs_engine_lack          which resource it waits for, and who has it (lack.c)
+ *   gs_engine_lack          which resource it waits for, and which launch holds it (lack.c)
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H

@@ -141,8 +141,8 @@ static gs_code register_kernel(gs_engine *engine, size_t number, gs_error *error
     const gs_launch *launch = &engine->run->launches.data[number];
     if (launch->cluster != 1 && !engine->clusters)
         return gs_run_fail(engine->run, launch->event, error, GS_E_UNSUPPORTED,
-                           "kernel \"%.60s\" launches clusters of %d blocks, and this GPU has none, or its description "
-                           "does not say where they go",
+                           "kernel \"%.60s\" launches clusters of %d blocks, but this GPU has no clusters, or its "
+                           "description does not place them",
                            launch->kernel, launch->cluster);
     if (launch->cluster != 1 && launch->cluster > gs_clusters_largest(engine->clusters))
         return gs_run_fail(

@@ -624,7 +624,7 @@ size_t gs_follow_ending(const gs_engine *engine);
 
 /* After a block has ended: skips waves if they repeat. False: out of memory. */
 bool gs_waves_pass(gs_engine *engine);
-/* Whether so many blocks have ended since the last look, and `more`, that a look is worth its time even where blocks
+/* Whether enough blocks have ended since the last look, and `more`, that a look is worth its time even where blocks
    are played fast. */
 bool gs_waves_are_likely(const gs_engine *engine, int64_t more);
 

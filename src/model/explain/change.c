@@ -13,7 +13,7 @@
  *   blocks=PATTERN:N    what matches has N blocks for the same work; full: as many as fill whole waves
  *   registers=PATTERN:N, carveout=PATTERN:N
  *
- * Whether operations are independent is not in a recording: who asks for other streams says that they are.
+ * A recording does not show whether operations are independent. A change to other streams assumes that they are.
  */
 #include "change.h"
 

@@ -36,7 +36,7 @@ typedef struct gs_plan {
     bool is_parted;     /* others than those that are apart have a green context of the rest */
     bool has_blocks;    /* some launches have another number of blocks */
     bool keeps_times;   /* they take as long as before: something else than SMs limits them */
-    bool makes_graphs; /* of steps that were none */
+    bool makes_graphs;  /* of steps that were none */
     bool is_never_late;
     bool is_beside;    /* operations may run side by side that did not before */
     bool is_mixed;     /* and so may kernels of different steps */
@@ -60,7 +60,7 @@ static inline size_t gs_plan_timed_from(const gs_plan *plan) {
     return plan->steps % 2 ? (plan->steps > 4 ? 2 : 0) : 1;
 }
 
-/* The plan of a part as it was recorded, of at most so many steps. The caller clears it. */
+/* The plan of a part as it was recorded, of at most `most_steps` steps. The caller clears it. */
 gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_plan *plan, gs_error *error);
 void gs_plan_clear(gs_plan *plan);
 
@@ -83,7 +83,7 @@ typedef struct gs_side_by_side {
     int64_t risk_ns;           /* what others may lose at most */
 } gs_side_by_side;
 
-/* Of a run on so many SMs, of which `timeline` is one; `played` has the times of launches alone. */
+/* Of a run on `sms` SMs, which `timeline` shows; `played` has the times of launches alone. */
 gs_code gs_side_by_side_of(const gs_recorded_program *program, const gs_run *run, const gs_timeline *played,
                            const gs_timeline *timeline, int32_t sms, gs_side_by_side *beside, gs_error *error);
 

@@ -74,7 +74,7 @@ gs_code gs_part_check(const char *words, gs_error *error) {
     if (strncmp(words, "every=", 6) == 0)
         return scan_every(words + 6, &every)
                    ? GS_OK
-                   : gs_fail(error, GS_E_USAGE, "%.40s: give how many of what repeats are a step", words);
+                   : gs_fail(error, GS_E_USAGE, "%.40s: give the number of repeated parts in a step", words);
     if (strncmp(words, "ms=", 3) == 0)
         return scan_ms(words + 3, &from, &to)
                    ? GS_OK
@@ -95,7 +95,7 @@ static gs_code read_every(const gs_run *run, const gs_sequence *order, const cha
     gs_code code = gs_part_repeated(run, order, every, part, error);
     if (code != GS_OK || (part->period && gs_max_u64(1, part->equal_parts) == every))
         return code;
-    return part->period ? gs_fail(error, GS_E_USAGE, "every=%zu: the recording has too few of what repeats", every)
+    return part->period ? gs_fail(error, GS_E_USAGE, "every=%zu: the recording has too few parts that repeat", every)
                         : fail_no_steps(error);
 }
 

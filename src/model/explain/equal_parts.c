@@ -1,10 +1,10 @@
 /*
- * equal_parts.c: how many of what repeats are a step.
+ * equal_parts.c: how many repeated parts make a step.
  *
  * A step may repeat inside: a network of equal layers, with nothing before and after them, has the same operations
  * again after each layer. They do not show where a step ends. What the program does around them may:
  *
- *   - It names its steps, and a name begins anew after each two, three, ... of what repeats.
+ *   - It names its steps, and a name begins anew after each two, three, ... parts.
  *   - The host pauses longer after each two, three, ... of them, because it leaves and enters a step, or waits for the
  *     GPU. Hosts are noisy, so pauses at one place are compared by their ranks (Mann-Whitney), which a few long ones do
  *     not disturb. There are many places: the more, the surer the ranks must be.
@@ -19,7 +19,7 @@
 
 enum { MOST_PARTS = 8 };
 
-/* So likely are longer pauses found by chance, at any place; and so much longer are they. */
+/* The most likely that longer pauses are found by chance, at any place; and how many times as long they are. */
 static const double MOST_CHANCE = 0.01, LONGER_PAUSE = 1.5;
 
 /* Makes each step as long as `equal_parts` steps, the first one that begins at `from`. False: too few would be left. */
@@ -37,13 +37,13 @@ static bool join_steps(gs_part *part, size_t from, size_t equal_parts, gs_parts_
 
 /* ---- pauses of the host ---- */
 
-/* How long the host paused at one place of what repeats, before the number of those. */
+/* How long the host paused at one place of the repeated parts, before the number of those. */
 struct pause {
     int64_t ns;
     size_t number;
 };
 
-/* What pauses show: a step begins at the place `phase` of each `parts` of what repeats, from `first` on. */
+/* What pauses show: a step begins at the place `phase` of each `parts` repeated parts, from `first` on. */
 struct pause_finding {
     double deviations; /* by which the ranks of these pauses are above those of others; before: that they must be */
     size_t parts, first, phase;
@@ -121,7 +121,7 @@ static gs_code join_by_pauses(const gs_run *run, const gs_sequence *order, gs_pa
     return GS_OK;
 }
 
-/* Makes steps longer, if the recording shows that each is several of what repeats. */
+/* Makes steps longer, if the recording shows that each is several repeated parts. */
 static gs_code lengthen_steps(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error) {
     size_t distance = 0, from = 0;
     gs_code code = gs_ranges_distance(run, order, part, GS_PROFILER_STEP, &distance, &from, error);

@@ -1,9 +1,9 @@
 /*
  * explain.h: what limits a recorded program, and what would help.
  *
- *   chosen_part.c    the part of a recording that is looked at
+ *   chosen_part.c    the part of a recording to explain
  *   steps.c          the steps of a program that repeat
- *   equal_parts.c    how many of what repeats are a step
+ *   equal_parts.c    how many repeated parts make a step
  *   ranges.c         the ranges that a program names: the part of one, and the time of each
  *   account.c        how much of that time the GPU was busy, and what it waited for in the rest
  *   kernel_rows.c    the kernels by time: waves, occupancy, waits
@@ -36,7 +36,7 @@ typedef struct gs_sequence {
 gs_code gs_sequence_of(const gs_run *run, gs_sequence *order, gs_error *error);
 void gs_sequence_clear(gs_sequence *order);
 
-/* What says that a step is several of what repeats. */
+/* What shows that a step is several repeated parts. */
 typedef enum gs_parts_by {
     GS_PARTS_BY_RANGES, /* the program names each step */
     GS_PARTS_BY_PAUSES, /* the host pauses longer after a step */
@@ -64,8 +64,8 @@ static inline size_t gs_part_steps(const gs_part *part) {
    part of the program, it is a step of the PyTorch profiler, or all. */
 gs_code gs_part_find(const gs_run *run, const gs_sequence *order, gs_part *part, gs_error *error);
 
-/* A part by words: "all", "steps=A-B" of the steps that repeat, "every=N" of what repeats is a step, "ms=A-B" since the
-   start of the recording, "nvtx=NAME" for a range that the program named. */
+/* A part by words: "all", "steps=A-B" of the steps that repeat, "every=N": N repeated parts make a step, "ms=A-B" since
+   the start of the recording, "nvtx=NAME" for a range that the program named. */
 gs_code gs_part_read(const gs_run *run, const gs_sequence *order, const char *words, gs_part *part, gs_error *error);
 
 /* Whether words are a part of some recording. */
@@ -81,7 +81,7 @@ gs_code gs_part_is_inside(const gs_run *run, const gs_sequence *order, const cha
                           bool *is_inside, gs_error *error);
 
 /* The steps that repeat, without those at the beginning that are slower; `period` 0: there are none. A step is
-   `equal_parts` of what repeats; 0: as many as the recording shows. */
+   `equal_parts` repeated parts; 0: as many as the recording shows. */
 gs_code gs_part_repeated(const gs_run *run, const gs_sequence *order, size_t equal_parts, gs_part *part,
                          gs_error *error);
 
@@ -100,7 +100,7 @@ gs_code gs_ranges_distance(const gs_run *run, const gs_sequence *order, const gs
 void gs_part_set_times(const gs_run *run, const gs_sequence *order, gs_part *part);
 void gs_part_set_next(const gs_run *run, const gs_sequence *order, gs_part *part);
 
-/* Leaves the last step out, as nobody knows when the next one would have started; and sets the times. */
+/* Leaves the last step out, because it is not known when the next one would have started; and sets the times. */
 void gs_part_cut_last(const gs_run *run, const gs_sequence *order, gs_part *part);
 
 /* How much of the time of an operation is within the span of a part. */
@@ -187,8 +187,9 @@ typedef enum gs_program_change_kind {
     GS_CHANGE_STREAMS,  /* steps on several streams in turn; or some operations on a stream of their own */
     GS_CHANGE_ORDER,    /* some operations are issued as early as possible */
     GS_CHANGE_PRIORITY, /* of some launches */
-    GS_CHANGE_SMS,    /* a green context with so many SMs: for all, or for some launches, and the rest for the others */
-    GS_CHANGE_BLOCKS, /* of some launches, which do the same work */
+    GS_CHANGE_SMS, /* a green context with a number of SMs: for all, or for some launches, and the rest for the others
+                    */
+    GS_CHANGE_BLOCKS,    /* of some launches, which do the same work */
     GS_CHANGE_REGISTERS, /* per thread, of some launches */
     GS_CHANGE_CARVEOUT,  /* of some launches, in percent */
     GS_CHANGE_GPU        /* another GPU */
@@ -216,7 +217,7 @@ typedef struct gs_what_if {
    "carveout=*copy*:100", "gpu=a100", or several of these, separated by commas. */
 gs_code gs_what_if_read(const char *words, gs_what_if *what_if, gs_error *error);
 
-/* The name after "gpu=", or NULL: whoever reads opens it, and sets `gpu`. */
+/* The name after "gpu=", or NULL. The reader opens the GPU, and sets `gpu`. */
 const char *gs_what_if_gpu(const gs_what_if *what_if);
 
 /* By launch: how long it takes alone; 0: not known. `played`: the timeline of the run; `freed`: see gs_freed_times. The
@@ -293,7 +294,7 @@ gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_r
 /* ---- advice ---- */
 
 typedef struct gs_advice {
-    char words[240];           /* as --what-if takes it; "" if it is none */
+    char words[240];           /* as --what-if takes it; "" if --what-if cannot make it */
     char sentence[400];        /* what to do */
     int64_t least_ns, most_ns; /* a step then takes */
 } gs_advice;
@@ -366,7 +367,7 @@ typedef struct gs_requests {
     int64_t every_ns; /* the least time from the begin of one to that of the next; 0: not known */
 } gs_requests;
 
-/* A request is a range that the program names so; NULL: a step of what repeats. GS_E_USAGE: there is none with times. */
+/* A request is a range with this name; NULL: a step that repeats. GS_E_USAGE: there is none with times. */
 gs_code gs_requests_find(const gs_run *run, const char *range, gs_requests *requests, gs_error *error);
 
 typedef struct gs_request_bound {
@@ -380,7 +381,7 @@ typedef struct gs_beside_options {
     const gs_machine *machine;
     const char *range;            /* requests are the ranges of this name; NULL: the steps that repeat */
     int64_t ahead_ns;             /* of work between two waits */
-    int64_t every_ns;             /* requests begin no sooner after each other; 0: than those recorded */
+    int64_t every_ns;             /* the least time between two requests; 0: that of the recording */
     bool has_guards;              /* kernels are stopped between blocks where that is possible */
     const char *const *unstopped; /* patterns of names of kernels that cannot be stopped, and NULL; or NULL */
 } gs_beside_options;

@@ -3,7 +3,7 @@
  * the longest one the GPU waits for the host.
  *
  * A request is a range that the program names: the host's time, from before its first call to after its last wait.
- * Without a name it is a step of what repeats, from its first call to its last end.
+ * Without a name it is a step that repeats, from its first call to its last end.
  */
 #include "explain.h"
 

@@ -122,11 +122,10 @@ static gs_code read_change(gs_program_change *change, gs_error *error) {
             return value ? changes[i].read(change, value, error) : GS_OK;
         return gs_fail(error, GS_E_USAGE, value ? "%s takes no value" : "%s needs a value", name);
     }
-    return gs_fail(
-        error, GS_E_USAGE,
-        "unknown change \"%.60s\"%s; there are graph, host, streams, order, priority, sms, blocks, registers, carveout "
-        "and gpu",
-        change->words, gs_similar_words(&similar));
+    return gs_fail(error, GS_E_USAGE,
+                   "unknown change \"%.60s\"%s; use graph, host, streams, order, priority, sms, blocks, registers, "
+                   "carveout and gpu",
+                   change->words, gs_similar_words(&similar));
 }
 
 /* Whether the last change contradicts one before it: only what is chosen by patterns can be changed several times, and

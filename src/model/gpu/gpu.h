@@ -151,7 +151,7 @@ enum { GS_FEW_WARPS = 8 };
 
 typedef struct gs_machine_class {
     char *name;
-    int64_t latency_cycles; /* from its issue until its scoreboard is cleared, if it waits for nobody */
+    int64_t latency_cycles; /* from its issue until its scoreboard is cleared, if it waits for nothing else */
     int64_t loaded_cycles;  /* the same while others use the units of the GPU as much as they can */
     int64_t read_cycles, loaded_read_cycles;   /* the same until it has read its operands; 0: as the two above */
     int64_t kept_cycles, kept_read_cycles;     /* as latency and read if the L2 has what they access; 0: not measured */

@@ -10,7 +10,7 @@
  *   write.c               written
  *   devices.c             of several GPUs: a run for each
  *   launch_word.c         a launch as one word of a command line
- *   issued.c, select.c    launches and copies in the order of the host; those that somebody asks about
+ *   issued.c, select.c    launches and copies in the order of the host; those that a user chooses
  *   generate.c            drawn at random
  *   score.c, scores.c     a prediction compared with a recording
  */

@@ -21,7 +21,7 @@ struct recorder {
     const gs_predict_options *options;
     const gs_unsaid *unsaid; /* NULL: launches come as they are listed */
     bool timed;
-    size_t most_runs; /* a brief prediction keeps so many runs of equal SMs of a launch; 0: it is not brief */
+    size_t most_runs; /* how many runs of equal SMs of a launch a brief prediction keeps; 0: it is not brief */
     gs_seen *seen;    /* by launch */
     bool *is_gained;  /* by launch: blocks have started since the last event */
     size_t *gained;   /* the launches that are marked so */

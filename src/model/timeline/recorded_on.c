@@ -2,8 +2,8 @@
  * recorded_on.c: predictions of runs that name the GPU that they were recorded on: the library's gs_predict.
  *
  * A recorded program says how long launches ran, not blocks. How many blocks run at a time depends on the GPU on which
- * that was measured, so its description is needed besides that of the GPU for which is predicted. This is the only
- * place of the model where a description is opened because a run names it: by those who read runs, before anything is
+ * that was measured, so its description is needed besides that of the GPU to predict for. This is the only place of the
+ * model that opens a description because a run names it. The functions that read runs call it, before anything is
  * played.
  */
 #include "timeline.h"

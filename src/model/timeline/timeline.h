@@ -9,8 +9,8 @@
  *   gs_timeline_play     plays a recorded program (timeline_play.c; durations.c, pace.c and freed.c take from its
  *                        recording what no model can know)
  *   gs_timeline_waits    what its launches waited for (waits.c)
- *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c) and a null model
- * (unscheduled.c)
+ *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c) and beside a null model
+ *                        (unscheduled.c)
  */
 #ifndef GS_TIMELINE_H
 #define GS_TIMELINE_H

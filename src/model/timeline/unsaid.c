@@ -9,7 +9,7 @@
  *   - A launch with an entry for the end of the launch before it in its stream may be programmatic, but never
  *     triggered: then it waits for that launch. Or it is a normal one: then it waits for all before it in its stream.
  *   - The blocks of a memset or copy of a graph are gone when the next node comes, or are not, or some of them are.
- * What waits for it comes before or after another node, and joins among it before or after others.
+ * What waits for it comes before or after another node, and joins among that before or after others.
  *   - The block that signals the end of a node comes before the last of its children, or before the last two. Children
  *     in other green contexts come in the order of the graph, or in the opposite one.
  *

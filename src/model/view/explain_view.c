@@ -62,13 +62,13 @@ static void put_count(gs_text *text, size_t count, const char *noun) {
 }
 
 static const char *parts_words(gs_parts_by parts_by) {
-    static const char *const words[] = {"named ranges begin so far apart (--range every=1: each is a step)",
-                                        "the host pauses longer after these (--range every=1: each is a step)",
+    static const char *const words[] = {"named ranges begin this far apart (--range every=1: each part is a step)",
+                                        "the host pauses longer after them (--range every=1: each part is a step)",
                                         "by --range"};
     return words[parts_by];
 }
 
-/* `range`: NULL if nobody chose one. */
+/* `range`: NULL if none was chosen. */
 static void put_part(gs_text *text, const gs_explained *explained, const char *range) {
     const gs_part *part = &explained->part;
     size_t steps = gs_part_steps(part);
@@ -269,8 +269,8 @@ static void put_advice(gs_text *text, const gs_explained *explained, const gs_ex
     }
     if (explained->is_unlike)
         gs_text_add(text,
-                    "  what is played is not what was recorded, so no change can be judged: steps may differ, streams "
-                    "run apart, or the program wait for something that is not recorded\n");
+                    "  the model plays other steps than were recorded, so no change can be judged: steps may differ, "
+                    "streams may drift apart, or the program may wait for something that is not recorded\n");
     else if (options->has_advice && !advices->count)
         gs_text_add(text, "  none of the changes that are tried gains a hundredth\n");
 }

@@ -28,7 +28,7 @@ enum {
         4, /* streams of a best-effort program whose progress others see; more of them have one in common */
     GS_TENANT_TIMES = 832,
     GS_TENANT_WINDOWS = 2, /* of recent requests: the older one is cleared when the other ends, which it does */
-    GS_TENANT_WINDOW_REQUESTS = 1000, /* after so many, */
+    GS_TENANT_WINDOW_REQUESTS = 1000, /* after this number, */
     GS_TENANT_WINDOW_S = 30,          /* or at the first request after so long */
     GS_TENANT_LATE_NS = 150000,       /* without MPS a request waits about so long for the GPU */
     GS_TENANT_MOST_LATE = 1, /* percent of its work that may hold up requests for longer: p99 is what is promised */

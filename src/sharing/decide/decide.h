@@ -7,8 +7,8 @@
  *   fairness   what each client has had, and time slices (fairness.c)
  *   windows    measurements of what runs by decision, which become profiles and pairs (window.c)
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible (masks.c)
- *   simulation tasks played by these decisions, without a GPU (simulate.h: simulate.c; plan_table.c and fits.c have the
- * plan, tasks.c and networks.c what runs)
+ *   simulation tasks played by these decisions, without a GPU (simulate.h: simulate.c; the plan: plan_table.c, fits.c;
+ *              what runs: tasks.c, networks.c)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same decision. The daemon
  * measures and calls; docs/plan.md explains the decisions.
@@ -176,8 +176,9 @@ gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *
                       size_t count, gs_decided_place *placements);
 
 /* Sets yield_ns and lead_ns for a decision about these. Kernels of one that is alone, and of two with the same right to
-   the GPU that both have more launches behind these, or long ones, run whole for longer, and one of the two may be further ahead: the
-   GPU mixes their kernels best as they are, and what one has more is often made up for by other kernels of the two. */
+   the GPU that both have more launches behind these, or long ones, run whole for longer, and one of the two may be
+   further ahead: the GPU mixes their kernels best as they are, and what one has more is often made up for by other
+   kernels of the two. */
 void gs_decide_adapt(gs_decide_options *options, const gs_contender *contenders, size_t count);
 
 /* On how many SMs a kernel that can be confined is to be probed when it is alone. 0: on none. */

@@ -376,7 +376,7 @@ typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
-    size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
+    size_t piece;           /* bytes of a piece, if a copy is made in pieces; else 0 */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
     bool is_timed;          /* a graph of which it is not known yet whether it can be divided */
     bool is_numbered;       /* a number for other best-effort programs follows it */

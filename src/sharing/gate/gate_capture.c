@@ -1,7 +1,7 @@
 /*
  * gate_capture.c: streams that capture a graph.
  *
- * Launches into such a stream are no work. Many calls of the driver end a capture with an error, by whatever thread
+ * Launches into such a stream are no work. Many calls of the driver end a capture with an error, in any thread
  * they are made, unless that thread says that it knows better. So no stream that captures is asked for anything, and
  * what this library calls for itself stands between gs_gate_relax and gs_gate_respect.
  */

@@ -27,7 +27,8 @@ double gs_chain_most_cost(gs_chain_budget *budget, uint64_t work_ns, int64_t exp
     return fmax(USUAL_COST, fmin(part, MOST_COST));
 }
 
-/* So many that more requests than that during one kernel are rare: less than one in 500. Requests come at any time. */
+/* Chosen so that more requests than that during one kernel are rare: less than one in 500. Requests come at any time.
+ */
 static uint32_t count_launches(const gs_chain_kernel *kernel) {
     double expected = kernel->requests_per_ns * (double)kernel->expected_ns;
     double wanted = 2 + ceil(expected + 2.5 * sqrt(expected));

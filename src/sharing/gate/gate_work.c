@@ -28,7 +28,7 @@ enum {
     PAUSE_NS = 200000,        /* since the last launch; then the streams are queried */
     ANNOUNCED_NS = 1000000,   /* how long an announcing event holds others if no launch follows */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization, */
-    MOST_SILENT = 12,         /* or so many, if the program usually pauses before it synchronizes */
+    MOST_SILENT = 12,         /* or this number, if the program usually pauses before it synchronizes */
     WORDS = 64,               /* for streams */
     LOOK_NS = 1000000,        /* how often words are read while a silent program has work, */
     GAP_LOOK_NS = 200000,     /* held flags are looked at, while there is a stream of requests, */

@@ -198,7 +198,7 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
     int fd = open_own(AT_FDCWD, path);
     if (fd < 0 || gs_image_verify(fd, &front, NULL) != GS_OK) {
         gs_close_fd(&fd);
-        gs_fail(error, GS_E_IO, "the compiler left no image");
+        gs_fail(error, GS_E_IO, "the compiler produced no image");
         return NULL;
     }
     gs_image *image = new_image(fd, &front, key, error);

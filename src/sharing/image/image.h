@@ -52,7 +52,7 @@ enum {
     GS_COMPILERS = 3,             /* at a time; the last free one is reserved for a client that has none */
     GS_SLOW_JOBS = 16,            /* in addition: they wait for a file system that does not respond */
     GS_COMPILER_SECONDS = 120,    /* of CPU time, */
-    GS_COMPILER_WAITS = 5,        /* it may take so many times as long when the machine is busy */
+    GS_COMPILER_WAITS = 5,        /* it may take this many times as long when the machine is busy */
     GS_COMPILER_MEMORY_MB = 2048, /* of all its processes together */
     GS_COMPILER_OUTPUT_MB = 128,  /* of each file that it writes */
     GS_COMPILER_PROCESSES = 64,

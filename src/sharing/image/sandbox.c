@@ -270,7 +270,7 @@ static uint64_t private_bytes(pid_t process) {
     return (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Of processes outside of the group, whoever has them, no file is read: /proc/PROCESS/stat can wait for a process, and
+/* No file of a process outside of the group is read, whatever its user: /proc/PROCESS/stat can wait for a process, and
    it waits forever for one that holds a file of a file system that does not answer. */
 bool gs_sandbox_measure(pid_t group, uint64_t *bytes, uint32_t *processes) {
     DIR *all = opendir("/proc");

@@ -1,7 +1,7 @@
 /*
  * cuda_player.c: kernels alone and together on a GPU, measured.
  *
- * A reshaped kernel is launched in its confined form, with so many workers per SM, and a mask of SMs where they are
+ * A reshaped kernel is launched in its confined form, with a number of workers per SM, and a mask of SMs where they are
  * split. Each launch has a counter of its own, which is set before the measurement, so that launches need no copies in
  * between. If only a part of the blocks is to run, the counter begins behind the others.
  *

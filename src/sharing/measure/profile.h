@@ -81,7 +81,7 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 /* The duration of a launch alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
-/* How long a launch of so many blocks takes alone on average: what many launches take together, even if they differ.
+/* How long a launch of `blocks` blocks takes alone on average: what many launches take together, even if they differ.
    0: not known. */
 double gs_profile_mean_ns(const gs_profile *profile, uint64_t blocks);
 /* Whether the next launch, with no other kernel on the GPU, should be in the other form, to compare the two. During a
@@ -89,7 +89,7 @@ double gs_profile_mean_ns(const gs_profile *profile, uint64_t blocks);
 bool gs_profile_takes_other(gs_profile *profile);
 /* Whether a comparison is due or under way. */
 bool gs_profile_is_comparing(const gs_profile *profile);
-/* Whether so many launches were measured that few more are needed. */
+/* Whether enough launches were measured, so that few more are needed. */
 bool gs_profile_is_settled(const gs_profile *profile);
 /* The share on `sms` SMs with no other kernel on the GPU. Without measurements: proportional. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);

@@ -1,7 +1,7 @@
 /*
  * profile_commands.c: what is known of the programs of `gridsmith run`, by what they execute.
  *
- * A list of the commands that were seen last. Whoever starts one again asks what requests lost beside it.
+ * A list of the commands that were seen last. When one is started again, `run` asks what requests lost beside it.
  */
 #include "profile_store.h"
 

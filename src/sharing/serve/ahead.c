@@ -22,8 +22,8 @@ enum {
     BELOW_NS = 2000000,      /* beside a connected client of higher priority, */
     BESIDE_NS = 500000,      /* and, if they are short, with others that do not */
     UNREPORTED_NS = 1000000, /* total duration of launches reported in one batch */
-    SAMPLED = 31             /* one of so many launches is measured; a prime, so that it is not always the same one of a
-                                program that repeats itself */
+    SAMPLED = 31 /* one launch in this number is measured; a prime, so that it is not always the same one of a
+                    program that repeats itself */
 };
 
 /* A kernel in a new shape is assumed to take as long per block as in its last shape. */

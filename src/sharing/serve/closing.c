@@ -117,7 +117,7 @@ void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
 
 enum waiting { NOTHING, PLAIN, UNKNOWN };
 
-/* The next message at a socket that nobody can send to. With SO_PASSCRED a message, even an empty one, has the
+/* The next message at a socket to which no process can send. With SO_PASSCRED a message, even an empty one, has the
    credentials of its sender; the end of the connection has none. Descriptors have no room beside them. */
 static enum waiting next_message(int socket) {
     union {
@@ -147,7 +147,7 @@ static bool is_emptied(int socket) {
 }
 
 void gs_closing_give_connection(gs_closing *closing, int socket, gs_account *process) {
-    shutdown(socket, SHUT_RDWR); /* closing it may take a while, and nobody may send anything more */
+    shutdown(socket, SHUT_RDWR); /* closing it may take a while, and no process may send anything more */
     if (is_emptied(socket))
         close(socket);
     else

@@ -36,7 +36,7 @@
 enum {
     HELLO_MS = 5000,       /* how long a connection may be silent */
     LOOK_MS = 250,         /* how often silent connections are checked, */
-    ENDED_TIMES = 4,       /* and, one time of so many, whether processes of clients have ended */
+    ENDED_TIMES = 4,       /* and, one time in this number, whether processes of clients have ended */
     MOST_SILENT = 128,     /* connections */
     ACCEPTED_AT_ONCE = 32, /* connections, */
     ACCEPT_NS = 1000000,   /* or as many as fit in this time, */

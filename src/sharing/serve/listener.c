@@ -2,9 +2,9 @@
  * listener.c: the socket that clients connect to: made with a lock beside it, or handed over by systemd.
  *
  * A process that connects while BACKLOG others wait to be accepted sleeps in connect(). Linux wakes one such process
- * for each connection that is accepted. If that process is killed before it runs, nobody else is woken: the others
- * sleep until the next connection is accepted, which may be never. So the daemon wakes all of them when nobody waits to
- * be accepted.
+ * for each connection that is accepted. If that process is killed before it runs, no other is woken: the others
+ * sleep until the next connection is accepted, which may be never. So the daemon wakes all of them when no connection
+ * waits to be accepted.
  */
 #define _GNU_SOURCE
 #include "daemon.h"

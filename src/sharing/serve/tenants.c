@@ -434,7 +434,7 @@ static void write_commands(const gs_profile_store *profiles, gs_writer *writer) 
         gs_write_object(writer, NULL);
         write_command(command->key, writer);
         gs_write_array(writer, "requests");
-        write_choice(command, command->saw_many, writer); /* whoever sees no requests takes the first */
+        write_choice(command, command->saw_many, writer); /* a program that sees no requests takes the first */
         write_choice(command, !command->saw_many, writer);
         gs_write_end(writer);
         gs_write_end(writer);

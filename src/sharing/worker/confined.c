@@ -22,8 +22,8 @@
 
 enum {
     TOP_UPS = 6,       /* times that more blocks are sent after a change, */
-    FIRST_TOP_UP = 50, /* first after so many microseconds, */
-    LATER_TOP_UP = 4,  /* then each time so many times later */
+    FIRST_TOP_UP = 50, /* first after this number of microseconds, */
+    LATER_TOP_UP = 4,  /* then each time this many times later */
     LEAST_PAUSE = 20,  /* microseconds before blocks that found no SM are sent again, */
     MOST_PAUSE = 500   /* and at most */
 };

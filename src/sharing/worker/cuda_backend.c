@@ -12,6 +12,7 @@
  *   - Kernels are loaded whole and early (CUDA_MODULE_LOADING=EAGER), by the thread for modules: the driver waits there
  *     until no kernel runs.
  *   - Masks are copied to the GPU on a stream of their own.
+ *
  * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
  *
  * The control of a confined launch lies in device memory. Its blocks read the counter and the mask with each task,
@@ -291,8 +292,8 @@ static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
     return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
 }
 
-/* The grid of the confined form: as many blocks as fit on each SM, or as there are for each of so many SMs, or as the
-   launch may have on each. */
+/* The grid of the confined form: as many blocks as fit on each SM, or as there are for each of a number of SMs, or as
+   the launch may have on each. */
 static uint32_t confined_grid(const struct cuda *cuda, int fit, const gs_worker_launch *launch, uint32_t sms) {
     int64_t per_sm = gs_divide_up((int64_t)gs_launch_blocks(launch), sms ? (int64_t)sms : cuda->sms);
     if (launch->workers)

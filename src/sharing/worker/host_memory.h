@@ -27,7 +27,7 @@ void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes, _Atomic uint64_
 gs_code gs_host_memory_allocate(gs_host_memory *memory, uint64_t bytes, uint64_t *address, gs_error *error);
 void gs_host_memory_free(gs_host_memory *memory, uint64_t address, uint64_t bytes);
 
-/* Counts `bytes` as used, without memory, and the inverse. GS_E_FULL: there are not so many. */
+/* Counts `bytes` as used, without memory, and the inverse. GS_E_FULL: fewer are left. */
 gs_code gs_host_memory_take(gs_host_memory *memory, uint64_t bytes, const char *what, gs_error *error);
 void gs_host_memory_give(gs_host_memory *memory, uint64_t bytes);
 
