@@ -53,10 +53,12 @@ typedef struct list {
     int count;
 } list;
 
-/* A round of both. A daemon also counts launches that shared their SMs, and changes of the SMs of running ones. */
+/* What the status of a daemon counts. */
+static const char *const counted[] = {"launches", "launches_inside", "launches_confined", "launches_looped", "resizes"};
+
 typedef struct times {
     double makespan_ms, first_ms, second_ms;
-    int64_t inside, resizes;
+    int64_t counts[GS_COUNT(counted)];
 } times;
 
 typedef struct pair {
@@ -270,8 +272,8 @@ static void ask_daemon(struct bench *bench, enum stage stage, int sign, times *i
         return;
     const char *line = child_line(&asked, ROUND_SECONDS);
     json_t *status = line ? json_loads(line, 0, NULL) : NULL;
-    into->inside += sign * json_integer_value(json_object_get(status, "launches_inside"));
-    into->resizes += sign * json_integer_value(json_object_get(status, "resizes"));
+    for (size_t i = 0; i < GS_COUNT(counted); i++)
+        into->counts[i] += sign * json_integer_value(json_object_get(status, counted[i]));
     json_decref(status);
     child_kill(&asked);
 }
@@ -317,14 +319,24 @@ static bool find_repeat(struct bench *bench, program *one) {
     return is_found;
 }
 
-/* Some rounds alone, so that a daemon knows the kernels; prints the last. */
+/* Some rounds alone, so that a daemon knows the kernels; prints each, and what the daemon counted in the last. */
 static void make_known(struct bench *bench, enum stage stage, const program *one, bool is_second) {
-    span found = {0};
-    for (int i = 0; i < KNOWN_ROUNDS && bench->is_up[stage] && one->numbers[stage] >= 0; i++)
-        if (!run_alone(load_of(bench, stage, is_second), one->numbers[stage], one->repeat, &found))
+    times last = {0};
+    if (!bench->is_up[stage] || one->numbers[stage] < 0)
+        return;
+    for (int i = 0; i < KNOWN_ROUNDS; i++) {
+        span found;
+        if (i == KNOWN_ROUNDS - 1)
+            ask_daemon(bench, stage, -1, &last);
+        if (!run_alone(load_of(bench, stage, is_second), one->numbers[stage], one->repeat, &found)) {
             drop_stage(bench, stage, one->name);
-    if (found.repeat)
-        fprintf(stderr, ", through a daemon %.2f ms", span_ms(&found));
+            return;
+        }
+        fprintf(stderr, "%s %.2f", i ? "" : ", through a daemon", span_ms(&found));
+    }
+    ask_daemon(bench, stage, 1, &last);
+    for (size_t i = 0; i < GS_COUNT(counted); i++)
+        fprintf(stderr, "%s %s %lld", i ? "," : " ms;", counted[i], (long long)last.counts[i]);
 }
 
 static bool prepare_list(struct bench *bench, list *programs, bool is_second) {
@@ -372,10 +384,10 @@ static void write_rounds(gs_writer *writer, const pair *of, enum way way) {
         }
         gs_write_end(writer);
     }
-    for (int key = 0; key < 2 && way >= SERVED; key++) {
-        gs_write_array(writer, key == 0 ? "launches_inside" : "resizes");
+    for (size_t key = 0; key < GS_COUNT(counted) && way >= SERVED; key++) {
+        gs_write_array(writer, counted[key]);
         for (int i = 0; i < of->counts[way]; i++)
-            gs_write_int(writer, NULL, key == 0 ? of->rounds[way][i].inside : of->rounds[way][i].resizes);
+            gs_write_int(writer, NULL, of->rounds[way][i].counts[key]);
         gs_write_end(writer);
     }
     gs_write_end(writer);

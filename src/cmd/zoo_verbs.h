@@ -29,6 +29,16 @@ const gs_zoo_kernel *gs_zoo_network_open(const char *name, gs_error *error);
 const gs_zoo_kernel *gs_zoo_network_of(const struct gs_network *network, gs_error *error);
 void gs_zoo_network_close(const gs_zoo_kernel *kernel);
 
+/* ---- kernels of files as kernels of the zoo (zoo_file.c) ---- */
+
+/* The kernel `name` of a file of PTX or CUDA C++, with a launch (gridsmith.launch/1). The caller closes it. The other
+   functions are for such kernels. */
+const gs_zoo_kernel *gs_zoo_file_open(const char *file, const char *name, const char *launch, gs_error *error);
+void gs_zoo_file_close(const gs_zoo_kernel *kernel);
+/* Whether it was opened with these. */
+bool gs_zoo_file_is(const gs_zoo_kernel *kernel, const char *file, const char *name, const char *launch);
+int64_t gs_zoo_file_blocks(const gs_zoo_kernel *kernel); /* of its launch */
+
 /* ---- applications (zoo_task.c) ---- */
 
 /* What 'load' keeps a GPU busy with. */
@@ -38,6 +48,10 @@ typedef struct gs_zoo_application {
     bool is_of_file; /* `text` is JSON: a task or a network */
     int64_t at_ns;   /* when it begins in a round */
     char *text;      /* or the word */
+    struct {
+        const gs_zoo_kernel **data;
+        size_t count, capacity;
+    } files; /* kernels of users' files */
 } gs_zoo_application;
 
 typedef struct gs_zoo_applications {

@@ -173,6 +173,56 @@ on small 2 'one.json:2:1: task "t", launch 0: lbm (small) has up to 1 x 24 block
     plan --play "$plan" --tasks "fft,$work/one.json" --size small
 one_launch '{"kernel":"im2col"}'
 on small 2 'one.json:2:11: task "t": the zoo has no kernel "im2col"' plan --play "$plan" --tasks "$work/one.json"
+# Kernels of files, beside the tasks or elsewhere; the launch of one is known by its name.
+mkdir "$work/own"
+cat >"$work/own/add.ptx" <<'EOT'
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add_one(.param .u64 data, .param .u32 count) {
+	.reg .pred %out;
+	.reg .b32 %i, %b, %t, %n, %v;
+	.reg .b64 %p, %q;
+	mov.u32 %i, %tid.x;
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %t, %ntid.x;
+	mad.lo.u32 %i, %b, %t, %i;
+	ld.param.u32 %n, [count];
+	setp.ge.u32 %out, %i, %n;
+	@%out ret;
+	mul.wide.u32 %q, %i, 4;
+	ld.param.u64 %p, [data];
+	add.u64 %p, %p, %q;
+	ld.global.u32 %v, [%p];
+	add.u32 %v, %v, 1;
+	st.global.u32 [%p], %v;
+	ret;
+}
+EOT
+echo '{"schema": "gridsmith.launch/1", "grid": [16, 1, 1], "block": [64, 1, 1],
+    "arguments": [{"buffer": "uint32", "count": 1000, "fill": "index"}, {"int32": 1000}]}' >"$work/own/add.json"
+cat >"$work/own.json" <<'EOT'
+{"schema": "gridsmith.task/1", "task": "own", "repeat": 3, "kernels": [{"kernel": "add_one", "file": "own/add.ptx"}, {"kernel": "fft"},
+  {"kernel": "add_one", "file": "own/add.ptx", "launch": "own/add.json", "blocks": 16, "after": []}]}
+EOT
+on small 0 '"kernel":"own","right":true' zoo load "$work/own.json" --size tiny --rounds 2 --json
+grep -qF '"launches":3,"blocks":33,"streams":2,' "$work/out" || { failed=1 && echo "FAILED: kernels of files:" && cat "$work/out"; }
+on small 0 "add_one" plan "$work/own/add.ptx:add_one" fft --size tiny -o "$work/own.plan"
+on small 0 "daemon  " plan --play "$work/own.plan" --tasks "$work/own.json" --size tiny --rounds 1
+one_launch '{"kernel":"add_one","file":"own/add.ptx","work":2}'
+on none 2 'one.json:2:1: task "t", launch 0: add_one has the 16 blocks of its launch, and their work' zoo load "$work/one.json"
+one_launch '{"kernel":"add_two","file":"own/add.ptx"}'
+on none 2 'one.json:2:1: task "t", launch 0: the file has no kernel add_two (did you mean "add_one"?)' zoo load "$work/one.json"
+one_launch '{"kernel":"add_one","file":7}'
+on none 2 'one.json:2:28: "file" must be a string, not a number' zoo load "$work/one.json"
+one_launch '{"kernel":"fft","launch":"own/add.json"}'
+on none 2 'one.json:2:26: "launch" belongs to a "file"' zoo load "$work/one.json"
+one_launch '{"kernel":"add_one","file":"own/add.ptx"},{"kernel":"add_one"}'
+on none 2 'one.json:2:43: task "t", launch 1: the zoo has no kernel "add_one"' zoo load "$work/one.json"
+one_launch '{"kernel":"add_one","file":"own/none.ptx","launch":"own/add.json"}'
+on none 2 'own/none.ptx' zoo load "$work/one.json"
+one_launch '{"kernel":"add_one","file":"own/add.ptx","launch":"own/none.json"}'
+on none 2 'own/none.json' zoo load "$work/one.json"
 on small 0 '"daemon_us":' plan --play "$plan" --tasks lbm --size tiny --rounds 1 --json
 on no-device 3 'gridsmith zoo load: there is no GPU "0"' plan --play "$plan" --tasks lbm --size tiny
 on small 0 "of many in a row" zoo launch --repeat 20

@@ -189,56 +189,138 @@ static void keys_tell_launches_apart(void **state) {
     assert_true(key != gs_profile_key(7, "k", 6, one, 1));
 }
 
-/* Launches the kernel until its forms were compared, on a GPU that gets faster. Returns how many launches that took. */
-static int compare_forms(gs_profile *profile, double whole_ns, double block_loop_ns, double clock) {
-    bool was = profile->prefers_block_loop;
-    int launches = 0, others = 0;
-    profile->is_compared = false; /* as before the first comparison */
-    for (; !profile->is_compared; launches++, clock *= 1.01) {
-        bool is_block_loop = was != gs_profile_takes_other(profile);
-        others += is_block_loop != was;
-        gs_profile_ran(profile, is_block_loop, 1000, (uint64_t)((is_block_loop ? block_loop_ns : whole_ns) / clock));
+/* ---- the forms of a kernel ---- */
+
+/* A kernel whose launches differ, such as layers of one grid and different depths, on a GPU whose clock changes and
+   where other things hold launches up. */
+struct played {
+    double loop; /* how long the block loop takes, relative to the original */
+    double depths[8];
+    int period, ahead; /* launches that repeat; those that are handed over before one of them is measured */
+    double noise, clock;
+    int held_up_percent;
+};
+
+enum { MOST_AHEAD = 80 };
+
+static double take_ns(const struct played *played, gs_random *random, int launch, bool is_block_loop) {
+    double ns = 100000 * played->depths[launch % played->period] * (is_block_loop ? played->loop : 1);
+    ns *= 1 + played->noise * (plan_random(random, -1, 1) + plan_random(random, -1, 1));
+    ns *= 1 + (played->clock - 1) * fmin(1, launch / 500.0);
+    return gs_random_chance(random, played->held_up_percent) ? ns * plan_random(random, 1, 10) : ns;
+}
+
+/* What a comparison should come to, from all of its times: literally. */
+struct times {
+    double logs[2][4096]; /* original, block loop */
+    int counts[2];
+};
+
+static double mean_of(const struct times *times, int form) {
+    double sum = 0;
+    for (int i = 0; i < times->counts[form]; i++)
+        sum += times->logs[form][i];
+    return sum / times->counts[form];
+}
+
+static double error_of(const struct times *times, int form) {
+    double sum = 0, mean = mean_of(times, form), count = times->counts[form];
+    for (int i = 0; i < times->counts[form]; i++)
+        sum += (times->logs[form][i] - mean) * (times->logs[form][i] - mean);
+    return sqrt(sum / (count - 1) / count);
+}
+
+/* 1: the block loop is faster by 5% for certain; -1: it is not; 0: more launches are needed. */
+static int judge(const struct times *times) {
+    int least = times->counts[0] < times->counts[1] ? times->counts[0] : times->counts[1];
+    if (least < 8)
+        return 0;
+    double gain = mean_of(times, 0) - mean_of(times, 1) - log(1.05);
+    double error = sqrt(pow(error_of(times, 0), 2) + pow(error_of(times, 1), 2));
+    return gain > 4 * error ? 1 : gain < -4 * error || least >= 64 ? -1 : 0;
+}
+
+/* Launches it until its forms were compared. Those that were handed over before do not count. */
+static int play_comparison(gs_profile *profile, const struct played *played, gs_random *random) {
+    static struct times times;
+    bool forms[MOST_AHEAD + 1] = {false}, was = profile->prefers_block_loop;
+    int launches = 0, in_flight = played->ahead + 1, verdict = 0;
+    memset(times.counts, 0, sizeof times.counts);
+    for (int i = 0; i < in_flight; i++)
+        forms[i] = was;
+    profile->until_compared = 1; /* the next launch is the last before the comparison */
+    gs_profile_ran(profile, was, profile->blocks, 100000);
+    for (; !verdict; launches++) {
+        int at = launches % in_flight;
+        bool next = was != gs_profile_takes_other(profile), form = forms[at];
+        forms[at] = next;
+        uint64_t ns = (uint64_t)take_ns(played, random, launches, form);
+        bool is_compared = gs_profile_is_comparing(profile) && (form != was || times.counts[!was]);
+        gs_profile_ran(profile, form, profile->blocks, ns);
+        if (is_compared)
+            times.logs[form][times.counts[form]++] = log((double)ns);
+        verdict = judge(&times);
+        assert_int_equal(profile->until_compared != 0, verdict != 0);
     }
-    assert_int_equal(others, 5);
+    assert_int_equal(profile->prefers_block_loop, verdict == 1);
     return launches;
 }
 
 static void a_block_loop_is_preferred_where_it_is_faster(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
-    assert_int_equal(compare_forms(&profile, 90000, 30000, 1), 16 + 9);
+    gs_random random = gs_random_at(1, 0);
+    struct played played = {.loop = 1 / 3.0, .depths = {1}, .period = 1, .clock = 1};
+    assert_true(play_comparison(&profile, &played, &random) < 60);
     assert_true(profile.prefers_block_loop);
     for (int i = 0; i < 4096; i++) {
         assert_false(gs_profile_takes_other(&profile));
         gs_profile_ran(&profile, true, 1000, 30000);
     }
     plan_expect_near(profile.alone, 1000 / 30000.0, 1e-9);
-    assert_true(gs_profile_takes_other(&profile)); /* compared again */
-    compare_forms(&profile, 31000, 30000, 1);      /* a gain of 3% is not enough */
+    assert_true(gs_profile_is_comparing(&profile)); /* again */
+    played.loop = 0.97;                             /* a gain of 3% is not enough */
+    play_comparison(&profile, &played, &random);
     assert_false(profile.prefers_block_loop);
 }
 
-/* A GPU that gets faster during the comparison, or slower after it, does not change the preferred form. */
-static void a_changing_clock_does_not_change_the_form(void **state) {
-    (void)state;
-    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
-    compare_forms(&profile, 90000, 90000, 0.5);
-    assert_false(profile.prefers_block_loop);
-    for (int i = 0; i < 100; i++)
-        gs_profile_ran(&profile, false, 1000, 99000);
-    assert_false(profile.prefers_block_loop || gs_profile_takes_other(&profile));
+static struct played draw_played(gs_random *random) {
+    struct played played = {.period = (int)gs_random_from(random, 1, 8),
+                            .ahead = (int)gs_random_from(random, 0, MOST_AHEAD),
+                            .noise = plan_random(random, 0, 0.05),
+                            .clock = plan_random(random, 0.8, 1.25),
+                            .held_up_percent = (int)gs_random_from(random, 0, 5)};
+    double deep = gs_random_chance(random, 30) ? 1 : plan_random(random, 1, 8);
+    for (int i = 0; i < played.period; i++)
+        played.depths[i] = gs_random_chance(random, 50) ? deep : plan_random(random, 1, deep);
+    return played;
 }
 
-/* Layers of a network have the same grid and different depths: every other launch takes four times as long, and those are
-   the ones that run as they were written while the forms are compared. */
-static void different_launches_do_not_make_a_form_faster(void **state) {
+/* Block loops of most kernels cost up to 10% (docs/reports/forms.md), or gain little. Whichever depths alternate, in
+   however long a row launches are handed over, such a kernel hardly ever gets a block loop, and keeps it only until the
+   next comparison. One that gains much gets one. */
+static void a_wrong_form_is_rare_and_does_not_last(void **state) {
     (void)state;
-    for (int deep = 0; deep < 2; deep++) {
-        gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
-        for (int i = deep; !profile.is_compared; i++)
-            gs_profile_ran(&profile, gs_profile_takes_other(&profile), 1000, i % 2 ? 40000 : 10000);
-        assert_false(profile.prefers_block_loop);
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), count = test_number("GRIDSMITH_RUNS", 100000) / 5;
+    uint64_t wrong = 0, twice = 0, missed = 0, launches = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_profile profile = {.key = gs_random_next(&random), .sms = 100, .blocks = 1000};
+        struct played played = draw_played(&random);
+        played.loop = plan_random(&random, 0.97, 1.2);
+        launches += (uint64_t)play_comparison(&profile, &played, &random);
+        bool is_wrong = profile.prefers_block_loop;
+        play_comparison(&profile, &played, &random);
+        wrong += is_wrong;
+        twice += is_wrong && profile.prefers_block_loop;
+        played.loop = plan_random(&random, 0.1, 0.4);
+        play_comparison(&profile, &played, &random);
+        missed += !profile.prefers_block_loop;
     }
+    print_message("of %llu kernels %llu got a wrong block loop, %llu twice, %llu missed one; %.1f launches each\n",
+                  (unsigned long long)count, (unsigned long long)wrong, (unsigned long long)twice,
+                  (unsigned long long)missed, (double)launches / (double)count);
+    assert_true(wrong <= 1 + count / 1000 && twice == 0 && missed <= 1 + count / 100);
 }
 
 static void grids_that_are_alike_share_a_profile(void **state) {
@@ -267,10 +349,9 @@ int main(void) {
         cmocka_unit_test(measuring_what_is_wanted_finds_the_curve),
         cmocka_unit_test(classes_follow_the_curve),
         cmocka_unit_test(keys_tell_launches_apart),
-        cmocka_unit_test(different_launches_do_not_make_a_form_faster),
+        cmocka_unit_test(a_wrong_form_is_rare_and_does_not_last),
         cmocka_unit_test(grids_that_are_alike_share_a_profile),
         cmocka_unit_test(a_block_loop_is_preferred_where_it_is_faster),
-        cmocka_unit_test(a_changing_clock_does_not_change_the_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,29 @@ static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const g
     return code;
 }
 
+/* The PTX of a user's file, which may also be a source. */
+static gs_code read_file(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error) {
+    enum { ARCHITECTURE = 90 };
+    gs_ptx_file_request request = {.path = kind->source, .kernel = kind->kernel, .architecture = ARCHITECTURE};
+    gs_ptx_file file;
+    gs_ptx_place place;
+    gs_code code = gs_ptx_file_open(&file, &request, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_ptx_file_find(&file, kind->kernel, &place, error);
+    if (code == GS_OK) {
+        gs_text_put(text, place.module->text, place.module->size);
+        gs_ptx_token_text(place.module, place.module->functions.data[place.function].name, symbol, GS_JOB_NAME);
+    }
+    gs_ptx_file_free(&file);
+    return code;
+}
+
 gs_code gs_zoo_ptx(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error) {
     gs_ptx_module module;
     uint32_t function;
+    if (kind->is_file)
+        return read_file(kind, text, symbol, error);
     gs_code code = read_ptx(kind, text, &module, &function, error);
     if (code != GS_OK)
         return code;

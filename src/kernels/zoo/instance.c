@@ -73,7 +73,7 @@ static size_t kind_of(gs_zoo_instance *instance, const char *source, const char 
         instance->failed = true;
         return 0;
     }
-    instance->kinds[instance->kind_count] = (gs_zoo_kind){source, kernel};
+    instance->kinds[instance->kind_count] = (gs_zoo_kind){.source = source, .kernel = kernel};
     return instance->kind_count++;
 }
 
@@ -117,6 +117,48 @@ void gs_zoo_launch_shared(gs_zoo_instance *instance, size_t bytes) {
         instance->launches.data[instance->launches.count - 1].shared_bytes = bytes;
 }
 
+/* ---- of a file ---- */
+
+static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launch, size_t argument,
+                          gs_job_argument *into, gs_error *error) {
+    gs_launch_part part = gs_launch_part_at(launch, argument);
+    into->buffer = gs_zoo_buffer_add(instance, part.type, part.count, 0, 1); /* from 0 to 1: not all are zeros */
+    if (instance->failed)
+        return gs_fail(error, GS_E_USAGE, "a launch may have at most %d buffers", GS_ZOO_BUFFERS);
+    gs_zoo_buffer *buffer = &instance->buffers[into->buffer];
+    buffer->data = malloc(part.count * gs_scalar_bytes(part.type) + 1);
+    if (!buffer->data)
+        return gs_fail_memory(error);
+    gs_launch_part_fill(launch, argument, buffer->data);
+    return GS_OK;
+}
+
+gs_code gs_zoo_launch_add_file(gs_zoo_instance *instance, const char *source, const char *kernel,
+                               const gs_launch_file *launch, gs_error *error) {
+    gs_launch_outline outline = gs_launch_outline_of(launch);
+    if (outline.arguments > GS_COUNT(((gs_zoo_launch *)0)->list))
+        return gs_fail(error, GS_E_USAGE, "a launch may have at most %zu arguments",
+                       GS_COUNT(((gs_zoo_launch *)0)->list));
+    if (!GS_RESERVE(&instance->launches, 1))
+        return gs_fail_memory(error);
+    gs_zoo_launch *made = &instance->launches.data[instance->launches.count++];
+    *made = (gs_zoo_launch){.shared_bytes = outline.shared_bytes, .arguments = (uint32_t)outline.arguments};
+    instance->kinds[0] = (gs_zoo_kind){.source = source, .kernel = kernel, .is_file = true};
+    instance->kind_count = 1;
+    memcpy(made->grid, outline.grid, sizeof made->grid);
+    memcpy(made->block, outline.block, sizeof made->block);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < outline.arguments && code == GS_OK; i++) {
+        gs_launch_part part = gs_launch_part_at(launch, i);
+        made->list[i] = (gs_job_argument){.buffer = -1, .bytes = (uint32_t)gs_scalar_bytes(part.type)};
+        if (part.is_buffer)
+            code = add_buffer(instance, launch, i, &made->list[i], error);
+        else
+            memcpy(made->list[i].value, part.value, sizeof part.value);
+    }
+    return code;
+}
+
 /* ---- inputs and expected results ---- */
 
 double gs_zoo_random(uint64_t seed, size_t index, double low, double high) {
@@ -137,6 +179,8 @@ void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *d
 
 static gs_code fill_buffer(gs_zoo_instance *instance, size_t number, gs_error *error) {
     gs_zoo_buffer *buffer = &instance->buffers[number];
+    if (buffer->data) /* of a file */
+        return GS_OK;
     buffer->data = calloc(buffer->count + 1, gs_scalar_bytes(buffer->type));
     if (!buffer->data)
         return gs_fail_memory(error);

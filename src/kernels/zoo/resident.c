@@ -12,29 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* restore(to, from, words): each thread copies a word. */
-static const char restore_text[] = "\n.visible .entry restore(.param .u64 to, .param .u64 from, .param .u32 words) {\n"
-                                   "\t.reg .pred %outside;\n"
-                                   "\t.reg .b32 %word, %block, %threads, %count;\n"
-                                   "\t.reg .b64 %to, %from, %at;\n"
-                                   "\tmov.u32 %word, %tid.x;\n"
-                                   "\tmov.u32 %block, %ctaid.x;\n"
-                                   "\tmov.u32 %threads, %ntid.x;\n"
-                                   "\tmad.lo.u32 %word, %block, %threads, %word;\n"
-                                   "\tld.param.u32 %count, [words];\n"
-                                   "\tsetp.ge.u32 %outside, %word, %count;\n"
-                                   "\t@%outside ret;\n"
-                                   "\tmul.wide.u32 %at, %word, 4;\n"
-                                   "\tld.param.u64 %to, [to];\n"
-                                   "\tld.param.u64 %from, [from];\n"
-                                   "\tcvta.to.global.u64 %to, %to;\n"
-                                   "\tcvta.to.global.u64 %from, %from;\n"
-                                   "\tadd.u64 %to, %to, %at;\n"
-                                   "\tadd.u64 %from, %from, %at;\n"
-                                   "\tld.global.u32 %word, [%from];\n"
-                                   "\tst.global.u32 [%to], %word;\n"
-                                   "\tret;\n"
-                                   "}\n";
+/* gridsmith_restore(to, from, words): each thread copies a word. A kernel of a file may be called restore. */
+static const char restore_text[] =
+    "\n.visible .entry gridsmith_restore(.param .u64 to, .param .u64 from, .param .u32 words) {\n"
+    "\t.reg .pred %outside;\n"
+    "\t.reg .b32 %word, %block, %threads, %count;\n"
+    "\t.reg .b64 %to, %from, %at;\n"
+    "\tmov.u32 %word, %tid.x;\n"
+    "\tmov.u32 %block, %ctaid.x;\n"
+    "\tmov.u32 %threads, %ntid.x;\n"
+    "\tmad.lo.u32 %word, %block, %threads, %word;\n"
+    "\tld.param.u32 %count, [words];\n"
+    "\tsetp.ge.u32 %outside, %word, %count;\n"
+    "\t@%outside ret;\n"
+    "\tmul.wide.u32 %at, %word, 4;\n"
+    "\tld.param.u64 %to, [to];\n"
+    "\tld.param.u64 %from, [from];\n"
+    "\tcvta.to.global.u64 %to, %to;\n"
+    "\tcvta.to.global.u64 %from, %from;\n"
+    "\tadd.u64 %to, %to, %at;\n"
+    "\tadd.u64 %from, %from, %at;\n"
+    "\tld.global.u32 %word, [%from];\n"
+    "\tst.global.u32 [%to], %word;\n"
+    "\tret;\n"
+    "}\n";
 
 enum { RESTORE = 1, RESTORE_THREADS = 256, WORD = 4 };
 
@@ -152,10 +153,10 @@ static void find_changed(const gs_zoo_instance *small, bool *is_changed) {
 static gs_code load_kind(gs_zoo_resident *resident, gs_app_stream *stream, size_t kind, gs_error *error) {
     const gs_zoo_kind *requested = &resident->instance.kinds[kind];
     char name[100], symbol[GS_JOB_NAME];
-    const char *kernels[] = {symbol, "restore"};
+    const char *kernels[] = {symbol, "gridsmith_restore"};
     gs_text whole = {0};
     gs_code code = gs_zoo_ptx(requested, &whole, symbol, error);
-    snprintf(name, sizeof name, "%s.ptx", requested->source);
+    snprintf(name, sizeof name, "%s%s", requested->source, requested->is_file ? "" : ".ptx");
     if (kind == 0)
         gs_text_put(&whole, restore_text, sizeof restore_text - 1);
     gs_build build = {
@@ -210,16 +211,19 @@ static gs_code check_small(const gs_zoo_resident *resident, const gs_zoo_instanc
 
 gs_code gs_zoo_resident_make(gs_zoo_resident *resident, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
                              gs_zoo_pace *pace, gs_error *error) {
-    gs_zoo_instance small;
+    gs_zoo_instance small = {0};
+    bool has_small = kernel->reference != NULL;
     *resident = (gs_zoo_resident){.compile_ns = 0};
-    gs_code code = gs_zoo_instance_make(&small, kernel, gs_zoo_size_find(kernel, "small"), error);
+    gs_code code = has_small ? gs_zoo_instance_make(&small, kernel, gs_zoo_size_find(kernel, "small"), error) : GS_OK;
     if (code != GS_OK)
         return code;
     find_changed(&small, resident->is_changed);
     code = gs_zoo_instance_make(&resident->instance, kernel, size, error);
+    for (size_t i = 0; i < resident->instance.buffer_count && !has_small; i++)
+        resident->is_changed[i] = true; /* which ones are changed is not known: all are restored and compared */
     if (code == GS_OK)
         code = load_kinds(resident, pace->stream, error);
-    if (code == GS_OK && gs_zoo_size_is_large(size))
+    if (code == GS_OK && has_small && gs_zoo_size_is_large(size))
         code = check_small(resident, &small, pace, error);
     if (code == GS_OK)
         code = send_buffers(resident, pace, error);

@@ -40,7 +40,7 @@ typedef struct gs_zoo_kernel {
     uint8_t divided; /* that number is divided among the blocks in direction `divided` - 1; 0: each has all of it */
     /* Adds buffers and launches. */
     void (*instance)(struct gs_zoo_instance *instance, const int32_t *n);
-    /* Computes the results of the launches in the buffers. */
+    /* Computes the results of the launches in the buffers. NULL: a kernel of a file, whose only size is large. */
     void (*reference)(void *const *data, const int32_t *n);
     /* The correct elastic guess (gs_elastic_guess) for a half and for a quarter of the threads. It is tried first. */
     uint8_t elastic[2];
@@ -78,9 +78,11 @@ typedef struct gs_zoo_launch {
     gs_job_argument list[12];
 } gs_zoo_launch;
 
-/* A kernel function that an instance calls: `kernel` of kernels/SOURCE.cu. Most instances call one. */
+/* A kernel function that an instance calls: `kernel` of kernels/SOURCE.cu, or of a user's file SOURCE. Most instances
+   call one. */
 typedef struct gs_zoo_kind {
     const char *source, *kernel;
+    bool is_file;
 } gs_zoo_kind;
 
 typedef struct gs_zoo_instance {
@@ -118,6 +120,11 @@ int gs_zoo_buffer_made(gs_zoo_instance *instance, gs_scalar type, size_t count,
    is converted to float. */
 void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char *kernel, const uint32_t grid[3],
                        const uint32_t block[3], const char *arguments, ...);
+
+/* Adds a launch of the kernel `kernel` of a user's file `source`, as `launch` says, with its buffers. The instance is
+   empty before; the caller frees it, also if this fails. GS_E_USAGE: too many arguments or buffers. */
+gs_code gs_zoo_launch_add_file(gs_zoo_instance *instance, const char *source, const char *kernel,
+                               const gs_launch_file *launch, gs_error *error);
 
 /* Sets the dynamic shared memory of the last launch. */
 void gs_zoo_launch_shared(gs_zoo_instance *instance, size_t bytes);

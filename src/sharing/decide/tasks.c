@@ -158,7 +158,7 @@ static const gs_field task_fields[] = {
 };
 
 typedef struct launch_line {
-    char *kernel;
+    char *kernel, *file, *launch;
     int64_t blocks;
 } launch_line;
 
@@ -167,6 +167,8 @@ static const gs_field launch_fields[] = {
     {"blocks", GS_FIELD_INT64, false, offsetof(launch_line, blocks), 1, MOST_BLOCKS},
     {"work", GS_FIELD_OTHER, false, 0, 0, 0},
     {"after", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"file", GS_FIELD_NAME, false, offsetof(launch_line, file), 0, 0},     /* where a kernel that is played is, */
+    {"launch", GS_FIELD_NAME, false, offsetof(launch_line, launch), 0, 0}, /* and its launch */
 };
 
 static gs_code read_work(const gs_json *json, const gs_step *at, double *work, gs_error *error) {
@@ -205,6 +207,10 @@ static gs_code read_launch(const gs_json *json, const gs_step *at, gs_listed_tas
     gs_code code = gs_json_object(json, at, launch_fields, GS_COUNT(launch_fields), &line, error);
     if (code == GS_OK)
         code = read_work(json, at, &work, error);
+    if (code == GS_OK && line.launch && !line.file) {
+        gs_step step = gs_step_key(at, "launch");
+        code = gs_json_fail(json, &step, false, error, "\"launch\" belongs to a \"file\"");
+    }
     int32_t kernel = code == GS_OK ? gs_plan_table_find(table, line.kernel) : -1;
     if (code == GS_OK && kernel < 0) {
         gs_step step = gs_step_key(at, "kernel");
@@ -216,6 +222,8 @@ static gs_code read_launch(const gs_json *json, const gs_step *at, gs_listed_tas
         code = add_launch(task, kernel, blocks, work) ? read_after(json, at, task, error) : gs_fail_memory(error);
     }
     free(line.kernel);
+    free(line.file);
+    free(line.launch);
     return code;
 }
 

@@ -32,8 +32,9 @@ static const double least_gain = 0.05; /* of a block loop over the original, to 
 enum { SAMPLES_WANTED = 3 };           /* of each point */
 
 /* The forms of a kernel are compared after the first launches, when the GPU's clock has settled, and again
-   periodically, each time with a number of launches in the other form. */
-enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, COMPARED_BY = 5 };
+   periodically, by so many launches of each. */
+enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, LEAST_COMPARED = 8, MOST_COMPARED = 64 };
+static const double certain = 4; /* standard errors by which the difference of the two must be certain */
 
 const char *gs_level_name(enum gs_level level) {
     static const char *const names[] = {"unknown", "low", "medium", "high"};
@@ -179,39 +180,66 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 /* ---- measurements ---- */
 
-static double least_sample(const gs_samples *samples) {
-    double least = samples->last[0];
-    for (int i = 1; i < gs_samples_kept(samples); i++)
-        least = fmin(least, samples->last[i]);
-    return least;
+/* Welford's sums. */
+static void add_time(gs_form_times *times, double ns) {
+    double value = log(ns), before = value - times->mean;
+    times->mean += before / ++times->count;
+    times->squares += before * (value - times->mean);
 }
 
-/* Launches with the same profile may differ, such as layers of different depth, and the two forms may get different
-   ones. So the block loop must also be faster than the fastest of the original: of those, two are older. */
+static double squared_error(const gs_form_times *times) {
+    return times->squares / ((double)times->count * (times->count - 1));
+}
+
+/* Launches with the same profile may differ, such as layers of different depth, and some are held up. So the gain of
+   the block loop must be certain, compared with how much the times of each form differ. What is not certain in the end
+   counts as no gain. */
 static void compare_forms(gs_profile *profile) {
-    double whole = gs_samples_median(&profile->whole_ns), block_loop = gs_samples_median(&profile->block_loop_ns);
-    profile->prefers_block_loop =
-        block_loop * (1 + least_gain) < whole && block_loop < least_sample(&profile->whole_ns);
-    profile->is_compared = true;
-    profile->since_compared = profile->tried = 0;
+    const gs_form_times *whole = &profile->compared[false], *loop = &profile->compared[true];
+    uint32_t least = whole->count < loop->count ? whole->count : loop->count;
+    if (least < LEAST_COMPARED)
+        return;
+    double gain = whole->mean - loop->mean - log1p(least_gain);
+    double doubt = certain * sqrt(squared_error(whole) + squared_error(loop));
+    if (fabs(gain) <= doubt && least < MOST_COMPARED)
+        return;
+    profile->prefers_block_loop = gain > doubt;
+    profile->until_compared = COMPARED_AGAIN;
+    memset(profile->compared, 0, sizeof profile->compared);
+}
+
+/* A launch that was handed over before the first one in the other form is not compared: the clock may be another. */
+static void count_compared(gs_profile *profile, bool is_block_loop, double ns) {
+    bool is_other = is_block_loop != profile->prefers_block_loop;
+    if (!gs_profile_is_comparing(profile)) {
+        profile->until_compared -= profile->until_compared > 0;
+    } else if (is_other || profile->compared[!profile->prefers_block_loop].count) {
+        add_time(&profile->compared[is_block_loop], ns);
+        compare_forms(profile);
+    }
 }
 
 bool gs_profile_is_comparing(const gs_profile *profile) {
-    return profile->since_compared >= (profile->is_compared ? COMPARED_AGAIN : COMPARED_AFTER);
+    return profile->until_compared == 0 && gs_profile_is_settled(profile);
 }
 
 bool gs_profile_is_settled(const gs_profile *profile) {
     return profile->whole_ns.count + profile->block_loop_ns.count >= COMPARED_AFTER;
 }
 
+/* Drawn, because forms that alternate could get the layers of two depths that alternate, and because GPUs change their
+   clocks. */
 bool gs_profile_takes_other(gs_profile *profile) {
-    profile->takes_other = gs_profile_is_comparing(profile) && !profile->takes_other;
-    return profile->takes_other;
+    if (!gs_profile_is_comparing(profile))
+        return false;
+    gs_random random = gs_random_at(profile->key, profile->drawn++);
+    return gs_random_chance(&random, 50);
 }
 
-/* A launch that was held up by something else counts with a few times the usual. */
+/* A launch that was held up by something else counts with 16 times the usual. No less: layers of one grid differ as
+   much as their depths, and a filter of 3x3 has nine times the depth of one of 1x1. */
 static void add_to_mean(gs_profile *profile, const gs_samples *samples, double ns) {
-    enum { LAST = 32, MOST = 8 };
+    enum { LAST = 32, MOST = 16 };
     uint64_t count = profile->whole_ns.count + profile->block_loop_ns.count;
     double weight = profile->mean_ns > 0 ? fmax(1.0 / (double)count, 1.0 / LAST) : 1;
     profile->mean_ns += weight * (fmin(ns, MOST * gs_samples_median(samples)) - profile->mean_ns);
@@ -224,10 +252,7 @@ void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, ui
     double all_ns = (double)ns * ((double)profile->blocks / (double)blocks);
     gs_samples_add(samples, all_ns);
     add_to_mean(profile, samples, all_ns);
-    if (is_block_loop == profile->prefers_block_loop)
-        profile->since_compared++;
-    else if (gs_profile_is_comparing(profile) && ++profile->tried >= COMPARED_BY)
-        compare_forms(profile);
+    count_compared(profile, is_block_loop, all_ns);
     gs_profile_curve(profile);
     profile->is_dirty = true;
 }

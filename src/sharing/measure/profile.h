@@ -34,6 +34,12 @@ void gs_samples_add(gs_samples *samples, double value);
 double gs_samples_median(const gs_samples *samples); /* 0: there are none */
 int gs_samples_kept(const gs_samples *samples);      /* how many are in `last` */
 
+/* The logarithms of the times of one form, during a comparison of the two. */
+typedef struct gs_form_times {
+    uint32_t count;
+    double mean, squares; /* `squares` is the sum of squared deviations from the mean */
+} gs_form_times;
+
 typedef struct gs_profile {
     uint64_t key;
     char name[GS_PROFILE_NAME];
@@ -45,10 +51,9 @@ typedef struct gs_profile {
     /* Which of the two is used. A block loop is faster if blocks are many and small: starting a block takes longer than
        looping to the next one. The two are compared periodically; this is not kept in the file. */
     bool prefers_block_loop;
-    bool is_compared;        /* at least once */
-    uint32_t since_compared; /* launches in the preferred form since then */
-    uint32_t tried;          /* launches in the other form during this comparison */
-    bool takes_other;        /* the last launch was in the other form */
+    gs_form_times compared[2]; /* in the comparison under way: original, block loop */
+    uint32_t until_compared;   /* launches until the next comparison; 0: it is under way */
+    uint64_t drawn;            /* launches for which a form was drawn */
     struct gs_profile_point {
         int32_t sms;
         gs_samples rate;         /* confined to `sms` SMs, with the others idle */
@@ -85,9 +90,9 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile);
    0: not known. */
 double gs_profile_mean_ns(const gs_profile *profile, uint64_t blocks);
 /* Whether the next launch, with no other kernel on the GPU, should be in the other form, to compare the two. During a
-   comparison this is every second launch, because GPUs change their clocks. */
+   comparison that is drawn for each launch. */
 bool gs_profile_takes_other(gs_profile *profile);
-/* Whether a comparison is due or under way. */
+/* Whether a comparison is under way. */
 bool gs_profile_is_comparing(const gs_profile *profile);
 /* Whether enough launches were measured, so that few more are needed. */
 bool gs_profile_is_settled(const gs_profile *profile);

@@ -7,8 +7,6 @@
  */
 #include "subject.h"
 
-#include <stdlib.h>
-
 enum { ARCHITECTURE = 90 };
 
 /* ---- instances ---- */
@@ -22,52 +20,13 @@ static gs_code make_zoo(gs_subject *subject, gs_error *error) {
     return gs_zoo_instance_make(&subject->instance, kernel, size, error);
 }
 
-static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launch, size_t argument,
-                          gs_job_argument *into, gs_error *error) {
-    gs_launch_part part = gs_launch_part_at(launch, argument);
-    into->buffer = gs_zoo_buffer_add(instance, part.type, part.count, 0, 0);
-    if (instance->failed)
-        return gs_fail(error, GS_E_USAGE, "a launch of a plan may have at most %d buffers", GS_ZOO_BUFFERS);
-    gs_zoo_buffer *buffer = &instance->buffers[into->buffer];
-    buffer->data = malloc(part.count * gs_scalar_bytes(part.type) + 1);
-    if (!buffer->data)
-        return gs_fail_memory(error);
-    gs_launch_part_fill(launch, argument, buffer->data);
-    return GS_OK;
-}
-
-static gs_code fill_launch(gs_subject *subject, const gs_launch_file *launch, gs_error *error) {
-    gs_zoo_instance *instance = &subject->instance;
-    gs_launch_outline outline = gs_launch_outline_of(launch);
-    if (outline.arguments > GS_COUNT(((gs_zoo_launch *)0)->list))
-        return gs_fail(error, GS_E_USAGE, "a launch of a plan may have at most %zu arguments",
-                       GS_COUNT(((gs_zoo_launch *)0)->list));
-    if (!GS_RESERVE(&instance->launches, 1))
-        return gs_fail_memory(error);
-    gs_zoo_launch *made = &instance->launches.data[instance->launches.count++];
-    *made = (gs_zoo_launch){.shared_bytes = outline.shared_bytes, .arguments = (uint32_t)outline.arguments};
-    memcpy(made->grid, outline.grid, sizeof made->grid);
-    memcpy(made->block, outline.block, sizeof made->block);
-    gs_code code = GS_OK;
-    for (size_t i = 0; i < outline.arguments && code == GS_OK; i++) {
-        gs_launch_part part = gs_launch_part_at(launch, i);
-        made->list[i] = (gs_job_argument){.buffer = -1, .bytes = (uint32_t)gs_scalar_bytes(part.type)};
-        if (part.is_buffer)
-            code = add_buffer(instance, launch, i, &made->list[i], error);
-        else
-            memcpy(made->list[i].value, part.value, sizeof part.value);
-    }
-    return code;
-}
-
 static gs_code make_from_file(gs_subject *subject, gs_error *error) {
     const gs_kernel_source *source = &subject->source;
     gs_launch_file *launch = gs_launch_open(source->launch, error);
     if (!launch)
         return error->code;
-    subject->instance = (gs_zoo_instance){.kind_count = 1};
-    subject->instance.kinds[0] = (gs_zoo_kind){.source = source->file, .kernel = source->kernel};
-    gs_code code = fill_launch(subject, launch, error);
+    subject->instance = (gs_zoo_instance){0};
+    gs_code code = gs_zoo_launch_add_file(&subject->instance, source->file, source->kernel, launch, error);
     gs_launch_free(launch);
     gs_ptx_file_request request = {
         .path = source->file, .kernel = source->kernel[0] ? source->kernel : NULL, .architecture = ARCHITECTURE};

@@ -68,6 +68,7 @@ void gs_launch_start(gs_action *action) {
         stream->confined = action;
     stream->ahead_ns += launch->expected_ns;
     server->launches++;
+    server->form_launches[launch->request.form]++;
 }
 
 /* A launch at the head of its stream that must wait for a decision. */

@@ -736,6 +736,7 @@ struct gs_server {
     gs_decide_options plan;
     gs_planned planned;       /* the pairs of the plan file */
     uint64_t inside_launches; /* with intra-SM sharing */
+    uint64_t form_launches[GS_LAUNCH_CONFINED + 1];
     gs_profile_store *profiles;
     gs_quotas quotas;
     gs_sessions sessions;

@@ -217,6 +217,8 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_write_uint(&writer, "launches", server->launches);
     gs_write_uint(&writer, "resizes", server->resizes);
     gs_write_uint(&writer, "launches_inside", server->inside_launches);
+    gs_write_uint(&writer, "launches_confined", server->form_launches[GS_LAUNCH_CONFINED]);
+    gs_write_uint(&writer, "launches_looped", server->form_launches[GS_LAUNCH_BLOCK_LOOP]);
     gs_write_uint(&writer, "decisions", server->scheduler.decisions);
     gs_write_uint(&writer, "compiling", server->loads.compiling);
     write_first_block(&server->first_block, &writer);
