@@ -396,6 +396,36 @@ static void takes_rounds_of_the_user(void **state) {
     assert_int_equal(counted.open[0].most, 5);
 }
 
+/* Lines of `unrolled` that no thread comes to, of a branch that all threads leave the same way. */
+static int64_t stores_without(uint32_t first, uint32_t last, uint32_t branch) {
+    enum { MOST = 40 };
+    gs_flow_rounds lines[MOST] = {{.place = GS_FLOW_ONE_WAY_LINE, .at = branch}};
+    struct counted counted = {0};
+    gs_error error = {.code = GS_OK};
+    unsigned char parameters[12] = {0};
+    bool is_known[12] = {[8] = true, true, true, true};
+    int32_t parameter = 1000;
+    size_t count = 1;
+    gs_sass_image image;
+    for (uint32_t line = first; line <= last; line++)
+        lines[count++] = (gs_flow_rounds){.place = GS_FLOW_NEVER_LINE, .at = line};
+    memcpy(parameters + 8, &parameter, sizeof parameter);
+    gs_flow_launch launch = {{4, 1, 1}, {64, 1, 1}, parameters, is_known, sizeof parameters};
+    read_cases(&image);
+    assert_int_equal(walk(&image, "unrolled", &launch, lines, count, &counted, &error), GS_OK);
+    gs_sass_free(&image);
+    return counted.open[0].most;
+}
+
+/* The loop of single rounds is in lines 151 to 156, behind the branch of line 149. An instruction of line 152 is in
+   front of it, in a block of its own: where only that is of lines that no thread comes to, the loop counts. */
+static void leaves_out_only_code_of_lines_that_no_thread_comes_to(void **state) {
+    (void)state;
+    assert_int_equal(stores_without(151, 156, 149), 4 * 4);
+    assert_int_equal(stores_without(151, 156, 139), 3 + 4 * 4); /* threads leave the branch both ways */
+    assert_int_equal(stores_without(152, 152, 149), 3 + 4 * 4);
+}
+
 static void refuses_what_has_no_bound(void **state) {
     struct counted counted;
     gs_error error;
@@ -429,7 +459,8 @@ static void walks_calls_in_their_place(void **state) {
     (void)state;
     assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
     assert_true(counted.groups > 0 && counted.instructions > 60);
-    assert_int_equal(counted.open[0].most, 1); /* lanes that read one place get the same, so all of them call, or none */
+    assert_int_equal(counted.open[0].most,
+                     1); /* lanes that read one place get the same, so all of them call, or none */
 }
 
 static void finds_every_opcode(void **state) {
@@ -513,10 +544,11 @@ int main(void) {
                                        cmocka_unit_test(counts_rounds_of_the_launch),
                                        cmocka_unit_test(counts_rounds_of_an_unrolled_loop),
                                        cmocka_unit_test(takes_rounds_of_the_user),
+                                       cmocka_unit_test(leaves_out_only_code_of_lines_that_no_thread_comes_to),
                                        cmocka_unit_test(refuses_what_has_no_bound),
                                        cmocka_unit_test(counts_one_side_where_threads_stay_together),
                                        cmocka_unit_test(walks_calls_in_their_place),
-                                       cmocka_unit_test(finds_every_opcode),
+                                                                                                     cmocka_unit_test(finds_every_opcode),
                                        cmocka_unit_test(knows_the_class_of_instructions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
