@@ -7,7 +7,8 @@ A kernel is drawn as a tree: up to three nested loops whose counters have 16, 32
 added to, subtracted from, shifted, multiplied, or several of these; that begin and end with numbers, parameters, numbers of
 threads or counters of outer loops; that are tested at the begin, the end or in the middle, with any comparison, also of another width; and that
 are left early. It is written as PTX, which ptxas assembles, at any level of optimization, and executed here for each thread, from the tree, up to a
-number of steps. So nothing is shared with the program but the kernel. Stores that count have lines of their own: a line must not be executed
+number of steps. Loops are not unrolled: ptxas does that as if counters never went around, and leaves out rounds that the PTX has. So nothing is
+shared with the program but the kernel. Stores that count have lines of their own: a line must not be executed
 more often by a thread than `bound --instructions` says it is by a warp. Kernels that are refused count by themselves.
 With --input N, every Nth kernel also runs on the CPU, and its rounds come from there.
 
@@ -243,7 +244,7 @@ class Kernel:
             return
         again, over = (f"$L{self.name}_{label}" for label in node["labels"])
         predicate, test, _ = node["test"]
-        self.text += node["begin"] + node["end"] + [again + ":"]
+        self.text += node["begin"] + node["end"] + [again + ":", '.pragma "nounroll";']
         if node["at"] == "begin":
             self.text += test + [f"@!{predicate} bra {over};"]
         if node["early"]:

@@ -3,15 +3,17 @@
     python3 bench/neighbors/requests.py --record bert,vit --recordings FOLDER [--gridsmith PROGRAM] [--seconds 0.5]
     python3 bench/neighbors/requests.py --measure bert:40,vit@25:60 --recordings FOLDER --results FOLDER [--count 10000] [--measure-limit 500]
     python3 bench/neighbors/requests.py --results ours.json --recordings FOLDER [--gridsmith PROGRAM] [--latencies FILE]
+    python3 bench/neighbors/requests.py --kept corpus/h200-requests-fresh.json.gz
 
 The first records the programs of pairs, each alone on the GPU: FOLDER/KIND.jsonl; requests three times as long as work. The second does that, and
 measures --count requests of each pair under `gridsmith run`, for at most so many seconds, or longer if time is left: FOLDER/PAIR.json.
 With @25, pauses between requests are at least 25 ms, and a tenth as many are measured; otherwise pauses are those of the benchmark (NEIGHBORS_PAUSES). Programs that are measured import their
 modules while others are recorded. The third prints, for each pair and mode of files that neighbors.py (--json) or --measure
 wrote, the bound of a request, and p99.9 and the longest of those measured; and which part made requests late, if they were measured with
-NEIGHBORS_PARTS=1. The exit code is 1 if one took longer than its bound.
+NEIGHBORS_PARTS=1. The fourth prints the same of a file that has the bounds. The exit code is 1 if one took longer than its bound.
 """
 import argparse
+import gzip
 import json
 import os
 import re
@@ -188,15 +190,17 @@ def times_of(result, number):
                                                                     answers[number].get("parts_ms", answers[number]["wall_ms"]))]
 
 
-def cause_of(wall, on_gpu, parts, answer):
+def cause_of(on_gpu, parts, answer):
     """Which part of a late request took longer than its part of the bound."""
     issued, first, rest = parts
-    request_ms = answer["request_us"] / 1e3
-    if on_gpu <= answer["response_us"] / 1e3:
-        return "the host, after the end"
+    response_ms, request_ms = answer["response_us"] / 1e3, answer["request_us"] / 1e3
+    if issued > response_ms:
+        return "the host, issuing"
     if first > (answer["stop_us"] + answer["launch_us"]) / 1e3:
-        return "stopping"
-    return "the host, issuing" if issued > request_ms else "kernels" if rest > request_ms else "both a little"
+        return "its first kernel"
+    if rest > request_ms:
+        return "the host, issuing" if issued > request_ms else "its other kernels"
+    return "the host, after the end" if on_gpu <= response_ms else "two parts together"
 
 
 def show_causes(result, number, answer):
@@ -204,7 +208,7 @@ def show_causes(result, number, answer):
     causes = {}
     for wall, on_gpu, parts in times_of(result, number):
         if wall > answer["response_us"] / 1e3 and isinstance(parts, list):
-            causes.setdefault(cause_of(wall, on_gpu, parts, answer), []).append((wall, *parts))
+            causes.setdefault(cause_of(on_gpu, parts, answer), []).append((wall, *parts))
     for cause, found in sorted(causes.items(), key=lambda item: -len(item[1])):
         wall, issued, first, rest = max(found)
         print(f"    {len(found)} late by {cause}; the longest: {wall:.3f} ms, issued after {issued:.3f}, first kernel {first:.3f}, others {rest:.3f}")
@@ -219,26 +223,44 @@ def show_pair(options, pair, modes):
         if mode == "alone" or not result["rounds"] or len(works) != 1:
             continue
         for number in numbers_of(result, "wall_ms"):
-            times = of_all(result, number, "wall_ms")
             answer, why = bound_of(options, kinds[number][1], works[0], result)
             if why:
                 print(f"{pair:18} {mode:14} {why}")
-                continue
-            bound, unstopped = answer["response_us"] / 1e3, answer["unstopped_response_us"] / 1e3
-            after = sum(time > bound for time in times)
-            late += after
-            host = sum(time > bound >= on_gpu for time, on_gpu, _ in times_of(result, number))
-            print(f"{pair:18} {mode:14} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
-                  f"bound {bound:.3f} ms, {bound / times[-1]:.2f} times the longest; after it: {after}, of which {host} were done on the GPU by then; "
-                  f"if kernels do not stop: {unstopped:.3f} ms, after it {sum(time > unstopped for time in times)}")
-            show_causes(result, number, answer)
+            else:
+                late += show_requests(f"{pair:18} {mode:14}", result, number, answer)
+    return late
+
+
+def show_requests(name, result, number, answer):
+    """Prints requests against their bound. Returns how many took longer."""
+    times = of_all(result, number, "wall_ms")
+    bound, unstopped = answer["response_us"] / 1e3, answer["unstopped_response_us"] / 1e3
+    after = sum(time > bound for time in times)
+    host = sum(time > bound >= on_gpu for time, on_gpu, _ in times_of(result, number))
+    print(f"{name} {len(times):6} requests, p99.9 {percentile(times, 0.999):.3f} ms, longest {times[-1]:.3f} ms, "
+          f"bound {bound:.3f} ms, {bound / percentile(times, 0.999):.2f} times p99.9, {bound / times[-1]:.2f} times the longest; "
+          f"after it: {after}, of which {host} were done on the GPU by then; "
+          f"if kernels do not stop: {unstopped:.3f} ms, after it {sum(time > unstopped for time in times)}")
+    show_causes(result, number, answer)
+    return after
+
+
+def show_kept(path):
+    """Prints a file of corpus/, which has for each pair its requests and their bound. Returns how many took longer."""
+    with gzip.open(path, "rt") as file:
+        kept = json.load(file)
+    late = 0
+    for pair, known in kept.items():
+        for mode, result in known.get("modes", {known.get("mode", ""): known}).items():
+            late += show_requests(f"{pair:18} {mode.partition(':')[0]:9}", {"rounds": [[result]]}, 0, known["bound"])
     return late
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
-    parser.add_argument("--recordings", required=True)
+    parser.add_argument("--recordings")
+    parser.add_argument("--kept", help="a file with requests and their bounds")
     parser.add_argument("--record", help="pairs whose programs are recorded")
     parser.add_argument("--measure", help="parts: PAIR[@PAUSE_MS]:SECONDS,...")
     parser.add_argument("--count", type=int, default=10000, help="requests of each part")
@@ -250,10 +272,14 @@ def main():
     parser.add_argument("--latencies")
     parser.add_argument("--unstopped", action="append", default=[], help="kernels that do not stop, as `gridsmith status` names them")
     options = parser.parse_args()
+    if options.kept:
+        return 1 if show_kept(options.kept) else 0
+    if not options.recordings:
+        parser.error("give --recordings FOLDER, or --kept FILE")
     if options.record:
         return record(options, options.record.split(","))
     if not options.results:
-        parser.error("give --record PAIRS, --measure PARTS or --results FILE")
+        parser.error("give --record PAIRS, --measure PARTS, --results FILE or --kept FILE")
     if options.measure:
         return measure(options)
     late = 0

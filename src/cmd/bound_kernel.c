@@ -282,10 +282,11 @@ static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
     gs_code code = gs_count_rounds(gs_input_name(kernel->question->file), kernel->text, kernel->text_size,
                                    kernel->symbol, kernel->launch, &list, error);
     for (size_t i = 0; i < list.count && code == GS_OK; i++)
-        if (!GS_PUSH(&kernel->rounds,
-                     (gs_flow_rounds){.place = list.data[i].is_never ? GS_FLOW_NEVER_LINE : GS_FLOW_BRANCH_LINE,
-                                      .at = list.data[i].line,
-                                      .rounds = list.data[i].rounds}))
+        if (!GS_PUSH(&kernel->rounds, (gs_flow_rounds){.place = list.data[i].is_never     ? GS_FLOW_NEVER_LINE
+                                                                : list.data[i].is_one_way ? GS_FLOW_ONE_WAY_LINE
+                                                                                          : GS_FLOW_BRANCH_LINE,
+                                                       .at = list.data[i].line,
+                                                       .rounds = list.data[i].rounds}))
             code = gs_fail_memory(error);
     free(list.data);
     return code;

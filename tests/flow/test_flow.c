@@ -396,6 +396,36 @@ static void takes_rounds_of_the_user(void **state) {
     assert_int_equal(counted.open[0].most, 5);
 }
 
+/* Lines of `unrolled` that no thread comes to, of a branch that all threads leave the same way. */
+static int64_t stores_without(uint32_t first, uint32_t last, uint32_t branch) {
+    enum { MOST = 40 };
+    gs_flow_rounds lines[MOST] = {{.place = GS_FLOW_ONE_WAY_LINE, .at = branch}};
+    struct counted counted = {0};
+    gs_error error = {.code = GS_OK};
+    unsigned char parameters[12] = {0};
+    bool is_known[12] = {[8] = true, true, true, true};
+    int32_t parameter = 1000;
+    size_t count = 1;
+    gs_sass_image image;
+    for (uint32_t line = first; line <= last; line++)
+        lines[count++] = (gs_flow_rounds){.place = GS_FLOW_NEVER_LINE, .at = line};
+    memcpy(parameters + 8, &parameter, sizeof parameter);
+    gs_flow_launch launch = {{4, 1, 1}, {64, 1, 1}, parameters, is_known, sizeof parameters};
+    read_cases(&image);
+    assert_int_equal(walk(&image, "unrolled", &launch, lines, count, &counted, &error), GS_OK);
+    gs_sass_free(&image);
+    return counted.open[0].most;
+}
+
+/* The loop of single rounds is in lines 151 to 156, behind the branch of line 149. An instruction of line 152 is in
+   front of it, in a block of its own: where only that is of lines that no thread comes to, the loop counts. */
+static void leaves_out_only_code_of_lines_that_no_thread_comes_to(void **state) {
+    (void)state;
+    assert_int_equal(stores_without(151, 156, 149), 4 * 4);
+    assert_int_equal(stores_without(151, 156, 139), 3 + 4 * 4); /* threads leave the branch both ways */
+    assert_int_equal(stores_without(152, 152, 149), 3 + 4 * 4);
+}
+
 static void refuses_what_has_no_bound(void **state) {
     struct counted counted;
     gs_error error;
@@ -429,7 +459,88 @@ static void walks_calls_in_their_place(void **state) {
     (void)state;
     assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
     assert_true(counted.groups > 0 && counted.instructions > 60);
-    assert_int_equal(counted.open[0].most, 1); /* lanes that read one place get the same, so all of them call, or none */
+    assert_int_equal(counted.open[0].most,
+                     1); /* lanes that read one place get the same, so all of them call, or none */
+}
+
+/* ---- machine code that ptxas does not write ---- */
+
+/* A kernel of 4 blocks with `a` in %rd1 and the number of the thread in %r1, and how many stores a warp executes. Its
+   first BSYNC becomes a NOP, if `without_join`, or a store in front of it a BREAK of its barrier, if `breaks`. */
+static int64_t stores_of(const char *body, bool without_join, bool breaks) {
+    enum { NUMBER = 0xfff, NOP = 0x918, BREAK = 0x942, BSYNC = 0x941, STG = 0x986, BARRIER = 0xf0000, ALWAYS = 0x7000 };
+    unsigned char parameters[8] = {0};
+    bool is_known[8] = {0};
+    struct counted counted = {0};
+    gs_text text = {0};
+    gs_cubin cubin = {0};
+    gs_sass_image image = {0};
+    gs_error error = {.code = GS_OK};
+    uint64_t *code, store = 0;
+    gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n");
+    gs_text_add(&text, ".reg .b32 %%r<7>; .reg .b64 %%rd<3>; .reg .pred %%p<5>;\nld.param.u64 %%rd1, [a];\n");
+    gs_text_add(&text, "mov.u32 %%r1, %%tid.x; setp.lt.u32 %%p1, %%r1, 5;\n%s}\n", body);
+    gs_build build = {.name = "joins", .text = text.data, .size = text.count};
+    if (gs_cubin_make(&build, 90, &cubin, &error) != GS_OK)
+        fail_msg("%s, line %ld", error.message, error.line);
+    gs_flow_launch launch = {{4, 1, 1}, {32, 1, 1}, parameters, is_known, sizeof parameters};
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    gs_sass_section *section = (gs_sass_section *)gs_sass_find(&image, ".text.", "k");
+    code = malloc(section->bytes.count);
+    memcpy(code, section->bytes.data, section->bytes.count);
+    for (size_t at = 0; (without_join || breaks) && at < section->bytes.count / 8; at += 2) {
+        store = (code[at] & NUMBER) == STG ? at : store;
+        if ((code[at] & NUMBER) != BSYNC)
+            continue;
+        if (breaks)
+            code[store] = BREAK | ALWAYS | (code[at] & BARRIER);
+        else
+            code[at] = NOP | ALWAYS;
+        without_join = breaks = false;
+    }
+    memcpy(section->bytes.data, code, section->bytes.count);
+    assert_int_equal(walk(&image, "k", &launch, NULL, 0, &counted, &error), GS_OK);
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+    free(code);
+    return counted.open[0].most;
+}
+
+#define STORES4(place)                                                                                                 \
+    "st.volatile.global.u32 [%rd1+" place "], %r1;\nst.volatile.global.u32 [%rd1+" place "], %r1;\n"                   \
+    "st.volatile.global.u32 [%rd1+" place "], %r1;\nst.volatile.global.u32 [%rd1+" place "], %r1;\n"
+#define STORES8(place) STORES4(place) STORES4(place)
+#define SIDES          "setp.eq.u32 %p3, %r2, 0;\n@%p3 bra X;\n" STORES8("8") "bra E;\nX: " STORES8("12") "E: ret;\n"
+
+/* Lanes that load one place at once get the same. Two groups that do so one after the other may not, and may then come
+   together; nor may halves of a warp. */
+static void only_what_is_loaded_at_once_is_the_same(void **state) {
+    static const char parts[] = "@%p1 bra A;\n" STORES8("4") "A: ld.relaxed.cta.global.u32 %r2, [%rd1];\n" SIDES;
+    char path[1000];
+    (void)state;
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    assert_int_equal(stores_of("ld.relaxed.cta.global.u32 %r2, [%rd1];\n" SIDES, false, false), 8);
+    assert_int_equal(stores_of("ld.global.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, %r3;\n" SIDES, false, false),
+                     16);
+    assert_int_equal(stores_of("ld.global.nc.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, %r3;\n" SIDES, false, false),
+                     8);
+    assert_int_equal(stores_of(parts, false, false), 8 + 8);
+    assert_int_equal(stores_of(parts, true, false), 8 + 2 * 16);
+}
+
+/* Some blocks go to N at once; the threads of others part before it, and come together at a BSYNC, unless some have
+   left its barrier. */
+static void threads_that_left_a_barrier_are_a_group_of_their_own(void **state) {
+    static const char body[] = "mov.u32 %r2, %ctaid.x; setp.lt.u32 %p2, %r2, 2;\n@%p2 bra N;\n@%p1 bra J;\n" STORES8(
+        "4") "J: " STORES8("8") "membar.gl;\nN: " STORES8("12") "ret;\n";
+    char path[1000];
+    (void)state;
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    assert_int_equal(stores_of(body, false, false), 8 + 8 + 8);
+    assert_int_equal(stores_of(body, false, true), 7 + 8 + 2 * 8);
 }
 
 static void finds_every_opcode(void **state) {
@@ -513,9 +624,12 @@ int main(void) {
                                        cmocka_unit_test(counts_rounds_of_the_launch),
                                        cmocka_unit_test(counts_rounds_of_an_unrolled_loop),
                                        cmocka_unit_test(takes_rounds_of_the_user),
+                                       cmocka_unit_test(leaves_out_only_code_of_lines_that_no_thread_comes_to),
                                        cmocka_unit_test(refuses_what_has_no_bound),
                                        cmocka_unit_test(counts_one_side_where_threads_stay_together),
                                        cmocka_unit_test(walks_calls_in_their_place),
+                                       cmocka_unit_test(only_what_is_loaded_at_once_is_the_same),
+                                       cmocka_unit_test(threads_that_left_a_barrier_are_a_group_of_their_own),
                                        cmocka_unit_test(finds_every_opcode),
                                        cmocka_unit_test(knows_the_class_of_instructions)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,11 +126,12 @@ void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *da
 
 /* ---- rounds of loops ---- */
 
-/* The most rounds of a loop of PTX, which is closed by the branch in this line; or a line that no thread comes to. */
+/* The most rounds of a loop of PTX, which is closed by the branch in this line; or a line that no thread comes to, or
+   one of branches of which each was left by all threads the same way. */
 typedef struct gs_loop_rounds {
     uint32_t line;
     int64_t rounds;
-    bool is_never;
+    bool is_never, is_one_way;
 } gs_loop_rounds;
 
 typedef struct gs_loop_rounds_list {
@@ -139,7 +140,8 @@ typedef struct gs_loop_rounds_list {
 } gs_loop_rounds_list;
 
 /* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU, and finds the lines that no
-   thread comes to. The caller frees list->data. */
+   thread comes to. GS_E_REFUSED: a branch depends on what the CPU may compute otherwise than a GPU. The caller frees
+   list->data. */
 gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
                         const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error);
 

@@ -8,8 +8,13 @@
  * the count is larger than the rounds.
  *
  * A piece of the code begins at a label, and behind what may leave the code: a branch, a call, a return. Each thread
- * that comes to it sets its mark, in the words behind the counters.
+ * that comes to it sets its mark, in the words behind the counters. In front of a branch each thread sets one of two
+ * marks, for the way that it goes.
+ *
+ * The GPU goes the same ways if the conditions of branches do not depend on what it may compute otherwise;
+ * rounds_exact.c refuses the others.
  */
+#include "rounds.h"
 #include "launch.h"
 
 #include <stdlib.h>
@@ -24,7 +29,7 @@ struct counting {
     uint32_t *piece_of;   /* of each statement */
     size_t pieces;
     gs_error *error;
-};
+}; /* Words of the memory: counters, a mark for each piece, and two for each statement. */
 
 static const gs_ptx_statement *statement_at(const struct counting *counting, uint32_t number) {
     return &counting->module->statements.data[counting->function->statements + number];
@@ -97,7 +102,29 @@ static gs_code find_pieces(struct counting *counting) {
     return GS_OK;
 }
 
-/* Marks at the begin of each piece. */
+static bool is_conditional(const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_BRANCH &&
+           statement->guard != GS_PTX_NONE;
+}
+
+static size_t ways_at(const struct counting *counting, uint32_t statement) {
+    return counting->labels_count + counting->pieces + 2 * (size_t)statement;
+}
+
+/* Marks of the way that a thread goes at a branch. */
+static void add_way_marks(const struct counting *counting, gs_edits *edits, uint32_t number) {
+    const gs_ptx_module *module = counting->module;
+    const gs_ptx_statement *statement = statement_at(counting, number);
+    char name[GS_PTX_SYMBOL_MOST];
+    uint32_t token = statement->first + 1 + statement->guard_is_negated;
+    gs_ptx_token_text(module, token, name, sizeof name);
+    for (size_t way = 0; way < 2; way++)
+        gs_edits_add(edits, module->tokens.data[statement->first].at, 0,
+                     "\n@%s%s st.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n", way ? "!" : "", name,
+                     4 * (ways_at(counting, number) + way));
+}
+
+/* Marks at the begin of each piece, and at branches. */
 static void add_marks(const struct counting *counting, gs_edits *edits) {
     const gs_ptx_module *module = counting->module;
     for (uint32_t i = 1; i < counting->function->statement_count; i++) {
@@ -108,6 +135,8 @@ static void add_marks(const struct counting *counting, gs_edits *edits) {
                 edits, is_label ? gs_ptx_token_end(module, statement->last) : module->tokens.data[statement->first].at,
                 0, "\nst.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n",
                 4 * (counting->labels_count + counting->piece_of[i]));
+        if (is_conditional(statement))
+            add_way_marks(counting, edits, i);
     }
 }
 
@@ -215,12 +244,44 @@ static gs_code keep_never(const struct counting *counting, const uint32_t *marks
     return code;
 }
 
+/* Lines of branches of which none was left both ways. */
+static gs_code keep_one_way(const struct counting *counting, const uint32_t *counts) {
+    uint32_t count = counting->function->statement_count, *lines = lines_of_statements(counting), last = 0;
+    gs_code code = lines ? GS_OK : gs_fail_memory(counting->error);
+    for (uint32_t i = 0; code == GS_OK && i < count; i++) {
+        if (!is_conditional(statement_at(counting, i)) || lines[i] == last)
+            continue;
+        bool is_one_way = true;
+        last = lines[i];
+        for (uint32_t j = i; j < count && lines[j] == last; j++)
+            is_one_way = is_one_way && !(is_conditional(statement_at(counting, j)) && counts[ways_at(counting, j)] &&
+                                         counts[ways_at(counting, j) + 1]);
+        if (is_one_way && !GS_PUSH(counting->list, (gs_loop_rounds){.line = last, .is_one_way = true}))
+            code = gs_fail_memory(counting->error);
+    }
+    free(lines);
+    return code;
+}
+
+/* Only what threads come to on the CPU counts: up to the first branch that may go another way, a GPU comes to the same.
+ */
+static gs_code check_exact(const struct counting *counting, const uint32_t *marks) {
+    uint32_t count = counting->function->statement_count;
+    bool *is_passed = calloc((size_t)count + 1, sizeof *is_passed);
+    for (uint32_t i = 0; is_passed && i < count; i++)
+        is_passed[i] = !counting->piece_of[i] || marks[counting->piece_of[i]];
+    gs_code code = is_passed ? gs_rounds_check_exact(counting->module, counting->function, is_passed, counting->error)
+                             : gs_fail_memory(counting->error);
+    free(is_passed);
+    return code;
+}
+
 static gs_code run_counted(struct counting *counting, const gs_launch_file *launch, const char *symbol, gs_text *text) {
     enum { SECONDS = 60 };
     const char *kernels[] = {symbol};
     gs_build build = {
         .name = counting->module->name, .text = text->data, .size = text->count, .kernels = kernels, .kernel_count = 1};
-    size_t words = counting->labels_count + counting->pieces;
+    size_t words = ways_at(counting, counting->function->statement_count);
     uint32_t *counts = calloc(words + 1, sizeof *counts);
     void **buffers = calloc(launch->arguments.count + 1, sizeof *buffers);
     gs_executor *executor = counts && buffers ? gs_executor_host(counting->error) : NULL;
@@ -235,9 +296,13 @@ static gs_code run_counted(struct counting *counting, const gs_launch_file *laun
     if (code == GS_OK)
         code = executor->ops->run(module, &work, counting->error);
     if (code == GS_OK)
+        code = check_exact(counting, counts + counting->labels_count);
+    if (code == GS_OK)
         keep_rounds(counting, counts);
     if (code == GS_OK)
         code = keep_never(counting, counts + counting->labels_count);
+    if (code == GS_OK)
+        code = keep_one_way(counting, counts);
     gs_work_free(&work);
     gs_executor_close(executor);
     for (size_t i = 0; buffers && i < launch->arguments.count; i++)

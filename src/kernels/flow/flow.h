@@ -28,8 +28,14 @@ typedef struct gs_flow_launch {
 } gs_flow_launch;
 
 /* Where a loop is whose rounds are given: the line or the offset of its first instruction, or the line of a branch back
-   to it. Or a line that no thread comes to, which has no rounds. */
-typedef enum gs_flow_place { GS_FLOW_LINE, GS_FLOW_OFFSET, GS_FLOW_BRANCH_LINE, GS_FLOW_NEVER_LINE } gs_flow_place;
+   to it. Or, without rounds, a line that no thread comes to, or one of branches that all threads leave the same way. */
+typedef enum gs_flow_place {
+    GS_FLOW_LINE,
+    GS_FLOW_OFFSET,
+    GS_FLOW_BRANCH_LINE,
+    GS_FLOW_NEVER_LINE,
+    GS_FLOW_ONE_WAY_LINE
+} gs_flow_place;
 
 typedef struct gs_flow_rounds {
     gs_flow_place place;

@@ -29,6 +29,7 @@ struct analysis {
     int32_t *joins;    /* of each block: the first block that all ways from it go through; GS_NO_BLOCK: none */
     bool *is_marked;   /* for a search */
     bool *is_closed;   /* of each block: threads that part at its end come together at a BSYNC, see find_closed */
+    bool *is_whole;    /* of each block: all threads that come to it at all come as one group */
     gs_error *error;
 };
 
@@ -61,15 +62,16 @@ static bool reads_varying(const gs_flow_lanes *now, const gs_flow_instruction *i
     return varies || (operands & GS_TESTS_3 && !of_warp && now->predicates[gs_bits(instruction->high, 4, 3)]);
 }
 
-/* Whether the result varies by itself. Lanes that read one place together get the same. */
-static bool is_varying(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
+/* Whether the result varies by itself. Lanes that read one place together get the same; groups that do so one after the
+   other may not, and may come together later. */
+static bool is_varying(const gs_flow_lanes *now, const gs_flow_instruction *instruction, bool is_whole) {
     enum { CS2R = 0x005, ZERO = 255, BLOCK_X = 0x25, BLOCK_Z = 0x27, BLOCK_IN_CLUSTER = 0x88 };
     unsigned number = gs_operation(instruction), special = gs_bits(instruction->high, 8, 8);
     if (number == GS_OP_S2R)
         return (special < BLOCK_X || special > BLOCK_Z) && special != BLOCK_IN_CLUSTER;
     if (number == CS2R)
         return special != ZERO;
-    if (gs_lanes_read_one(now, instruction))
+    if (is_whole && gs_lanes_read_one(now, instruction))
         return false;
     return instruction->opcode->operands & GS_IS_VARYING;
 }
@@ -88,7 +90,7 @@ static void make_varying(gs_flow_lanes *now, const bool *registers, const bool *
             now->registers[i] = (gs_lanes){0};
 }
 
-static gs_code pass_instruction(struct analysis *analysis, gs_flow_lanes *now, size_t at) {
+static gs_code pass_instruction(struct analysis *analysis, gs_flow_lanes *now, size_t at, bool is_whole) {
     const gs_flow_code *code = analysis->graph->code;
     const gs_flow_instruction *instruction = &code->data[at];
     unsigned operands = instruction->opcode->operands;
@@ -100,8 +102,9 @@ static gs_code pass_instruction(struct analysis *analysis, gs_flow_lanes *now, s
     }
     if (operands & GS_IS_UNIFORM)
         return GS_OK;
-    bool varies = !(operands & GS_IS_SAME) && (is_varying(now, instruction) || reads_varying(now, instruction));
-    varies = varies || operands & GS_SETS_ALL;
+    bool varies = !(operands & GS_IS_SAME && is_whole) &&
+                  (is_varying(now, instruction, is_whole) || reads_varying(now, instruction));
+    varies = varies || operands & GS_SETS_ALL || (operands & GS_IS_SAME && !is_whole);
     gs_lanes_execute(now, instruction, analysis->launch, at, varies);
     return GS_OK;
 }
@@ -252,7 +255,7 @@ static gs_code pass_block(struct analysis *analysis, int32_t number, bool *chang
         return GS_OK;
     make_varying(&now, analysis->joined[number].registers, analysis->joined[number].predicates);
     for (size_t at = block->first; at < block->end && result == GS_OK; at++)
-        result = pass_instruction(analysis, &now, at);
+        result = pass_instruction(analysis, &now, at, analysis->is_whole[number]);
     bool of_warp = gs_operation(last) != GS_OP_BRA || gs_bits(last->low, 32, 2);
     bool is_branch = block->next[0] != GS_NO_BLOCK && graph->blocks.data[block->next[0]].is_reached &&
                      block->next[1] != GS_NO_BLOCK && graph->blocks.data[block->next[1]].is_reached;
@@ -291,7 +294,7 @@ static gs_code find_transactions(struct analysis *analysis) {
         for (size_t at = graph->blocks.data[i].first; at < graph->blocks.data[i].end && result == GS_OK; at++) {
             gs_flow_instruction *instruction = &graph->code->data[at];
             instruction->transactions = (uint8_t)gs_lanes_transactions(&now, instruction);
-            result = pass_instruction(analysis, &now, at);
+            result = pass_instruction(analysis, &now, at, analysis->is_whole[i]);
         }
     }
     return result;
@@ -331,31 +334,48 @@ static bool is_at_barrier(const gs_flow_instruction *instruction, unsigned opera
     return gs_operation(instruction) == operation && (int)gs_bits(instruction->low, 16, 4) == barrier;
 }
 
-/* Whether a block between `from` and its join sets a barrier, other than at the begin of the way. */
-static bool sets_barrier_between(struct analysis *analysis, int32_t from, int barrier) {
+/* Whether an instruction may change which threads wait at a barrier: it sets it, takes threads out of it, writes all of
+   it, or calls a function. */
+static bool may_change(const gs_flow_instruction *instruction, int barrier) {
+    enum { BMOV = 0x155, BMOV_BACK = 0x156 };
+    unsigned operation = gs_operation(instruction);
+    return operation == GS_OP_CALL || operation == BMOV || operation == BMOV_BACK ||
+           is_at_barrier(instruction, GS_OP_BREAK, barrier) || is_at_barrier(instruction, GS_OP_BSSY, barrier);
+}
+
+/* Whether a barrier that a block sets at `from_at` is as it was set on all ways to the block's join. */
+static bool keeps_barrier(struct analysis *analysis, int32_t from, size_t from_at, int barrier) {
     const gs_flow_graph *graph = analysis->graph;
-    bool sets = false;
+    bool keeps = true;
     mark_between(analysis, from, analysis->joins[from], -1);
-    for (size_t i = 0; i < graph->blocks.count; i++)
-        for (size_t at = graph->blocks.data[i].first; analysis->is_marked[i] && at < graph->blocks.data[i].end; at++)
-            sets = sets || is_at_barrier(&graph->code->data[at], GS_OP_BSSY, barrier);
-    return sets;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        bool is_begin = (int32_t)i == from && !analysis->is_marked[i];
+        for (size_t at = is_begin ? from_at + 1 : block->first;
+             (analysis->is_marked[i] || is_begin || (int32_t)i == analysis->joins[from]) && at < block->end; at++)
+            keeps = keeps && !may_change(&graph->code->data[at], barrier);
+    }
+    return keeps;
 }
 
 /* Blocks that set a barrier before their branch, of which all ways go through a block that ends with the BSYNC of that
-   barrier, without setting it again: each group of threads that parts there is one again behind that. */
+   barrier, which nothing changes before: each group of threads that parts there is one again behind that. */
 static void find_closed(struct analysis *analysis) {
     const gs_flow_graph *graph = analysis->graph;
     for (size_t i = 0; i < graph->blocks.count; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
         int barrier = -1;
+        size_t set_at = 0;
         for (size_t at = block->first; at < block->end; at++)
-            if (gs_operation(&graph->code->data[at]) == GS_OP_BSSY)
-                barrier = (int)gs_bits(graph->code->data[at].low, 16, 4);
+            if (gs_operation(&graph->code->data[at]) == GS_OP_BSSY) {
+                barrier = gs_is_always(&graph->code->data[at]) ? (int)gs_bits(graph->code->data[at].low, 16, 4) : -1;
+                set_at = at;
+            }
         int32_t join = analysis->joins[i];
-        analysis->is_closed[i] = barrier >= 0 && join != GS_NO_BLOCK && graph->blocks.data[join].rank > block->rank &&
-                                 is_at_barrier(last_of(graph, &graph->blocks.data[join]), GS_OP_BSYNC, barrier) &&
-                                 !sets_barrier_between(analysis, (int32_t)i, barrier);
+        const gs_flow_instruction *last = join == GS_NO_BLOCK ? NULL : last_of(graph, &graph->blocks.data[join]);
+        analysis->is_closed[i] = barrier >= 0 && last && graph->blocks.data[join].rank > block->rank &&
+                                 is_at_barrier(last, GS_OP_BSYNC, barrier) && gs_is_always(last) &&
+                                 keeps_barrier(analysis, (int32_t)i, set_at, barrier);
     }
 }
 
@@ -447,6 +467,24 @@ static bool find_groups(struct analysis *analysis) {
     return is_stored;
 }
 
+/* Finds which branches are uniform, and the groups. `*changes`: more blocks than before have one group at most. A
+   function may be called by several groups. */
+static gs_code find_round(struct analysis *analysis, bool *changes) {
+    gs_flow_graph *graph = analysis->graph;
+    size_t count = graph->blocks.count;
+    memset(analysis->at, 0, (count + 1) * sizeof *analysis->at);
+    memset(analysis->joined, 0, (count + 1) * sizeof *analysis->joined);
+    begin_lanes(&analysis->at[graph->order[0]], graph->is_called);
+    gs_code result = find_uniform(analysis);
+    if (result == GS_OK && !find_groups(analysis))
+        result = gs_fail_memory(analysis->error);
+    *changes = false;
+    for (size_t i = 0; i < count && !graph->is_called; i++)
+        if (graph->blocks.data[i].groups == 1 && !analysis->is_whole[i])
+            *changes = analysis->is_whole[i] = true;
+    return result;
+}
+
 gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *launch, gs_error *error) {
     size_t count = graph->blocks.count;
     struct analysis analysis = {.graph = graph,
@@ -456,20 +494,20 @@ gs_code gs_flow_find_divergence(gs_flow_graph *graph, const gs_flow_launch *laun
                                 .joins = calloc(count + 1, sizeof *analysis.joins),
                                 .is_marked = calloc(count + 1, sizeof *analysis.is_marked),
                                 .is_closed = calloc(count + 1, sizeof *analysis.is_closed),
+                                .is_whole = calloc(count + 1, sizeof *analysis.is_whole),
                                 .error = error};
     bool is_stored = analysis.at && analysis.joined && analysis.joins && analysis.is_marked && analysis.is_closed &&
-                     find_joins(&analysis);
-    if (is_stored)
-        begin_lanes(&analysis.at[graph->order[0]], graph->is_called);
-    gs_code result = is_stored ? find_uniform(&analysis) : gs_fail_memory(error);
+                     analysis.is_whole && find_joins(&analysis);
+    gs_code result = is_stored ? GS_OK : gs_fail_memory(error);
+    for (bool changes = true; changes && result == GS_OK;)
+        result = find_round(&analysis, &changes);
     if (result == GS_OK)
         result = find_transactions(&analysis);
-    if (result == GS_OK && !find_groups(&analysis))
-        result = gs_fail_memory(error);
     free(analysis.at);
     free(analysis.joined);
     free(analysis.joins);
     free(analysis.is_marked);
     free(analysis.is_closed);
+    free(analysis.is_whole);
     return result;
 }

@@ -234,7 +234,7 @@ void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction
 bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block);
 /* In how many parts a warp does a load or store: halves or quarters, if it is wider than 4 bytes. */
 int gs_flow_access_parts(const gs_flow_instruction *instruction);
-/* Whether it loads from a place that is the same for all lanes. */
+/* Whether it loads, at once, from a place that is the same for all lanes. */
 bool gs_lanes_read_one(const gs_flow_lanes *now, const gs_flow_instruction *instruction);
 /* The most transactions of a load or store; 0: not known. Of a load of constants, 1: all lanes read the same. */
 int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction);

@@ -68,8 +68,12 @@ static int64_t global_sectors(gs_lanes low, gs_lanes high, int parts) {
 }
 
 bool gs_lanes_read_one(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
+    enum { READ_ONLY = 4 };
     gs_lanes high, low = address_of(now, instruction, &high);
     unsigned operation = gs_operation(instruction);
+    bool is_read_only = operation == LDG && gs_bits(instruction->high, 13, 4) == READ_ONLY; /* ld.global.nc */
+    if (gs_flow_access_parts(instruction) > 1 && !is_read_only)
+        return false; /* a part of the warp may read what is written between */
     return (operation == LDG && gs_lanes_uniform(low) && gs_lanes_uniform(high)) ||
            (operation == LDS && gs_lanes_uniform(low));
 }

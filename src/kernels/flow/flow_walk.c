@@ -18,6 +18,7 @@ struct walker {
     const gs_flow_launch *launch;
     gs_flow_rounds *given;
     size_t given_count;
+    bool *is_never, *is_one_way; /* of each instruction: its line is given as one of these */
     const gs_flow_visitor *visitor;
     gs_error *error;
     size_t steps, left_out; /* instructions that were walked; blocks that the input does not come to */
@@ -364,7 +365,7 @@ static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph
 
 static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
     size_t at = graph->blocks.data[graph->loops.data[loop].header].first;
-    if (given->place == GS_FLOW_NEVER_LINE)
+    if (given->place == GS_FLOW_NEVER_LINE || given->place == GS_FLOW_ONE_WAY_LINE)
         return false;
     if (given->place == GS_FLOW_BRANCH_LINE)
         return is_closed_in(walker, graph, loop, given->at);
@@ -403,55 +404,86 @@ static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
 
 /* ---- code that the input does not come to ---- */
 
-/* Whether all instructions of a block are of lines that no thread comes to. BSYNC has the line of what is before it. */
-static bool is_of_never(const struct walker *walker, const gs_flow_block *block) {
-    bool has_others = false;
+/* Whether all instructions of a block are of lines that no thread comes to. BSYNC has the line of what is before it; a
+   block of branches and ends alone counts only where `is_rest`. */
+static bool is_of_never(const struct walker *walker, const gs_flow_block *block, bool is_rest) {
+    bool has_others = is_rest;
     for (size_t at = block->first; at < block->end; at++) {
-        bool is_never = gs_operation(&walker->code.data[at]) == GS_OP_BSYNC;
-        has_others = has_others || !is_never;
-        for (size_t i = 0; i < walker->given_count && !is_never; i++)
-            is_never = walker->given[i].place == GS_FLOW_NEVER_LINE && line_at(walker, at) == walker->given[i].at;
-        if (!is_never)
+        unsigned operation = gs_operation(&walker->code.data[at]);
+        bool is_end = operation == GS_OP_BSYNC || (is_rest && (operation == GS_OP_BRA || operation == GS_OP_EXIT));
+        if (!is_end && !walker->is_never[at])
             return false;
+        has_others = has_others || !is_end;
     }
     return has_others;
 }
 
-/* Leaves out a side of a branch if all of its first block is of lines that no thread comes to, and that of the other
-   side is not. Everything else that can be reached stays: code of such lines may have been moved to where threads come.
- */
-static gs_code drop_never(struct walker *walker, gs_flow_graph *graph) {
-    bool *stays = calloc(graph->blocks.count + 1, sizeof *stays), has_never = false;
-    if (!stays)
-        return gs_fail_memory(walker->error);
-    for (size_t i = 0; i < walker->given_count; i++)
-        has_never = has_never || walker->given[i].place == GS_FLOW_NEVER_LINE;
-    stays[graph->order[0]] = true;
-    for (bool changes = has_never; changes;) {
-        changes = false;
-        for (size_t i = 0; i < graph->blocks.count; i++) {
-            const gs_flow_block *block = &graph->blocks.data[i];
-            bool is_side[2], never[2];
-            for (int side = 0; side < 2; side++) {
-                is_side[side] = block->next[side] != GS_NO_BLOCK && graph->blocks.data[block->next[side]].is_reached;
-                never[side] = is_side[side] && is_of_never(walker, &graph->blocks.data[block->next[side]]);
-            }
-            for (int side = 0; side < 2; side++)
-                if (stays[i] && is_side[side] && !stays[block->next[side]] &&
-                    !(never[side] && is_side[!side] && !never[!side]))
-                    changes = stays[block->next[side]] = true;
+/* The side of a block's branch that no thread takes, or -1: that of a branch that all threads leave the same way, where
+   the first block of one side is of lines that no thread comes to, and that of the other is not. */
+static int never_side(const struct walker *walker, const gs_flow_graph *graph, const gs_flow_block *block) {
+    bool never[2];
+    for (int side = 0; side < 2; side++) {
+        int32_t next = block->next[side];
+        if (next == GS_NO_BLOCK || !graph->blocks.data[next].is_reached)
+            return -1;
+        never[side] = is_of_never(walker, &graph->blocks.data[next], false);
+    }
+    return never[0] == never[1] || !walker->is_one_way[block->end - 1] ? -1 : never[1];
+}
+
+/* Finds the blocks that are reached without the sides that are left out: side + 1 of each block, or 0. */
+static void find_stays(const gs_flow_graph *graph, const uint8_t *left_out, bool *stays, int32_t *open) {
+    size_t count = 1;
+    memset(stays, 0, graph->blocks.count * sizeof *stays);
+    open[0] = graph->order[0];
+    stays[open[0]] = true;
+    while (count) {
+        int32_t at = open[--count];
+        for (int side = 0; side < 2; side++) {
+            int32_t next = graph->blocks.data[at].next[side];
+            if (next == GS_NO_BLOCK || left_out[at] == side + 1 || stays[next] || !graph->blocks.data[next].is_reached)
+                continue;
+            stays[next] = true;
+            open[count++] = next;
         }
     }
-    for (size_t i = 0; i < graph->blocks.count && has_never; i++) {
-        gs_flow_block *block = &graph->blocks.data[i];
-        walker->left_out += block->is_reached && !stays[i];
-        block->is_reached = block->is_reached && stays[i];
+}
+
+/* Leaves out the sides of branches that no thread takes, unless code of other lines would go with them. Then the line
+   of the side is that of code which the compiler has moved there, as in front of a loop. */
+static gs_code drop_never(struct walker *walker, gs_flow_graph *graph) {
+    size_t count = graph->blocks.count;
+    bool *stays = calloc(count + 1, sizeof *stays), has_never = false;
+    uint8_t *left_out = calloc(count + 1, sizeof *left_out);
+    int32_t *open = calloc(count + 1, sizeof *open);
+    for (size_t i = 0; i < walker->given_count; i++)
+        has_never = has_never || walker->given[i].place == GS_FLOW_NEVER_LINE;
+    for (size_t i = 0; stays && left_out && open && i < count && has_never; i++) {
+        int side = graph->blocks.data[i].is_reached ? never_side(walker, graph, &graph->blocks.data[i]) : -1;
+        if (side < 0)
+            continue;
+        left_out[i] = (uint8_t)(side + 1);
+        find_stays(graph, left_out, stays, open);
+        for (size_t j = 0; j < count; j++)
+            if (!stays[j] && graph->blocks.data[j].is_reached && !is_of_never(walker, &graph->blocks.data[j], true))
+                left_out[i] = 0;
     }
-    for (size_t i = 1; i < graph->loops.count && has_never; i++)
-        if (!stays[graph->loops.data[i].header])
-            graph->loops.data[i].times = 0;
+    if (stays && left_out && open && has_never) {
+        find_stays(graph, left_out, stays, open);
+        for (size_t i = 0; i < count; i++) {
+            gs_flow_block *block = &graph->blocks.data[i];
+            walker->left_out += block->is_reached && !stays[i];
+            block->is_reached = block->is_reached && stays[i];
+        }
+        for (size_t i = 1; i < graph->loops.count; i++)
+            if (!stays[graph->loops.data[i].header])
+                graph->loops.data[i].times = 0;
+    }
+    bool is_stored = stays && left_out && open;
     free(stays);
-    return GS_OK;
+    free(left_out);
+    free(open);
+    return is_stored ? GS_OK : gs_fail_memory(walker->error);
 }
 
 static gs_code check_rounds(struct walker *walker, const gs_flow_graph *graph) {
@@ -501,7 +533,9 @@ static bool decode(struct walker *walker, const gs_text *bytes) {
     size_t count = bytes->count / GS_FLOW_BYTES;
     walker->code.data = calloc(count + 1, sizeof *walker->code.data);
     walker->lines = calloc(count + 1, sizeof *walker->lines);
-    if (!walker->code.data || !walker->lines)
+    walker->is_never = calloc(count + 1, sizeof *walker->is_never);
+    walker->is_one_way = calloc(count + 1, sizeof *walker->is_one_way);
+    if (!walker->code.data || !walker->lines || !walker->is_never || !walker->is_one_way)
         return false;
     for (size_t i = 0; i < count; i++) {
         gs_flow_instruction *instruction = &walker->code.data[i];
@@ -527,6 +561,17 @@ static void mark_relocated(struct walker *walker, const gs_sass_image *image, si
     }
 }
 
+/* Marks the instructions of lines that no thread comes to, and of branches that all threads leave the same way. */
+static void mark_lines(struct walker *walker) {
+    for (size_t at = 0; at < walker->code.count; at++)
+        for (size_t i = 0; i < walker->given_count; i++) {
+            bool is_here = walker->given[i].at && walker->given[i].at == line_at(walker, at);
+            walker->is_never[at] = walker->is_never[at] || (is_here && walker->given[i].place == GS_FLOW_NEVER_LINE);
+            walker->is_one_way[at] =
+                walker->is_one_way[at] || (is_here && walker->given[i].place == GS_FLOW_ONE_WAY_LINE);
+        }
+}
+
 gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_launch *launch, gs_flow_rounds *given,
                      size_t given_count, const gs_flow_visitor *visitor, char **file, gs_error *error) {
     enum { ARCHITECTURE = 90 };
@@ -543,6 +588,7 @@ gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_lau
     if (result == GS_OK) {
         mark_relocated(&walker, image, (size_t)(code - image->sections.data));
         gs_sass_lines(image, code, walker.lines, walker.code.count, file);
+        mark_lines(&walker);
         result = walk_function(&walker, 0, false);
     }
     for (size_t i = 0; i < given_count; i++)
@@ -550,6 +596,8 @@ gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_lau
             given[i].is_used = walker.left_out;
     free(walker.code.data);
     free(walker.lines);
+    free(walker.is_never);
+    free(walker.is_one_way);
     if (result != GS_OK) {
         free(*file);
         *file = NULL;
