@@ -27,10 +27,10 @@ static void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
 }
 
-static void tell_stack(int number) {
+static void write_stack(int number) {
     (void)number;
     gs_watch_thread *thread = gs_watch_shared ? gs_watch_own_thread() : NULL;
-    if (thread && !atomic_load(&thread->frame_count)) /* what was told before has been read */
+    if (thread && !atomic_load(&thread->frame_count)) /* the stack before has been read */
         atomic_store(&thread->frame_count, (uint32_t)backtrace(thread->frames, GS_WATCH_FRAMES));
 }
 
@@ -39,8 +39,8 @@ static void choose_signal(void) {
     void *unused[1];
     backtrace(unused, 1); /* its library is loaded now, not in a handler */
     for (int number = SIGRTMAX - 3; number > SIGRTMIN && !stack_signal; number--) {
-        struct sigaction now, told = {.sa_handler = tell_stack, .sa_flags = SA_RESTART};
-        if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL && sigaction(number, &told, NULL) == 0)
+        struct sigaction now, ours = {.sa_handler = write_stack, .sa_flags = SA_RESTART};
+        if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL && sigaction(number, &ours, NULL) == 0)
             stack_signal = gs_watch_shared->stack_signal = number;
     }
 }

@@ -398,7 +398,7 @@ void gs_gate_wait_memory(void) {
 }
 
 /* Under the lock. Not at a launch: this looks at all kernels. */
-static void tell_longest(void) {
+static void publish_longest(void) {
     if (waits.has_learned)
         atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
                               memory_order_relaxed);
@@ -406,7 +406,7 @@ static void tell_longest(void) {
 }
 
 /* What a request loses on average if work of this program runs when it begins, under MPS, beyond what is usual. */
-static void tell_lost(void) {
+static void publish_lost(void) {
     const gs_tenant_page *page = gs_gate_state.page;
     uint64_t work_ns = atomic_load_explicit(&page->work_ns, memory_order_relaxed);
     double late_ns = (double)atomic_load_explicit(&page->late_ns, memory_order_relaxed),
@@ -418,7 +418,7 @@ static void tell_lost(void) {
 
 /* Whether the program works: it has launched something since the last look, or what it launched is not done if it has
    half of the GPU. It may have launched much, and wait for it. */
-static void tell_work(void) {
+static void publish_work(void) {
     enum { WORKS_NS = 60000000 };                              /* three looks */
     static uint64_t launches, launched_ns, left_ns, looked_ns; /* used only by the watching thread */
     const gs_tenant_page *page = gs_gate_state.page;
@@ -436,10 +436,10 @@ static void tell_work(void) {
 
 int64_t gs_gate_wait_look(void) {
     enum { LOOK_NS = 100000000 };
-    tell_work();
-    tell_lost();
+    publish_work();
+    publish_lost();
     pthread_mutex_lock(&waits.lock);
-    tell_longest();
+    publish_longest();
     if (is_shared())
         gs_share_publish(own_share());
     pthread_mutex_unlock(&waits.lock);

@@ -98,7 +98,7 @@ static void do_chore(const gs_images *images, gs_image_job *job) {
     free_job(job);
 }
 
-static void tell_done(gs_images *images, gs_image_job *job) {
+static void notify_done(gs_images *images, gs_image_job *job) {
     const uint64_t one = 1;
     append_job(&images->done, job);
     while (write(images->fd, &one, sizeof one) < 0 && errno == EINTR)
@@ -127,7 +127,7 @@ static void *run_thread(void *argument) {
         pthread_mutex_lock(&images->mutex);
         images->running[start.number] = NULL;
         if (!is_chore)
-            tell_done(images, job);
+            notify_done(images, job);
     }
     pthread_mutex_unlock(&images->mutex);
     return NULL;
