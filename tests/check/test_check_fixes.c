@@ -250,20 +250,26 @@ static gs_run *draw_launches(gs_random *random, const gs_gpu *gpu, int64_t most)
     return run;
 }
 
-/* "At most": smaller values work too. */
+static size_t limits[GS_ANSWER_UNKNOWN + 1]; /* how often each was said */
+
+/* "At most": all smaller values work too. "Exactly": one does not. */
 static void try_smaller(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, bool every_order, uint64_t index) {
     gs_change change = fix->changes[0];
-    int32_t cluster = run->launches.data[change.launch].cluster;
-    int64_t least = change.kind == GS_FIX_REGISTERS ? 24 : 0;
-    gs_random random = gs_random_at(25, index);
-    for (int i = 0; i < 3; i++) {
-        change.to = gs_random_from(&random, least, fix->changes[0].to);
-        if (change.kind == GS_FIX_BLOCKS)
-            change.to = gs_max(cluster, change.to / cluster * cluster);
-        if (!works(gpu, run, &change, 1, NULL, every_order))
-            fail_msg("index %llu: %s of k%zu to at most %lld, but not %lld", (unsigned long long)index,
-                     gs_fix_kind_name(change.kind), change.launch, (long long)fix->changes[0].to, (long long)change.to);
-    }
+    int64_t to = change.to, step = run->launches.data[change.launch].cluster, least = step;
+    bool all_work = true;
+    if (change.kind != GS_FIX_BLOCKS && change.kind != GS_FIX_REGISTERS && change.kind != GS_FIX_SHARED)
+        return;
+    if (change.kind == GS_FIX_REGISTERS)
+        step = gpu->limits.register_granularity / gpu->limits.warp_threads, least = 24;
+    else if (change.kind == GS_FIX_SHARED)
+        step = gpu->limits.shared_granularity_bytes, least = 0;
+    for (change.to -= step; change.to >= least && all_work; change.to -= step)
+        all_work = works(gpu, run, &change, 1, NULL, every_order);
+    if (change.is_limit != GS_ANSWER_UNKNOWN && all_work != (change.is_limit == GS_ANSWER_YES))
+        fail_msg("index %llu: %s of k%zu to %s %lld, but %lld %s", (unsigned long long)index,
+                 gs_fix_kind_name(change.kind), change.launch, all_work ? "exactly" : "at most", (long long)to,
+                 (long long)(change.to + step), all_work ? "works, too" : "does not work");
+    limits[change.is_limit]++;
 }
 
 /* By kind, then by cost. */
@@ -286,7 +292,7 @@ static void try_fixes(const gs_gpu *gpu, const gs_run *run, const gs_fix_options
         if (!works(gpu, run, fix->changes, fix->count, order, every_order))
             fail_msg("index %llu: %s of k%zu to %lld does not work", (unsigned long long)index,
                      gs_fix_kind_name(fix->changes[0].kind), fix->changes[0].launch, (long long)fix->changes[0].to);
-        if (fix->changes[0].is_limit)
+        if (fix->count == 1)
             try_smaller(gpu, run, fix, every_order, index);
         for (size_t j = 0; j < fix->count; j++)
             tried[fix->changes[j].kind + (fix->count > 1 ? GS_FIX_KINDS : 0)]++;
@@ -317,6 +323,8 @@ static void every_fix_works(void **state) {
         gs_run_free(run);
         gs_gpu_free(gpu);
     }
+    print_message("exactly %zu, at most %zu, without a word %zu\n", limits[GS_ANSWER_NO], limits[GS_ANSWER_YES],
+                  limits[GS_ANSWER_UNKNOWN]);
     for (int kind = 0; kind < GS_FIX_KINDS; kind++) {
         print_message("%s %zu, in combinations %zu\n", gs_fix_kind_name(kind), tried[kind], tried[GS_FIX_KINDS + kind]);
         assert_true(are_few() || tried[kind] + tried[GS_FIX_KINDS + kind] > 0);
@@ -792,6 +800,16 @@ static void six_kernels_have_720_orders(void **state) {
     assert_int_equal(gs_orders_that_work(gpu, run, &orders, NULL), GS_OK);
     assert_int_equal(orders.rule, GS_ORDERS_LAST);
     assert_int_equal(orders.launch, 1);
+    gs_run_free(run);
+    run = gs_run_new(NULL); /* the large one goes before it, wherever the small one is */
+    for (int i = 0; i < 3; i++) {
+        shape = gs_shape_of(32, 32, i == 2 ? 200 << 10 : 0);
+        assert_int_equal(gs_run_add_numbered(run, &shape, ((int[]){1, gpu->sms, 10})[i], NULL), GS_OK);
+    }
+    assert_int_equal(gs_orders_that_work(gpu, run, &orders, NULL), GS_OK);
+    assert_int_equal(orders.rule, GS_ORDERS_BEFORE);
+    assert_int_equal(orders.launch * 10 + orders.other, 21);
+    assert_int_equal(orders.tried * 10 + orders.working, 63);
     gs_run_free(run);
     gs_gpu_free(gpu);
 }

@@ -111,7 +111,7 @@ static void make_options(struct crowd *crowd, gs_random *random) {
         options->priority_floor = plan_random(random, 0.4, 0.95);
         options->fair_slack = plan_random(random, 0, 0.5);
         options->least_gain = plan_random(random, 0, 0.1);
-        options->trials = (double)gs_random_from(random, 1, 4);
+        options->trials = (double)gs_random_from(random, 0, 4);
         options->resize_ns = gs_random_from(random, 0, 10000000);
         options->slice_ns = gs_random_from(random, 0, 20000000);
         options->patience_ns = gs_random_chance(random, 10) ? 0 : gs_random_from(random, 1, 200000000);

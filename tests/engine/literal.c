@@ -1503,9 +1503,25 @@ static void issue_launch(struct play *play, size_t launch) {
         end_memory_nodes(play, INT64_MAX);
 }
 
+int literal_turn;
+
+/* All turns in their order: those of the others change first, and those of the groups that go first last. */
+static literal_turns begin_turns(const gs_gpu *gpu) {
+    literal_turns turns = {0};
+    for (int left = literal_turn; left > 0; left--) {
+        turns.other++;
+        if (turns.other == gpu->grants.groups.count - gpu->grants.first)
+            turns.other = 0, turns.part++;
+        if (turns.part > 0 && turns.part >= gpu->grants.cluster_first.count)
+            turns.part = 0, turns.first++;
+    }
+    return turns;
+}
+
 void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                           literal_times *times) {
-    struct play play = {.gpu = gpu, .run = run, .log = log, .pace = *pace, .kept = {SIZE_MAX, SIZE_MAX}};
+    struct play play = {
+        .gpu = gpu, .run = run, .log = log, .pace = *pace, .kept = {SIZE_MAX, SIZE_MAX}, .turns = begin_turns(gpu)};
     set_up(&play);
     play.operations = allocate(operation_count(&play) + 1, sizeof *play.operations);
     for (size_t i = 0; i < operation_count(&play); i++) {

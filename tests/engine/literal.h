@@ -58,6 +58,9 @@ typedef struct literal_times {
     int64_t ready_ns, start_ns, end_ns;
 } literal_times;
 
+/* The turns with which a GPU begins, as in gs_predict_options; 0 unless a test sets it. */
+extern int literal_turn;
+
 /* As literal_play, for a run with host times, copies and dependencies. `times` has an element for each launch and copy.
  */
 void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log, literal_times *times);

@@ -63,8 +63,11 @@ static void check_engine(gs_engine *engine, size_t event) {
 static void engine_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                                 struct played *played) {
     struct listener listener = {.gpu = gpu};
-    gs_engine_hooks hooks = {
-        .user = &listener, .started = on_started, .gaps = pace->gaps, .latency_ns = pace->latency_ns};
+    gs_engine_hooks hooks = {.user = &listener,
+                             .started = on_started,
+                             .gaps = pace->gaps,
+                             .latency_ns = pace->latency_ns,
+                             .turn = literal_turn};
     gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
     assert_non_null(engine);
     listener.engine = engine;
@@ -132,8 +135,10 @@ static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
     if (index % 5 == 0) /* few kernels at a time */
         gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 6);
     gs_log wanted = {0}, found = {0};
+    literal_turn = index % 2 ? (int)gs_random_from(&random, 0, gs_gpu_turns(gpu) - 1) : 0;
     literal_play(gpu, run, &wanted);
     engine_play(gpu, run, &found);
+    literal_turn = 0;
     compare_logs(gpu, run, &wanted, &found, seed, index);
     size_t started = found.count;
     free(wanted.data);

@@ -7,6 +7,7 @@
 #include "kernels/forms/forms.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static char path[] = "/tmp/gridsmith-file-XXXXXX";
@@ -54,7 +55,7 @@ static void kernels_are_listed_with_their_forms(void **state) {
     "{\"accepted\":true,\"needs_whole_rows\":false,\"needs_one_row\":false,\"needs_one_layer\":false,"                 \
     "\"needs_queue\":false,\"most_blocks\":1073741824,\"needs_shared\":0}"
 #define REFUSED                                                                                                        \
-    "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write in line "      \
+    "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write in line "     \
     "12\","                                                                                                            \
     "\"line\":13,\"column\":4}"
     gs_ptx_file file = open_file(90);
@@ -290,6 +291,32 @@ static void parameters_are_as_many_as_ptx_allows(void **state) {
     }
 }
 
+/* A name is copied, with what is added to it for a form. */
+static void names_have_a_length(void **state) {
+    (void)state;
+    enum { MOST = 3996 };
+    static char name[MOST + 2];
+    for (int length = MOST; length <= MOST + 1; length++) {
+        gs_text source = {0}, form = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        memset(name, 'k', (size_t)length);
+        gs_text_add(&source, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry %s()\n{\n\tret;\n}\n",
+                    name);
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", source.data, source.count, &error), GS_OK);
+        gs_code code = gs_ptx_reshape(&module, 0, &options, &form, NULL, &error);
+        assert_int_equal(code, length == MOST ? GS_OK : GS_E_REFUSED);
+        if (code == GS_OK)
+            assert_non_null(strstr(form.data, name));
+        else
+            assert_string_equal(error.message, "its name has more than 3996 bytes");
+        gs_ptx_free(&module);
+        gs_text_free(&form);
+        gs_text_free(&source);
+    }
+}
+
 static int count_in(const char *where, const char *what) {
     int count = 0;
     for (; (where = strstr(where, what)); where++)
@@ -384,6 +411,7 @@ int main(void) {
         cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
         cmocka_unit_test(shared_memory_is_where_it_fits),
         cmocka_unit_test(parameters_are_as_many_as_ptx_allows),
+        cmocka_unit_test(names_have_a_length),
         cmocka_unit_test(registers_are_limited),
         cmocka_unit_test(parts_of_the_block_are_uniform),
         cmocka_unit_test(what_a_block_starts_ends_with_it),
