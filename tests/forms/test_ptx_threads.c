@@ -22,7 +22,11 @@ static const char head[] =
     ".func (.param .b32 result) odd(.param .b32 x)\n{\n.reg .b32 a<3>;\nld.param.u32 a1, [x];\nand.b32 a1, a1, 1;\n"
     "st.param.b32 [result], a1;\nret;\n}\n"
     ".func meet_five(.param .b32 x)\n{\nbarrier.cta.sync.aligned 5, 64;\nret;\n}\n"
-    ".func meet_any(.param .b32 x)\n{\n.reg .b32 a<3>;\nld.param.u32 a1, [x];\nbar.sync a1, 64;\nret;\n}\n";
+    ".func meet_any(.param .b32 x)\n{\n.reg .b32 a<3>;\nld.param.u32 a1, [x];\nbar.sync a1, 64;\nret;\n}\n"
+    ".func (.param .b32 result) look(.param .b32 x)\n{\n.reg .b32 a<3>;\nld.param.u32 a1, [x];\n"
+    "ld.volatile.shared.u32 a1, [a1];\nst.param.b32 [result], a1;\nret;\n}\n"
+    ".func wait_for(.param .b32 x)\n{\n.reg .b32 a<3>;\n.reg .pred p;\nld.param.u32 a1, [x];\nMORE:\n"
+    "ld.volatile.shared.u32 a2, [a1];\nsetp.eq.u32 p, a2, 0;\n@p bra MORE;\nret;\n}\n";
 
 static const char begin[] =
     "{\n.reg .b32 r<60>;\n.reg .b16 h<8>;\n.reg .b64 d<9>;\n.reg .pred p<16>;\n.shared .align 16 .b32 s[256];\n"
@@ -89,7 +93,18 @@ static const char end[] = "DONE:\nst.global.u32 [d0], r9;\nret;\n}\n";
           "shfl.sync.bfly.b32 r15, r3, 4, 31, 0xffffffff;\nadd.u32 r9, r9, r15;\nadd.u32 r14, r14, 1;\n"               \
           "setp.le.u32 p5, r14, r13;\n@p5 bra INNER;\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p6, r11, 3;\n@p6 bra OUTER;\n"
 
+/* Half of the lanes wait in a loop for what the others write behind an exchange among themselves. */
+#define HALF_WAITS(waits)                                                                                              \
+    "st.volatile.shared.u32 [s], 0;\nbar.warp.sync 0xffffffff;\n@p0 bra OVER;\nAGAIN:\n" waits                         \
+    "OVER:\n@!p0 bra BEHIND;\nshfl.sync.idx.b32 r9, r3, 3, 31, 0xffff;\natom.shared.add.u32 r10, [s], 1;\nBEHIND:\n"
+/* A call with the address of s[0]. */
+#define WITH_S(call) "{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], r8;\n" call "}\n"
+/* The two halves of a warp execute something else each. */
+#define HALVES(low, high) "@!p0 bra HIGH;\n" low "bra JOINED;\nHIGH:\n" high "JOINED:\nadd.u32 r9, r9, r10;\n"
+
 #define LATER   "the others may reach it later"
+#define WAITING "lanes may wait for others in a loop"
+#define MEETING "the others may meet them at another place"
 #define SEVERAL "come from several branches"
 #define ALL     "it may use all 16 barriers"
 #define APART   "not all threads reach this barrier"
@@ -230,6 +245,53 @@ static const struct one cases[] = {
      "AGAIN:\nld.shared.u32 r10, [s];\nsetp.eq.u32 p3, r10, 0;\n@p3 bra AGAIN;\n@p1 ret;\n" TRUTH
      "vote.sync.ballot.b32 r9, p15, 0xffffffff;\n",
      32, "lanes may wait for others", NULL},
+    {"lanes_wait_by_adding_nothing",
+     HALF_WAITS("atom.shared.add.u32 r10, [s], 0;\nsetp.lt.u32 p3, r10, 16;\n@p3 bra AGAIN;\n"), 32, WAITING, NULL},
+    {"lanes_wait_by_adding_what_may_be_nothing",
+     HALF_WAITS("and.b32 r11, r3, 1;\natom.shared.add.u32 r10, [s], r11;\nsetp.lt.u32 p3, r10, 16;\n@p3 bra AGAIN;\n"),
+     32, WAITING, NULL},
+    {"lanes_count", HALF_WAITS("atom.shared.add.u32 r10, [s], 1;\nsetp.lt.u32 p3, r10, 16;\n@p3 bra AGAIN;\n"), 32,
+     NULL, NULL},
+    {"lanes_wait_for_a_lock_with_numbers_in_registers",
+     HALF_WAITS(
+         "mov.b32 r11, 16;\nmov.b32 r12, 99;\natom.shared.cas.b32 r10, [s], r11, r12;\nsetp.lt.u32 p3, r10, 16;\n"
+         "@p3 bra AGAIN;\n"),
+     32, WAITING, NULL},
+    {"lanes_wait_for_what_a_function_reads",
+     HALF_WAITS("mov.u32 r8, s;\n" WITH_S(
+         "call.uni (b), look, (a);\nld.param.u32 r10, [b];\n") "setp.lt.u32 p3, r10, 16;\n@p3 bra AGAIN;\n"),
+     32, WAITING, NULL},
+    {"lanes_wait_in_a_function", HALF_WAITS("mov.u32 r8, s;\n" WITH_S("call.uni wait_for, (a);\n")), 32, WAITING, NULL},
+    {"lanes_wait_at_a_barrier",
+     "mov.u32 r10, 0;\n@!p0 bra OVER;\nbarrier.sync 0;\nOVER:\n@p0 bra JOINED;\n"
+     "shfl.sync.idx.b32 r10, r3, 20, 31, 0xffff0000;\nbarrier.sync 0;\nJOINED:\nadd.u32 r9, r9, r10;\n",
+     32, "some may wait for others at a barrier", NULL},
+
+    /* lanes that meet at two places */
+    {"shuffles_at_two_places",
+     HALVES("shfl.sync.idx.b32 r10, r3, 20, 31, 0xffffffff;\n",
+            "add.u32 r10, r3, 1;\nshfl.sync.idx.b32 r10, r10, 3, 31, 0xffffffff;\n"),
+     64, MEETING, NULL},
+    {"shuffles_of_halves_at_two_places",
+     HALVES("shfl.sync.idx.b32 r10, r3, 4, 31, 0xffff;\n", "shfl.sync.idx.b32 r10, r3, 20, 31, 0xffff0000;\n"), 64,
+     NULL, NULL},
+    {"another_shuffle_at_another_place",
+     HALVES("shfl.sync.idx.b32 r10, r3, 4, 31, r6;\n", "shfl.sync.bfly.b32 r10, r3, 1, 31, r6;\n"), 64, NULL, NULL},
+    {"votes_at_two_places_with_a_mask_in_a_register",
+     "mov.u32 r11, 0xffffffff;\n@p2 mov.u32 r11, -1;\n" HALVES("vote.sync.ballot.b32 r10, p1, r11;\n",
+                                                               "vote.sync.ballot.b32 r10, !p1, r11;\n"),
+     64, MEETING, NULL},
+    {"lanes_meet_in_two_loops",
+     "mov.u32 r10, 0;\nmov.u32 r11, 0;\n" HALVES(
+         "ONE:\nst.shared.u32 [s+128], r11;\nbar.warp.sync 0xffffffff;\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p3, r11, 6;\n"
+         "@p3 bra ONE;\n",
+         "OTHER:\nbar.warp.sync 0xffffffff;\nld.shared.u32 r12, [s+128];\nadd.u32 r10, r10, r12;\n"
+         "add.u32 r11, r11, 1;\nsetp.lt.u32 p3, r11, 6;\n@p3 bra OTHER;\n"),
+     32, MEETING, NULL},
+    {"shuffles_in_a_part_and_behind_it",
+     "mov.u32 r10, 0;\n@!p1 bra BEHIND;\nshfl.sync.bfly.b32 r10, r3, 1, 31, 0xffffffff;\nBEHIND:\n"
+     "shfl.sync.bfly.b32 r11, r3, 2, 31, 0xffffffff;\nadd.u32 r9, r10, r11;\n",
+     64, MEETING, NULL},
     {"a_limit_in_memory",
      START
      "mov.u32 r10, 0;\nAGAIN:\nadd.u32 r10, r10, 64;\nld.volatile.shared.u32 r11, [s];\nsetp.lt.u32 p3, r10, r11;\n"
@@ -463,7 +525,7 @@ static const struct one cases[] = {
      "mov.u32 r11, 0;\nsetp.lt.u32 p3, r4, 9;\n@!p3 bra JOIN;\nvote.sync.ballot.b32 r10, p3, 0xffffffff;\n"
      "add.u32 r9, r9, r10;\nbra PART;\nPART:\nvote.sync.ballot.b32 r10, p0, 0xffffffff;\nadd.u32 r9, r9, r10;\n"
      "JOIN:\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p4, r11, 3;\n@p4 bra PART;\n",
-     64, LATER, NULL},
+     64, MEETING, NULL},
 
     /* parts of a warp that come one after the other, before or behind a place where all wait for each other */
     {"in_turn", IN_TURN("", ""), 64, LATER, NULL},

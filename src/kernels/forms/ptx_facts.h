@@ -117,6 +117,9 @@ static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {
            (statement->opcode == GS_PTX_SHUFFLE || statement->opcode == GS_PTX_BARRIER_WARP);
 }
 
+/* The sign of what a statement adds to a word; 0: it does something else, or that is not known (ptx_progress.c). */
+int gs_ptx_sign_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+
 /* Sets behind[b] for each block around or before which a lane may wait for another lane in a loop (ptx_polls.c). False:
    out of memory. */
 bool gs_ptx_find_polls(const gs_ptx_kernel *kernel, bool *behind);

@@ -19,10 +19,12 @@
  * So does any mask if no lane can have left by then: behind the operation, all lanes of the warp wait for each other.
  *
  * Lanes wait for each other at a vote, which they do not do at the branch of the original. So it is refused if a lane
- * may wait for another one in a loop before it (ptx_polls.c).
+ * may wait for another one before it: in a loop (ptx_polls.c), or at a barrier that only some of the lanes that vote
+ * have come to.
  *
  * Lanes that do not reach the operation must not reach it later, in another iteration of an outer loop: the original
- * would let them take part then. Such kernels are refused, too.
+ * would let them take part then. Nor may they reach the same operation with the same mask at another place, because
+ * lanes meet there wherever they execute it. Such kernels are refused, too.
  */
 #include "ptx_linear.h"
 
@@ -170,20 +172,6 @@ static void add_vote(struct lanes *lanes, const gs_ptx_dependence *dependence, i
                  kernel->module->text + guard->at, mask);
 }
 
-/* All lanes that come to a branch wait for each other there. */
-static gs_code check_votes(const struct lanes *lanes) {
-    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
-    if (!gs_ptx_find_polls(lanes->kernel, lanes->reached))
-        return gs_fail_memory(lanes->error);
-    for (int i = 0; i < lanes->count; i++) {
-        const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
-        for (int j = 0; j < 2; j++)
-            if (both[j] >= 0 && lanes->reached[dependence_at(lanes, both[j])->branch])
-                return refuse_step(lanes, "not all lanes reach this, and lanes may wait for others in a loop before");
-    }
-    return GS_OK;
-}
-
 /* Votes of one branch: the region that the branch is in comes last, because the others still need its mask. */
 static gs_code add_votes(struct lanes *lanes) {
     for (int pass = 0; pass < 2; pass++)
@@ -328,6 +316,116 @@ static bool is_before_gathering(const gs_ptx_kernel *kernel, uint32_t block) {
     return false;
 }
 
+/* ---- lanes that meet elsewhere ---- */
+
+static const gs_ptx_operand *mask_of(const struct lanes *lanes, const gs_ptx_statement *statement) {
+    return gs_ptx_operand_at(lanes->kernel, statement, statement->count - 1);
+}
+
+/* Whether lanes that execute two operations of warps may meet: the same operation, with masks that may be the same. */
+static bool may_meet(struct lanes *lanes, const gs_ptx_statement *one, const gs_ptx_statement *other, uint32_t block) {
+    if (!gs_ptx_is_warp_step(other) || !may_join(lanes->kernel, one, other) || !one->count || !other->count)
+        return false;
+    gs_linear mask = gs_linear_value(lanes->kernel, mask_of(lanes, one), GS_LINEAR_EXACT),
+              next = gs_linear_value(lanes->kernel, mask_of(lanes, other), GS_LINEAR_EXACT);
+    if (gs_linear_is_number(&mask) && gs_linear_is_number(&next))
+        return (uint32_t)mask.number == (uint32_t)next.number;
+    return !has_only_lanes_of(lanes, mask_of(lanes, other), block, gs_ptx_number_of(lanes->kernel, other), 0);
+}
+
+/* Whether lanes that leave a branch by another edge may meet those of the operation, at another place. */
+static bool meets_behind(struct lanes *lanes, const gs_ptx_dependence *dependence) {
+    const gs_ptx_flow *flow = &lanes->kernel->flow;
+    bool *behind = calloc(flow->blocks.count + 1, sizeof *behind), meets = !behind;
+    for (int i = 0; i < 2 && !meets; i++) {
+        uint32_t other = flow->blocks.data[dependence->branch].successors[i];
+        if (other == dependence->edge || other >= flow->blocks.count)
+            continue;
+        behind[other] = true;
+        meets = !gs_ptx_flow_reach(flow, other, behind);
+    }
+    for (uint32_t b = 0; b < flow->blocks.count && !meets; b++)
+        for (uint32_t i = flow->blocks.data[b].first; behind[b] && i <= flow->blocks.data[b].last && !meets; i++)
+            meets = may_meet(lanes, lanes->step, gs_ptx_statement_at(lanes->kernel, i), b);
+    free(behind);
+    return meets;
+}
+
+/* Lanes that are not in a region have left it, or one around it, at its branches. */
+static gs_code check_meetings(struct lanes *lanes, int region) {
+    for (int depth = 0; region != FULL && depth < MOST_REGIONS; depth++) {
+        const int both[] = {lanes->regions[region].entered, lanes->regions[region].repeated};
+        for (int j = 0; j < 2; j++)
+            if (both[j] >= 0 && meets_behind(lanes, dependence_at(lanes, both[j])))
+                return refuse_step(lanes, "not all lanes reach this, and the others may meet them at another place");
+        if (both[0] < 0)
+            return GS_OK;
+        gs_code code = find_region(lanes, dependence_at(lanes, both[0])->branch, &region);
+        if (code != GS_OK)
+            return code;
+    }
+    return GS_OK;
+}
+
+/* ---- lanes that wait before a vote ---- */
+
+/* Whether all lanes that come to the end of `block` have run `before`: it is in the same region, or in one around. */
+static bool is_around(struct lanes *lanes, uint32_t before, uint32_t block) {
+    int region;
+    for (int depth = 0; depth < MOST_REGIONS; depth++) {
+        if (lanes->kernel->uniform.runs[block] != GS_PTX_SAME_THREAD)
+            return false;
+        if (is_same_region(lanes, before, block))
+            return true;
+        if (find_region(lanes, block, &region) != GS_OK || region == FULL || lanes->regions[region].entered < 0)
+            return false;
+        block = dependence_at(lanes, lanes->regions[region].entered)->branch;
+    }
+    return false;
+}
+
+/* Whether lanes wait at a statement for others: at a barrier, or where operations of warps keep their masks. */
+static bool waits_for_others(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint32_t block) {
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    return (statement->opcode == GS_PTX_BARRIER && gs_ptx_row(statement)->waits) ||
+           (gs_ptx_is_warp_step(statement) && is_before_gathering(kernel, block));
+}
+
+/* Whether some of the lanes that vote at the end of a block may wait before it, while others do not. */
+static bool some_wait_before(struct lanes *lanes, uint32_t block) {
+    const gs_ptx_kernel *kernel = lanes->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    for (uint32_t b = 0; b < kernel->flow.blocks.count; b++)
+        for (uint32_t i = kernel->flow.blocks.data[b].first; i <= kernel->flow.blocks.data[b].last; i++) {
+            bool is_guarded = kernel->uniform.guards[i - function->statements] == GS_PTX_SAME_THREAD;
+            if (runs_apart(kernel, i) && waits_for_others(kernel, gs_ptx_statement_at(kernel, i), b) &&
+                (is_guarded || !is_around(lanes, b, block)) && (b == block || is_reached(lanes, b, block)))
+                return true;
+        }
+    return false;
+}
+
+/* All lanes that come to a branch wait for each other there. */
+static gs_code check_votes(struct lanes *lanes) {
+    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
+    if (!gs_ptx_find_polls(lanes->kernel, lanes->reached))
+        return gs_fail_memory(lanes->error);
+    for (int i = 0; i < lanes->count; i++) {
+        const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
+        for (int j = 0; j < 2; j++)
+            if (both[j] >= 0 && lanes->reached[dependence_at(lanes, both[j])->branch])
+                return refuse_step(lanes, "not all lanes reach this, and lanes may wait for others in a loop before");
+    }
+    for (int i = 0; i < lanes->count; i++) {
+        const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
+        for (int j = 0; j < 2; j++)
+            if (both[j] >= 0 && some_wait_before(lanes, dependence_at(lanes, both[j])->branch))
+                return refuse_step(lanes, "not all lanes reach this, and some may wait for others at a barrier before");
+    }
+    return GS_OK;
+}
+
 static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block) {
     const gs_ptx_function *function = &lanes->kernel->module->functions.data[lanes->kernel->function];
     int region;
@@ -340,6 +438,8 @@ static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block
     if (is_before_gathering(lanes->kernel, block))
         return GS_OK;
     gs_code code = find_region(lanes, block, &region);
+    if (code == GS_OK)
+        code = check_meetings(lanes, region);
     return code == GS_OK ? reduce_mask(lanes, region) : code;
 }
 

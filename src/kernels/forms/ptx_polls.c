@@ -6,9 +6,11 @@
  * which wait for a write behind the vote.
  *
  * A loop polls if it cannot end by itself: each of its ends depends on memory that it reads again and again, and not on
- * a register that changes with each iteration. Memory is read again by a strong load, by an atomic operation other than
- * an addition, and by a load whose address the loop does not change. An update by CAS expects what it has seen, in a
- * register that the loop writes; it succeeds without others.
+ * a register that changes with each iteration. Memory is read again by a strong load, by an atomic operation, by a load
+ * whose address the loop does not change, and by a function that the loop calls. An addition of a number other than 0
+ * changes the memory itself, and an update by CAS that expects what the loop has seen succeeds without others.
+ *
+ * A function that is called may have such a loop in itself.
  */
 #include "ptx_facts.h"
 
@@ -20,6 +22,8 @@ struct polls {
     bool *after, *before, *within; /* blocks that are reached from one of its blocks, that reach it, and both */
     bool *seen;                    /* blocks that belong to a part that was examined */
     bool *written, *wanted;        /* registers that it writes, and on which an end depends */
+    bool *expected;                /* and from which the value is computed that a CAS expects */
+    bool calls;                    /* it calls functions */
 };
 
 static const gs_ptx_block *block_at(const struct polls *polls, uint32_t number) {
@@ -82,6 +86,7 @@ static bool touches(const struct polls *polls, const gs_ptx_statement *statement
 
 static bool note_written(struct polls *polls, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = polls->kernel->module;
+    polls->calls = polls->calls || statement->opcode == GS_PTX_CALL;
     for (uint32_t i = 0; i < statement->count; i++)
         note_registers(module, &module->operands.data[statement->operands + i], GS_PTX_WRITE, polls->written);
     return false;
@@ -104,22 +109,50 @@ static bool want_sources(struct polls *polls, const gs_ptx_statement *statement)
     return is_new;
 }
 
+/* What a CAS expects is computed from this. */
+static bool want_expected(struct polls *polls, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = polls->kernel->module;
+    bool is_new = false;
+    if (is_load(statement) || !touches(polls, statement, GS_PTX_WRITE, polls->expected))
+        return false;
+    for (uint32_t i = 0; i < statement->count; i++)
+        is_new |= note_registers(module, &module->operands.data[statement->operands + i], GS_PTX_READ, polls->expected);
+    return is_new;
+}
+
+static bool loads_expected(struct polls *polls, const gs_ptx_statement *statement) {
+    return is_load(statement) && touches(polls, statement, GS_PTX_WRITE, polls->expected);
+}
+
+/* Whether a CAS expects what the part has seen in memory. */
+static bool expects_seen(struct polls *polls, const gs_ptx_operand *expected) {
+    uint32_t registers = polls->kernel->module->functions.data[polls->kernel->function].register_count;
+    memset(polls->expected, 0, registers + 1);
+    note_registers(polls->kernel->module, expected, GS_PTX_READ, polls->expected);
+    while (any_statement(polls, want_expected))
+        ;
+    return any_statement(polls, loads_expected);
+}
+
 /* Whether a wanted register comes from memory that is read again. */
 static bool polls_memory(struct polls *polls, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = polls->kernel->module;
     uint8_t reads = gs_ptx_reads(module, statement);
     uint32_t at = gs_ptx_address_read(module, statement);
-    if (!(reads & (GS_PTX_IN_SHARED | GS_PTX_IN_GLOBAL)) || gs_ptx_reads_constants(module, statement) ||
-        !touches(polls, statement, GS_PTX_WRITE, polls->wanted))
+    if (!touches(polls, statement, GS_PTX_WRITE, polls->wanted))
+        return false;
+    if (polls->calls && reads & GS_PTX_IN_PARAM)
+        return true; /* what a function has returned */
+    if (!(reads & (GS_PTX_IN_SHARED | GS_PTX_IN_GLOBAL)) || gs_ptx_reads_constants(module, statement))
         return false;
     const gs_ptx_operand *operands = module->operands.data + statement->operands;
     switch (gs_ptx_atomic_kind(module, statement)) {
     case GS_PTX_ATOMIC_ADD:
     case GS_PTX_ATOMIC_INC:
     case GS_PTX_ATOMIC_DEC:
-        return false;
+        return !gs_ptx_sign_added(polls->kernel, statement);
     case GS_PTX_ATOMIC_CAS:
-        return statement->count < 3 || !has_register(module, &operands[2], GS_PTX_READ, polls->written);
+        return statement->count < 3 || !expects_seen(polls, &operands[2]);
     default:
         return gs_ptx_is_strong(module, statement) || at == GS_PTX_NONE ||
                !has_register(module, &operands[at], GS_PTX_READ, polls->written);
@@ -205,6 +238,7 @@ static bool find_part(struct polls *polls, uint32_t block) {
 static bool part_polls(struct polls *polls) {
     uint32_t ends = 0;
     memset(polls->written, 0, polls->kernel->module->functions.data[polls->kernel->function].register_count + 1);
+    polls->calls = false;
     any_statement(polls, note_written);
     for (uint32_t b = 0; b < polls->kernel->flow.blocks.count; b++) {
         if (!polls->within[b] || !leaves(polls, b))
@@ -225,10 +259,58 @@ static bool reads_memory(const struct polls *polls, uint32_t block) {
     return false;
 }
 
+/* ---- functions ---- */
+
+/* Whether a function has a loop that looks at memory as others may change it. What cannot be examined counts, too. */
+static bool function_may_wait(const gs_ptx_module *module, uint32_t function) {
+    gs_ptx_flow flow = {0};
+    bool waits = gs_ptx_flow_make(&flow, module, function, NULL) != GS_OK;
+    bool *reached = calloc(flow.blocks.count + 1, sizeof *reached);
+    waits = waits || !reached;
+    for (uint32_t b = 0; b < flow.blocks.count && !waits; b++)
+        for (uint32_t i = flow.blocks.data[b].first; i <= flow.blocks.data[b].last && !waits; i++) {
+            const gs_ptx_statement *statement = &module->statements.data[i];
+            if (!gs_ptx_is_strong(module, statement) ||
+                !(gs_ptx_reads(module, statement) & (GS_PTX_IN_SHARED | GS_PTX_IN_GLOBAL)))
+                continue;
+            memset(reached, 0, flow.blocks.count + 1);
+            waits = !gs_ptx_flow_reach(&flow, b, reached) || reached[b];
+        }
+    free(reached);
+    gs_ptx_flow_free(&flow);
+    return waits;
+}
+
+static bool functions_may_wait(const gs_ptx_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->module->functions.count; f++)
+        if (kernel->is_called[f] && kernel->module->functions.data[f].is_defined &&
+            function_may_wait(kernel->module, f))
+            return true;
+    return false;
+}
+
+static bool has_call(const struct polls *polls, uint32_t block) {
+    for (uint32_t i = block_at(polls, block)->first; i <= block_at(polls, block)->last; i++)
+        if (polls->kernel->module->statements.data[i].opcode == GS_PTX_CALL)
+            return true;
+    return false;
+}
+
+/* Sets behind[b] for each block that has a call, or comes behind one. */
+static bool find_calls(struct polls *polls, bool *behind) {
+    for (uint32_t b = 0; b < polls->kernel->flow.blocks.count; b++)
+        if (!behind[b] && has_call(polls, b)) {
+            behind[b] = true;
+            if (!gs_ptx_flow_reach(&polls->kernel->flow, b, behind))
+                return false;
+        }
+    return true;
+}
+
 bool gs_ptx_find_polls(const gs_ptx_kernel *kernel, bool *behind) {
     size_t blocks = kernel->flow.blocks.count + 1;
     size_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
-    bool *memory = calloc(4 * blocks + 2 * registers, sizeof *memory);
+    bool *memory = calloc(4 * blocks + 3 * registers, sizeof *memory);
     if (!memory)
         return false;
     struct polls polls = {.kernel = kernel,
@@ -237,11 +319,13 @@ bool gs_ptx_find_polls(const gs_ptx_kernel *kernel, bool *behind) {
                           .within = memory + 2 * blocks,
                           .seen = memory + 3 * blocks,
                           .written = memory + 4 * blocks,
-                          .wanted = memory + 4 * blocks + registers};
+                          .wanted = memory + 4 * blocks + registers,
+                          .expected = memory + 4 * blocks + 2 * registers};
+    bool is_found = !functions_may_wait(kernel) || find_calls(&polls, behind);
     for (uint32_t b = 0; b + 1 < blocks; b++)
         if (!polls.seen[b] && !behind[b] && reads_memory(&polls, b) && find_part(&polls, b) && part_polls(&polls))
             for (size_t i = 0; i < blocks; i++)
                 behind[i] = behind[i] || polls.after[i];
     free(memory);
-    return true;
+    return is_found;
 }

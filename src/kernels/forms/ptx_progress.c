@@ -75,8 +75,7 @@ static bool counts_lanes(const gs_ptx_kernel *kernel, const gs_ptx_operand *oper
     return lanes && has_own_lane(kernel, lanes);
 }
 
-/* The sign of what a statement adds to a word; 0: it does something else, or that is not known. */
-static int sign_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *write) {
+int gs_ptx_sign_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *write) {
     const gs_ptx_operand *value = value_written(kernel, write);
     gs_ptx_atomic kind = gs_ptx_atomic_kind(kernel->module, write);
     if (!value || write->opcode != GS_PTX_ATOMIC || gs_ptx_is_real(kernel->module, write))
@@ -96,7 +95,7 @@ static int sign_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *write
 static bool only_grows(const gs_ptx_loop *loop, const gs_ptx_statement *read, int sign) {
     uint32_t at = GS_PTX_NONE;
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
-        if (sign_added(loop->kernel, write) != sign)
+        if (gs_ptx_sign_added(loop->kernel, write) != sign)
             return false;
     return sign != 0 && is_written_whole(loop, read);
 }
@@ -134,7 +133,7 @@ static int find_additions(const gs_ptx_loop *loop, const gs_ptx_statement *read,
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *other = gs_ptx_statement_at(loop->kernel, i);
-            bool is_one = other == read || (sign_added(loop->kernel, other) && other->count > 2 &&
+            bool is_one = other == read || (gs_ptx_sign_added(loop->kernel, other) && other->count > 2 &&
                                             gs_ptx_is_same_word(loop, read, other));
             if (is_one && count < MOST_GIVEN)
                 given[count++] = (gs_ptx_given){other, number_added(loop->kernel, other, sign)};
@@ -172,7 +171,7 @@ static bool all_take_items(const gs_ptx_loop *loop, const gs_ptx_statement *read
 /* while ((i = atomicAdd(next, 1)) < n): each addition takes an item, and when n are taken, by whichever block, the loop
    ends. That must follow from the number. Other additions could be what is waited for. */
 static bool is_counter(const gs_ptx_poll *poll) {
-    int sign = sign_added(poll->loop->kernel, poll->read);
+    int sign = gs_ptx_sign_added(poll->loop->kernel, poll->read);
     const gs_ptx_operand *address = gs_ptx_address_of(poll->loop->kernel, poll->read, true);
     gs_ptx_given given[MOST_GIVEN];
     if (!sign || !address || !gs_ptx_is_kept(poll->loop, address) || !only_grows(poll->loop, poll->read, sign) ||

@@ -88,6 +88,19 @@ static void add_variable(struct layout *layout, const gs_ptx_variable *variable)
         layout->has_functions || (variable->function != GS_PTX_NONE && variable->function != layout->kernel->function);
 }
 
+/* The .pragma by which ptxas keeps registers in shared memory; it does not allow that beside dynamic shared memory.
+   NULL: there is none. */
+static const gs_ptx_token *find_spilling(const gs_ptx_module *module) {
+    static const char pragma[] = "\"enable_smem_spilling\"";
+    for (size_t i = 0; i < module->tokens.count; i++) {
+        const gs_ptx_token *token = &module->tokens.data[i];
+        if (token->kind == GS_PTX_STRING && token->length == sizeof pragma - 1 &&
+            memcmp(module->text + token->at, pragma, sizeof pragma - 1) == 0)
+            return token;
+    }
+    return NULL;
+}
+
 gs_code gs_ptx_place_loop(gs_ptx_kernel *kernel, gs_error *error) {
     const gs_ptx_module *module = kernel->module;
     struct layout layout = {.kernel = kernel, .is_used = calloc(module->variables.count + 1, sizeof(bool))};
@@ -107,5 +120,10 @@ gs_code gs_ptx_place_loop(gs_ptx_kernel *kernel, gs_error *error) {
     uint64_t end = (layout.bytes + 127) / 128 * 128 + GS_LOOP_SHARED + GS_LOOP_BLOCK;
     kernel->loop.is_behind = layout.dynamic_align || layout.has_functions || layout.has_others || end > MOST_STATIC;
     kernel->loop.dynamic_align = (uint32_t)gs_max_u64(layout.dynamic_align, 16);
+    const gs_ptx_token *spilling = kernel->loop.is_behind ? find_spilling(module) : NULL;
+    if (spilling)
+        return gs_ptx_fail(module, (uint32_t)(spilling - module->tokens.data), error, GS_E_REFUSED,
+                           "registers are kept in shared memory, which PTX does not allow beside the dynamic shared "
+                           "memory of the form");
     return GS_OK;
 }
