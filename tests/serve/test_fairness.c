@@ -120,6 +120,37 @@ static void tell(const void *bytes, size_t count) {
 /* Of four launches with this many blocks, one takes nine times as long; 0: there are none. */
 static uint64_t uneven_blocks, uneven_launches;
 
+/* How much longer launches take than their blocks say. */
+static struct {
+    bool is_used;
+    gs_random random;
+    double depths[32]; /* of launches in turn; 0 is the end */
+    uint64_t launches;
+    double loops[64]; /* of block loops, relative to the original, for each gs_profile_blocks */
+    double noise;
+    int held_up_percent;
+} varied;
+
+static double draw(gs_random *random, double low, double high) {
+    return low + (high - low) * (double)gs_random_from(random, 0, 1000000) / 1e6;
+}
+
+static double *loop_of(uint64_t blocks) {
+    uint64_t class = gs_profile_blocks(blocks);
+    int bits = 63 - __builtin_clzll(class);
+    return &varied.loops[2 * bits % 64 + (class != (uint64_t)1 << bits)];
+}
+
+static double vary(const gs_worker_launch *launch) {
+    uint64_t count = 0;
+    while (varied.depths[count] > 0)
+        count++;
+    double factor = varied.depths[varied.launches++ % count] * draw(&varied.random, 1 - varied.noise, 1 + varied.noise);
+    if (launch->form == GS_LAUNCH_BLOCK_LOOP)
+        factor *= *loop_of(gs_launch_blocks(launch));
+    return gs_random_chance(&varied.random, varied.held_up_percent) ? factor * draw(&varied.random, 1, 10) : factor;
+}
+
 /* Launches that share SMs, by a plan or because they fit. */
 static struct {
     const char *plan;      /* its file; NULL: none */
@@ -410,6 +441,8 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
                                   .defers = launch->defer_report,
                                   .takes_ns = (int64_t)(blocks - launch->first_block) * BLOCK_NS / 100 *
                                               (launch->workers ? sharing.percent : 100) * (is_heavy ? 9 : 1)};
+    if (varied.is_used)
+        operation.takes_ns = (int64_t)((double)operation.takes_ns * vary(launch));
     expect_own_sms(&operation);
     return give(operation);
 }
@@ -985,6 +1018,96 @@ static void layers_of_a_network_are_reported_together(void **state) {
     print_message("alone: busy %.3f; %.3f reports and %.2f restarts a launch\n", found.busy, found.reports,
                   found.restarts);
     assert_true(found.busy > 0.99 && found.reports > 1.0 / 31 && found.reports < 0.25);
+}
+
+/* ---- forms ---- */
+
+/* A network whose layers of one grid differ in depth, and a kernel of 0.13 ms. */
+static const uint32_t deep_layers[] = {40, 8, 12, 60, 3, 12, 80, 6, 12, 5, 12, 33, 10, 4, 12, 15, 7, 12, 0},
+                      short_kernel[] = {22, 0};
+
+/* What daemons have chosen. */
+struct chosen {
+    int kernels, gaining; /* whose block loop gains 3% at most; and much */
+    int wrong, missed;
+    double lost[2], worst[2]; /* of the network and of the kernel: the time that was lost by these, as a part; sums */
+};
+
+static void draw_forms(gs_random *random) {
+    varied.is_used = true;
+    varied.random = *random;
+    varied.noise = draw(random, 0, 0.1);
+    varied.held_up_percent = (int)gs_random_from(random, 0, 5);
+    for (size_t i = 0; i < GS_COUNT(varied.loops); i++)
+        varied.loops[i] = gs_random_chance(random, 25) ? draw(random, 0.1, 0.4) : draw(random, 0.97, 1.2);
+}
+
+/* A client is alone; then the forms of its kernels are compared with those that are faster. */
+static void learn_alone(gs_server *server, gs_random *random, const uint32_t *sizes, int64_t ms) {
+    struct client client = {.engine = KERNELS, .streams = 1, .sizes = sizes};
+    size_t count = 0;
+    for (; sizes[count]; count++)
+        varied.depths[count] = gs_random_chance(random, 50) ? 1 : draw(random, 1, 9);
+    varied.depths[count] = 0;
+    varied.launches = 0;
+    play_until(server, &client, 1, clock_ns + ms * 1000000);
+    leave(&client);
+    play_until(server, &client, 0, clock_ns + 100000000);
+}
+
+/* The form that a daemon has chosen for launches of this size. */
+static bool takes_loop(const gs_server *server, uint32_t size) {
+    const gs_profile *profile;
+    for (size_t at = 0; (profile = gs_profile_store_next(server->profiles, &at));)
+        if (profile->blocks == gs_profile_blocks(size))
+            return profile->prefers_block_loop;
+    fail_msg("launches of %u blocks are not known", size);
+    return false;
+}
+
+static void count_chosen(const gs_server *server, const uint32_t *sizes, bool is_network, struct chosen *chosen) {
+    double took = 0, best = 0;
+    for (size_t i = 0; sizes[i]; i++) {
+        double loop = *loop_of(sizes[i]), ns = sizes[i] * varied.depths[i];
+        bool is_looped = takes_loop(server, sizes[i]), gains = loop < 0.9, is_first = true;
+        for (size_t k = 0; k < i; k++)
+            is_first &= gs_profile_blocks(sizes[k]) != gs_profile_blocks(sizes[i]);
+        took += is_looped ? ns * loop : ns;
+        best += ns * fmin(1, loop);
+        chosen->kernels += is_first && !gains;
+        chosen->gaining += is_first && gains;
+        chosen->wrong += is_first && is_looped && !gains;
+        chosen->missed += is_first && !is_looped && gains;
+    }
+    chosen->lost[!is_network] += took / best - 1;
+    chosen->worst[!is_network] = fmax(chosen->worst[!is_network], took / best - 1);
+}
+
+/* Each daemon learns for itself what form of a kernel is faster: from launches that differ, and in some noise. */
+static void daemons_choose_the_forms_that_are_faster(void **state) {
+    (void)state;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    int daemons = (int)gs_max(1, (int64_t)test_number("GRIDSMITH_RUNS", 100000) / 2000);
+    struct chosen chosen = {.kernels = 0};
+    turn_ns = 10 * TURN_NS;
+    for (int i = 0; i < daemons; i++) {
+        gs_random random = gs_random_at(seed, (uint64_t)i);
+        gs_server *server = open_server();
+        draw_forms(&random);
+        learn_alone(server, &random, deep_layers, 2000);
+        count_chosen(server, deep_layers, true, &chosen);
+        learn_alone(server, &random, short_kernel, 100);
+        count_chosen(server, short_kernel, false, &chosen);
+        gs_server_close(server);
+    }
+    turn_ns = TURN_NS;
+    varied.is_used = false;
+    print_message(
+        "%d daemons: %d of %d block loops that gain 3%% at most are used, %d of %d that gain much are not; a network "
+        "takes %.2f%% longer than with the best forms, at worst %.1f%%, a kernel of 0.13 ms %.2f%% and %.1f%%\n",
+        daemons, chosen.wrong, chosen.kernels, chosen.missed, chosen.gaining, 100 * chosen.lost[0] / daemons,
+        100 * chosen.worst[0], 100 * chosen.lost[1] / daemons, 100 * chosen.worst[1]);
+    assert_true(chosen.wrong <= 1 + chosen.kernels / 1000 && chosen.missed <= 1 + chosen.gaining / 100);
 }
 
 static void alone_a_client_keeps_the_device_busy(void **state) {
@@ -1902,6 +2025,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(networks_are_mixed_with_long_kernels),
         cmocka_unit_test(last_launches_of_a_batch_are_mixed),
         cmocka_unit_test(layers_of_a_network_are_reported_together),
+        cmocka_unit_test(daemons_choose_the_forms_that_are_faster),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
