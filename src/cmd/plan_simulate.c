@@ -22,9 +22,10 @@ static const gs_option option_table[] = {
             "also play them on the GPU: one after the other, on streams, under MPS, and through the daemon"),
     GS_INT(simulate_options, "rounds", rounds, "N", 1, GS_PLAY_ROUNDS, "play: rounds, whose median counts (default 5)"),
     GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the kernels and networks (default large)"),
-    GS_TEXT_REQUIRED(
-        simulate_options, "tasks", tasks, "LIST",
-        "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
+    GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
+                     "networks, kernels of the plan, or files of tasks and networks or recordings, separated by "
+                     "commas; NAME:N runs N "
+                     "times"),
     GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "the simulated GPU (default: the GPU of the plan)"),
     GS_INT(simulate_options, "together", together, "N", 1, 2,
            "most launches at a time; 1 is in order (default: 1 and 2, compared)"),
@@ -86,9 +87,7 @@ static gs_code add_file(struct study *study, const char *path, gs_error *error) 
     gs_input *input = gs_input_open(path, error);
     if (!input)
         return error->code;
-    gs_code code = gs_task_list_read(&study->tasks, input, &study->network, &study->table, error);
-    gs_input_close(input);
-    return code;
+    return gs_task_list_read(&study->tasks, input, &study->network, &study->table, error);
 }
 
 static gs_code fail_unknown(const struct study *study, const char *name, gs_error *error) {

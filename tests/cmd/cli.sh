@@ -1385,7 +1385,8 @@ mistake "a shard that is not there" "cannot read nope" "$program" merge -o "$wor
 mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
 mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
 mistake "a run as a plan" "not a plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
-mistake "a run as a task" 'must be "gridsmith.task/1"' "$program" plan --simulate "$plan" --tasks scenarios/case-3.json
+mistake "a run whose kernels the plan lacks" 'case-3, launch 0: the plan has no kernel "k1"' "$program" plan --simulate "$plan" \
+    --tasks scenarios/case-3.json
 mistake "no such GPU" "no GPU" "$program" plan --simulate "$plan" --tasks lbm --gpu h2000
 
 # A good run and then a bad one: an existing output file is not changed.

@@ -48,6 +48,7 @@ static void add_pair(order_scene *scene, gs_random *random, int32_t first, int32
                         .has_few = true};
 }
 
+/* The plan has measured launches of 0.4 ms: it counts for all of the scene, which are no shorter than half of that. */
 static void new_scene(order_scene *scene, gs_random *random) {
     memset(scene, 0, sizeof *scene);
     scene->table.kernels.data = scene->kernels;
@@ -56,7 +57,7 @@ static void new_scene(order_scene *scene, gs_random *random) {
     for (size_t i = 0; i < scene->table.kernels.count; i++) {
         snprintf(scene->names[i], sizeof scene->names[i], "k%zu", i);
         scene->kernels[i] = (gs_table_kernel){
-            .name = scene->names[i], .blocks = 10000, .shape = gs_shape_of(256, 32, 0), .workers = 4, .alone_us = 1000};
+            .name = scene->names[i], .blocks = 4000, .shape = gs_shape_of(256, 32, 0), .workers = 4, .alone_us = 400};
         for (size_t workers = 1; workers <= MOST_WORKERS; workers++)
             scene->left[i][workers] = plan_random(random, 0.8, 0.98);
     }

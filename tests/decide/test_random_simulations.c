@@ -65,7 +65,6 @@ static gs_task_list draw_tasks(gs_random *random, const gs_plan_table *table) {
     assert_non_null(input);
     if (gs_task_list_read(&tasks, input, &networks, table, &error) != GS_OK)
         fail_msg("%s in %s", error.message, text.data);
-    gs_input_close(input);
     gs_text_free(&text);
     return tasks;
 }

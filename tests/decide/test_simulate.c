@@ -494,13 +494,13 @@ static void waves_are_counted(void **state) {
 
 /* ---- tasks ---- */
 
+static gs_simulation play(const gs_plan_table *table, const gs_task_list *tasks, const gs_simulation_options *options);
+
 static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_task_list *tasks, gs_error *error) {
     gs_network_options options = gs_network_defaults();
     gs_input *input = gs_input_memory("tasks", text, strlen(text), error);
     options.gemm = "a";
-    gs_code code = gs_task_list_read(tasks, input, &options, table, error);
-    gs_input_close(input);
-    return code;
+    return gs_task_list_read(tasks, input, &options, table, error);
 }
 
 static void tasks_are_read(void **state) {
@@ -546,6 +546,64 @@ static void tasks_are_read(void **state) {
             fail_msg("%ld: %s", error.column, error.message);
         gs_task_list_clear(&tasks);
     }
+    gs_plan_table_clear(&table);
+}
+
+/* A recording: launches wait for those before them in their streams, and for those that they waited for. */
+static void a_recording_is_a_task(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(
+        "{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": ["
+        "{\"name\": \"a\", \"form\": \"black box\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
+        "\"shared_bytes\": "
+        "0, \"workers_per_sm\": 1, \"alone_us\": 300},"
+        "{\"name\": \"a#2\", \"form\": \"black box\", \"blocks\": 132, \"block_threads\": 128, \"registers\": 32, "
+        "\"shared_bytes\": 0, \"workers_per_sm\": 1, \"alone_us\": 500}]}");
+    static const char head[] = "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":\"follow\"}\n";
+    static const char *const shapes[] = {
+        "\"kernel\":\"a\",\"blocks\":132,\"threads\":256,\"registers\":32,\"shared_bytes\":0",
+        "\"kernel\":\"a\",\"blocks\":132,\"threads\":128,\"registers\":32,\"shared_bytes\":0"};
+    static const struct {
+        int shape, stream;
+        const char *more;
+    } launches[] = {{0, 7, ""}, {1, 8, ""}, {1, 7, ",\"start_us\":1000,\"end_us\":2000"}, {0, 8, ",\"after\":[3]"}};
+    gs_text text = {0};
+    gs_task_list tasks = {0};
+    gs_error error = {.code = GS_OK};
+    gs_text_add(&text, "%s", head);
+    for (size_t i = 0; i < GS_COUNT(launches); i++)
+        gs_text_add(&text, "{\"op\":\"launch\",\"id\":%zu,%s,\"stream\":%d,\"at_us\":%zu%s}\n", i + 1,
+                    shapes[launches[i].shape], launches[i].stream, i, launches[i].more);
+    if (read_tasks(text.data, &table, &tasks, &error) != GS_OK)
+        fail_msg("%ld:%ld: %s", error.line, error.column, error.message);
+    assert_int_equal(tasks.count, 1);
+    const gs_listed_task *task = &tasks.data[0];
+    assert_string_equal(task->name, "tasks");
+    assert_int_equal(task->launches.count, 4);
+    static const size_t after[] = {0, 1, 2}, first[] = {0, 0, 0, 1}, count[] = {0, 0, 1, 2};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(task->launches.data[i].kernel, launches[i].shape);
+        assert_int_equal(task->launches.data[i].blocks, 132);
+        assert_int_equal(task->launches.data[i].after, first[i]);
+        assert_int_equal(task->launches.data[i].after_count, count[i]);
+    }
+    assert_memory_equal(task->after.data, after, sizeof after);
+    gs_gpu *gpu = gpu_of("h200");
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 2};
+    gs_simulation result = play(&table, &tasks, &options);
+    plan_expect_near(result.end_us, 300 + 500 + 1000 + 300, 10); /* black boxes share no SMs */
+    assert_int_equal(result.doubtful, 0);
+    assert_int_equal(result.shared, 0);
+    gs_simulation_clear(&result);
+    gs_task_list_clear(&tasks);
+    table.kernels.data[1].shape.registers++;
+    assert_int_equal(read_tasks(text.data, &table, &tasks, &error), GS_E_USAGE);
+    assert_non_null(strstr(error.message, "tasks, launch 1: the plan has no kernel \"a\" of this shape"));
+    gs_task_list_clear(&tasks);
+    assert_int_equal(read_tasks(head, &table, &tasks, &error), GS_E_USAGE);
+    gs_task_list_clear(&tasks);
+    gs_text_free(&text);
+    gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
 }
 
@@ -979,6 +1037,7 @@ int main(void) {
         cmocka_unit_test(networks_become_launches),
         cmocka_unit_test(the_order_of_kernels_in_a_table_does_not_matter),
         cmocka_unit_test(networks_are_read),
+        cmocka_unit_test(a_recording_is_a_task),
         cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
         cmocka_unit_test(kernels_of_a_plan_have_blocks),
         cmocka_unit_test(a_plan_is_read),

@@ -14,9 +14,7 @@ static bool read_tasks(gs_task_list *tasks, const gs_plan_table *table, const ch
     gs_network_options options = gs_network_defaults();
     gs_input *input = gs_input_memory("tasks", bytes, count, NULL);
     options.gemm = table->kernels.count ? table->kernels.data[0].name : options.gemm;
-    bool is_read = input && gs_task_list_read(tasks, input, &options, table, &error) == GS_OK;
-    gs_input_close(input);
-    return is_read;
+    return input && gs_task_list_read(tasks, input, &options, table, &error) == GS_OK;
 }
 
 /* Whether a simulation is short enough. */

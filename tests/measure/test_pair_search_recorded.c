@@ -66,56 +66,98 @@ static double chosen_us(const struct recorded *recorded, const gs_found_pair *pa
     return pair->option == GS_PAIR_SERIAL ? fmin(found->us, sum_us) : found->us;
 }
 
-static void plan_recorded(const char *path) {
+/* What the search has chosen. */
+struct choices {
+    int64_t pairs, far, measurements;
+    double worst, sum; /* of the chosen way by the best */
+};
+
+/* A measurement of a pair that is off by up to `noise`: the same one always by as much. */
+static gs_measure_result disturb(const struct recorded *recorded, const gs_measure_result *result, double noise,
+                                 uint64_t seed) {
+    gs_measure_result off = *result;
+    gs_random random = gs_random_at(seed, (uint64_t)((const char *)result - (const char *)recorded));
+    double factor = 1 + noise * (double)gs_random_from(&random, -1000000, 1000000) / 1e6;
+    off.us *= factor;
+    for (int i = 0; i < 2; i++)
+        off.side_us[i] *= factor;
+    return off;
+}
+
+static void search_recorded(const struct recorded *recorded, gs_pair_search *search, double noise, uint64_t seed) {
+    gs_measurement next;
+    gs_error error = {.code = GS_OK};
+    while (gs_pair_search_next(search, &next, &error)) {
+        const gs_measure_result *found = answer(recorded, &next);
+        assert_non_null(found);
+        gs_measure_result off = disturb(recorded, found, next.measure >= GS_MEASURE_SERIAL ? noise : 0, seed);
+        assert_int_equal(gs_pair_search_add(search, &next, &off, &error), GS_OK);
+    }
+    assert_int_equal(gs_pair_search_pairs(search), RECORDED_KERNELS * (RECORDED_KERNELS - 1) / 2);
+}
+
+static void plan_recorded(const char *path, double noise, uint64_t seed, struct choices *choices) {
     struct recorded *recorded = recorded_read(path);
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_pair_search *search =
         gs_pair_search_new(gpu, recorded->given, recorded->kernels, &(gs_pair_search_options){.models = false}, &error);
-    gs_measurement next;
-    int64_t measurements = 0;
-    int far = 0;
-    double worst = 1;
-    while (gs_pair_search_next(search, &next, &error)) {
-        const gs_measure_result *found = answer(recorded, &next);
-        assert_non_null(found);
-        assert_int_equal(gs_pair_search_add(search, &next, found, &error), GS_OK);
-    }
-    assert_int_equal(gs_pair_search_pairs(search), RECORDED_KERNELS * (RECORDED_KERNELS - 1) / 2);
+    search_recorded(recorded, search, noise, seed);
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
         double sum_us = gs_pair_search_alone_us(search, (size_t)pair->first) * pair->repeats[0] +
                         gs_pair_search_alone_us(search, (size_t)pair->second) * pair->repeats[1];
         double us = chosen_us(recorded, pair, sum_us), best = best_us(recorded, pair, sum_us);
-        if (us > best * CLOSE)
+        if (us > best * CLOSE && noise == 0)
             print_message("%s + %s: %s (%s) takes %.1f us, the best way %.1f us\n", recorded->given[pair->first].name,
                           recorded->given[pair->second].name, gs_pair_option_name(pair->option), pair->reason, us,
                           best);
-        far += us > best * CLOSE;
-        worst = fmax(worst, us / best);
-        measurements += pair->measurements;
+        choices->pairs++;
+        choices->far += us > best * CLOSE;
+        choices->sum += us / best;
+        choices->worst = fmax(choices->worst, us / best);
+        choices->measurements += pair->measurements;
     }
-    print_message("%.2f measurements for each pair; at most %.1f%% longer than the best way\n",
-                  (double)measurements / (double)gs_pair_search_pairs(search), 100 * (worst - 1));
-    assert_int_equal(far, 0);
-    assert_true(measurements <= MEASUREMENTS_PER_PAIR * (int64_t)gs_pair_search_pairs(search));
     gs_pair_search_free(search);
     gs_gpu_free(gpu);
     free(recorded);
 }
 
-static void pairs_of_an_h200_run_in_the_best_way(void **state) {
+static const char *const paths[] = {GRIDSMITH_SOURCE "/corpus/h200-plan-ways.txt",
+                                    GRIDSMITH_SOURCE "/corpus/h200-plan-ways-2.txt"};
+
+static void pairs_of_two_h200s_run_in_the_best_way(void **state) {
     (void)state;
-    plan_recorded(GRIDSMITH_SOURCE "/corpus/h200-plan-ways.txt");
+    for (size_t i = 0; i < GS_COUNT(paths); i++) {
+        struct choices choices = {.pairs = 0};
+        plan_recorded(paths[i], 0, 0, &choices);
+        print_message("%.2f measurements for each pair; at most %.1f%% longer than the best way\n",
+                      (double)choices.measurements / (double)choices.pairs, 100 * (choices.worst - 1));
+        assert_int_equal(choices.far, 0);
+        assert_true(choices.measurements <= MEASUREMENTS_PER_PAIR * choices.pairs);
+    }
 }
 
-static void pairs_of_another_h200_run_in_the_best_way(void **state) {
+/* Clocks change, and worker blocks drift: a way that was measured may take another time later. */
+static void most_choices_hold_if_measurements_are_off(void **state) {
     (void)state;
-    plan_recorded(GRIDSMITH_SOURCE "/corpus/h200-plan-ways-2.txt");
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), rounds = 1 + test_number("GRIDSMITH_RUNS", 100000) / 2500;
+    for (int percent = 1; percent <= 4; percent++) {
+        struct choices choices = {.pairs = 0};
+        for (uint64_t round = 0; round < rounds; round++)
+            for (size_t i = 0; i < GS_COUNT(paths); i++)
+                plan_recorded(paths[i], percent / 100.0, seed + round, &choices);
+        double pairs = (double)choices.pairs, close = 100 - 100 * (double)choices.far / pairs;
+        print_message("off by up to %d%%: %.1f%% of %.0f choices within 2%%, %.2f%% longer than the best way on "
+                      "average, %.2f measurements for each pair\n",
+                      percent, close, pairs, 100 * (choices.sum / pairs - 1), (double)choices.measurements / pairs);
+        assert_true(percent > 2 || rounds < 8 || close >= 95);
+        assert_true(choices.measurements <= MEASUREMENTS_PER_PAIR * choices.pairs);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_an_h200_run_in_the_best_way),
-                                       cmocka_unit_test(pairs_of_another_h200_run_in_the_best_way)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_two_h200s_run_in_the_best_way),
+                                       cmocka_unit_test(most_choices_hold_if_measurements_are_off)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,8 @@ static void read_kernel(struct reading *reading, const gs_step *at) {
     read_workers(reading, at, "workers_per_sm", &kernel.workers);
     read_number(reading, at, "alone_us", 0, MOST_US, &kernel.alone_us);
     read_model(reading, at, &kernel);
+    const char *form = json_string_value(json_object_get(at->value, "form"));
+    kernel.is_black_box = form && strcmp(form, "black box") == 0;
     kernel.blocks = gs_max(kernel.blocks, 1);
     if (reading->code == GS_OK && kernel.alone_us != 0)
         reading->code = keep_kernel(reading->table, &kernel, name, reading->error);

@@ -136,7 +136,7 @@ static gs_code plan_launch(struct player *player, const gs_listed_launch *launch
     gs_forecast forecast = gs_table_kernel_us(kernel, launch->blocks, launch->work);
     double scale;
     gs_code code = scale_of(player, kernel, launch->blocks, &scale, error);
-    if (forecast.doubt != GS_DOUBT_NONE) {
+    if (forecast.doubt != GS_DOUBT_NONE && !launch->is_recorded) {
         player->result->doubtful++;
         player->result->doubt = forecast.doubt;
     }
@@ -235,6 +235,8 @@ static void enter_place(struct player *player, size_t task, struct active *place
     struct player_task *state = &player->states[task];
     size_t index = state->ready[state->first_ready++];
     const struct planned *launch = &state->launches[index];
+    const gs_listed_launch *listed_launch = &player->tasks->data[task].launches.data[index];
+    bool can_confine = !player->table->kernels.data[listed_launch->kernel].is_black_box;
     bool keeps = place->contender.profile == launch->profile && place->since_us == player->now_us &&
                  place->contender.how == GS_DECIDE_CONFINED;
     state->active++;
@@ -247,8 +249,8 @@ static void enter_place(struct player *player, size_t task, struct active *place
                                       .arrival = player->arrivals++,
                                       .fair = &state->fair,
                                       .stream = (uint64_t)(place - player->active) + 1,
-                                      .can_confine = true,
-                                      .can_share = true,
+                                      .can_confine = can_confine,
+                                      .can_share = can_confine,
                                       .how = keeps ? GS_DECIDE_CONFINED : GS_DECIDE_WAIT,
                                       .sms = keeps ? place->contender.sms : 0};
     *place = (struct active){.is_used = true,

@@ -23,6 +23,7 @@ typedef struct gs_table_kernel {
     double alone_us;     /* of the launch */
     gs_line_model model; /* over blocks */
     bool has_model;
+    bool is_black_box;   /* of a library: it cannot be confined */
     double one_block_us; /* how long a block takes; 0: not known */
 } gs_table_kernel;
 
@@ -120,6 +121,7 @@ typedef struct gs_listed_launch {
     int64_t blocks;
     double work;               /* of a block; 1: that of the table */
     size_t after, after_count; /* in `after` of the task */
+    bool is_recorded;          /* it takes as long as when it was recorded */
 } gs_listed_launch;
 
 typedef struct gs_listed_task {
@@ -153,8 +155,8 @@ typedef struct gs_network_options {
 /* tgemm of the zoo, with its large size, and 32 images. */
 gs_network_options gs_network_defaults(void);
 
-/* Adds tasks: of a value (gridsmith.task/1 or gridsmith.network/1), of a file with several of them, of a network that
-   is built in, or one launch of a kernel as in the table. */
+/* Adds tasks: of a value (gridsmith.task/1 or gridsmith.network/1), of a file with several of them or a recording, of a
+   network that is built in, or one launch of a kernel as in the table. gs_task_list_read closes the input. */
 gs_code gs_task_list_add_json(gs_task_list *tasks, const gs_json *json, const gs_network_options *options,
                               const gs_plan_table *table, gs_error *error);
 gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,

@@ -1,9 +1,11 @@
 /*
- * tasks.c: the tasks of a simulation, from a file, a network, or one kernel.
+ * tasks.c: the tasks of a simulation, from a file, a recording, a network, or one kernel.
  *
  * A value of a file is a network (networks.c) or a task (gridsmith.task/1): a list of launches, each of which waits for
- * the one before it, or for those that its "after" lists by their index.
+ * the one before it, or for those that its "after" lists by their index. The launches of a recording wait for those
+ * before them in their streams, and for those of other streams that they waited for when they were recorded.
  */
+#include "model/run/run.h"
 #include "simulate.h"
 
 #include <math.h>
@@ -258,6 +260,113 @@ static gs_code read_task(const gs_json *json, gs_task_list *tasks, const gs_plan
     return code;
 }
 
+/* ---- of a recording ---- */
+
+/* The last launch of each stream so far. */
+struct recorded_streams {
+    struct {
+        const char *stream; /* of the strings of the run */
+        size_t last;
+    } * data;
+    size_t count, capacity;
+};
+
+/* A launch waits for the one before it in its stream. False: out of memory. */
+static bool follow_stream(struct recorded_streams *streams, gs_listed_task *task, const char *stream) {
+    size_t index = task->launches.count - 1, at = 0;
+    if (!stream)
+        return true;
+    while (at < streams->count && streams->data[at].stream != stream)
+        at++;
+    if (at < streams->count && !wait_for(task, streams->data[at].last))
+        return false;
+    if (at == streams->count && !GS_RESERVE(streams, 1))
+        return false;
+    streams->count += at == streams->count;
+    streams->data[at].stream = stream;
+    streams->data[at].last = index;
+    return true;
+}
+
+/* Whether a kernel of a plan is that of a recorded launch. */
+static bool is_recorded(const gs_table_kernel *kernel, const gs_launch *launch) {
+    const gs_shape *a = &kernel->shape, *b = &launch->shape;
+    return gs_named_kernel_is(kernel->name, launch->kernel) && a->threads == b->threads &&
+           a->registers == b->registers && a->shared_bytes == b->shared_bytes;
+}
+
+/* A launch of a black box takes as long as when it was recorded, to 1%: those that take about as long share a
+   profile. */
+static void set_recorded_time(gs_listed_launch *listed, const gs_table_kernel *kernel, const gs_issue *issue) {
+    static const double step = 1.02;
+    double us = (double)(issue->end_ns - issue->start_ns) / 1e3;
+    double planned_us = gs_table_kernel_us(kernel, listed->blocks, 1).value;
+    bool is_timed = issue->start_ns != GS_NO_TIME && issue->end_ns != GS_NO_TIME && us > 0;
+    if (!kernel->is_black_box || !is_timed || !(planned_us > 0))
+        return;
+    listed->work = fmin(pow(step, round(log(us / planned_us) / log(step))), MOST_WORK);
+    listed->is_recorded = true;
+}
+
+static gs_code add_recorded(gs_listed_task *task, struct recorded_streams *streams, const gs_run *run,
+                            const gs_launch *launch, const gs_plan_table *table, gs_error *error) {
+    size_t kernel = 0, index = task->launches.count;
+    while (kernel < table->kernels.count && !is_recorded(&table->kernels.data[kernel], launch))
+        kernel++;
+    if (kernel == table->kernels.count)
+        return gs_fail(error, GS_E_USAGE,
+                       "%.60s, launch %zu: the plan has no kernel \"%.60s\" of this shape and with a duration: plan "
+                       "the recording, too",
+                       task->name, index, launch->kernel);
+    gs_listed_launch *listed = add_launch(task, (int32_t)kernel, launch->blocks, 1);
+    bool is_added = listed && follow_stream(streams, task, launch->stream);
+    for (uint32_t i = 0; i < launch->issue.after_count && is_added; i++) {
+        const gs_edge *edge = &run->edges.data[launch->issue.after + i];
+        is_added = edge->is_copy || wait_for(task, edge->number);
+    }
+    if (is_added)
+        set_recorded_time(listed, &table->kernels.data[kernel], &launch->issue);
+    return is_added ? GS_OK : gs_fail_memory(error);
+}
+
+/* "mix" of "runs/mix.jsonl.gz". */
+static void name_run(const char *file, char *name, size_t size) {
+    const char *slash = strrchr(file, '/');
+    file = slash ? slash + 1 : file;
+    snprintf(name, size, "%.*s", (int)strcspn(file, "."), file);
+}
+
+static gs_code add_run(gs_task_list *tasks, const gs_run *run, const char *name, const gs_plan_table *table,
+                       gs_error *error) {
+    struct recorded_streams streams = {.count = 0};
+    if (!run->launches.count || run->launches.count > MOST_LAUNCHES)
+        return gs_fail(error, GS_E_USAGE, "%.60s must have 1 to %d launches", name, MOST_LAUNCHES);
+    gs_listed_task *task = add_task(tasks, name, 1);
+    gs_code code = task ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
+        code = add_recorded(task, &streams, run, &run->launches.data[i], table, error);
+    free(streams.data);
+    return code;
+}
+
+/* All runs of a file: a recorded program has one for each GPU. Takes the input and its first value. */
+static gs_code read_recording(gs_task_list *tasks, gs_input *input, gs_json *first, const gs_plan_table *table,
+                              gs_error *error) {
+    char name[64];
+    gs_error at_end = {.code = GS_OK};
+    name_run(first->file, name, sizeof name);
+    gs_runs *runs = gs_runs_after(input, first, error);
+    gs_code code = runs ? GS_OK : error->code;
+    for (gs_run *run; code == GS_OK && (run = gs_runs_next(runs, &at_end));) {
+        code = add_run(tasks, run, name, table, error);
+        gs_run_free(run);
+    }
+    gs_runs_close(runs);
+    if (code == GS_OK && at_end.code != GS_OK)
+        return *error = at_end, at_end.code;
+    return code;
+}
+
 static gs_code read_network(const gs_json *json, gs_task_list *tasks, const gs_network_options *options,
                             const gs_plan_table *table, gs_error *error) {
     gs_network network;
@@ -275,16 +384,24 @@ gs_code gs_task_list_add_json(gs_task_list *tasks, const gs_json *json, const gs
                                : read_task(json, tasks, table, error);
 }
 
+static bool is_recording(const gs_json *json) {
+    const char *schema = json_string_value(json_object_get(json->root, "schema"));
+    return schema && strcmp(schema, "gridsmith.run/1") == 0;
+}
+
 gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
                           const gs_plan_table *table, gs_error *error) {
-    for (;;) {
+    gs_code code = GS_OK;
+    for (bool is_first = true, is_over = false; code == GS_OK && !is_over; is_first = false) {
         gs_json json;
-        gs_code code = gs_json_next(input, &json, error);
-        bool is_over = code != GS_OK || !json.root;
+        code = gs_json_next(input, &json, error);
+        is_over = code != GS_OK || !json.root;
+        if (!is_over && is_first && is_recording(&json))
+            return read_recording(tasks, input, &json, table, error);
         if (!is_over)
             code = gs_task_list_add_json(tasks, &json, options, table, error);
         gs_json_free(&json);
-        if (is_over || code != GS_OK)
-            return code;
     }
+    gs_input_close(input);
+    return code;
 }

@@ -208,24 +208,28 @@ static gs_code read_list(const gs_json *json, const char *path, gs_named_kernels
 
 /* ---- recorded programs ---- */
 
+enum { RECORDED_NAME = GS_SEARCH_NAME - 12 }; /* a number may follow */
+
+static void name_recorded(const char *recorded, char kernel[RECORDED_NAME]) {
+    snprintf(kernel, RECORDED_NAME, "%s", recorded);
+    gs_make_printable(kernel);
+}
+
 /* Launches of a kernel with the same shape are one black box; the name gets a number if there are several shapes. */
-static bool is_known(const gs_named_kernels *list, size_t first, const char *kernel, const gs_shape *shape) {
+bool gs_named_kernel_is(const char *name, const char *recorded) {
+    char kernel[RECORDED_NAME];
+    name_recorded(recorded, kernel);
     size_t length = strlen(kernel);
-    for (size_t i = first; i < list->count; i++) {
-        const char *name = list->data[i].name;
-        if (strncmp(name, kernel, length) == 0 && (!name[length] || name[length] == '#') &&
-            gs_shape_equal(&list->data[i].given.forms[0], shape))
-            return true;
-    }
-    return false;
+    return strncmp(name, kernel, length) == 0 && (!name[length] || name[length] == '#');
 }
 
 static gs_code add_launch(gs_named_kernels *list, size_t first, const gs_launch *launch, gs_error *error) {
-    char kernel[GS_SEARCH_NAME - 8], name[GS_SEARCH_NAME];
-    snprintf(kernel, sizeof kernel, "%s", launch->kernel);
-    gs_make_printable(kernel);
-    if (is_known(list, first, kernel, &launch->shape))
-        return GS_OK;
+    char kernel[RECORDED_NAME], name[GS_SEARCH_NAME];
+    for (size_t i = first; i < list->count; i++)
+        if (gs_named_kernel_is(list->data[i].name, launch->kernel) &&
+            gs_shape_equal(&list->data[i].given.forms[0], &launch->shape))
+            return GS_OK;
+    name_recorded(launch->kernel, kernel);
     snprintf(name, sizeof name, "%s", kernel);
     for (int number = 2;; number++) {
         bool is_taken = false;
@@ -233,7 +237,7 @@ static gs_code add_launch(gs_named_kernels *list, size_t first, const gs_launch 
             is_taken = is_taken || strcmp(list->data[i].name, name) == 0;
         if (!is_taken)
             break;
-        snprintf(name, sizeof name, "%s#%d", kernel, number);
+        snprintf(name, sizeof name, "%.*s#%d", RECORDED_NAME - 1, kernel, number);
     }
     bool is_timed = launch->issue.start_ns != GS_NO_TIME && launch->issue.end_ns != GS_NO_TIME;
     double us = is_timed ? (double)(launch->issue.end_ns - launch->issue.start_ns) / 1e3 : 0;

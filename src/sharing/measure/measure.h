@@ -87,6 +87,8 @@ gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error 
 /* The same for JSON; paths in it are relative to the folder of `path`. Closes `input`. */
 gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error);
 void gs_named_kernels_free(gs_named_kernels *list);
+/* Whether a kernel of such a list, or of its plan, has the name of a recorded one, whose shape may be another. */
+bool gs_named_kernel_is(const char *name, const char *recorded);
 
 /* ---- a GPU ---- */
 
