@@ -501,6 +501,27 @@ static void reports_find_their_action_only(void **state) {
     close_scene(scene);
 }
 
+/* Blocks are counted once, however often a launch is looked at, and however late a report is. */
+static void blocks_are_counted_once(void **state) {
+    (void)state;
+    static const uint64_t done[] = {10, 25, 25, 20, 900, 0, 1000, 1000};
+    struct scene *scene = open_scene(300000, 1);
+    gs_action *action = &scene->action;
+    gs_window *window = &scene->server.window;
+    uint64_t most = 5;
+    action->session = &scene->sessions[0];
+    action->launch.counted = most;
+    *window = (gs_window){.count = 1, .streams = {gs_stream_id(action->stream)}, .profiles = {action->launch.profile}};
+    for (size_t i = 0; i < GS_COUNT(done); i++) {
+        gs_schedule_count(action, done[i]);
+        most = gs_max_u64(most, done[i]);
+        assert_int_equal(action->launch.counted, most);
+        assert_int_equal(window->blocks[0], most - 5);
+    }
+    window->count = 0;
+    close_scene(scene);
+}
+
 /* ---- times until the first block ---- */
 
 enum { TIMES = 400 };
@@ -587,6 +608,7 @@ int main(void) {
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
         cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),
         cmocka_unit_test(reports_find_their_action_only),
+        cmocka_unit_test(blocks_are_counted_once),
         cmocka_unit_test(waits_for_the_first_block_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
