@@ -11,16 +11,17 @@
 # The faults that are possible are listed by scripts/mutate.awk, and drawn from the seed. All of them are compiled into one
 # build, build/mutate; the environment variable GS_MUTANT chooses one when a test starts. First each test runs without a fault,
 # and notes which places it reaches. Then, for each fault, the tests that reach its place run in the order of `tests_of`, the
-# quickest first, until one fails or takes far longer than without a fault. A busy machine decides nothing: tests with daemons
-# must fail twice, and a test that takes too long must take less than half of that time without the fault, right afterwards.
-# So many faults are tried at a time as there are processors (--jobs), and with --seconds no fault begins
-# after so many; those of the rooms take turns, so that what was tried until then is a sample too. The tests of the last faults
-# are then divided among all processes. A test that fails without a fault is left out, and named. The tests that take longest
-# (`is_long`, or more than QUICK_SECONDS), and those of other groups, run for the faults that no other test has seen. --continue goes on where a run was cut: with the same build,
-# it keeps what was measured and what was seen.
+# quickest first, until one fails or takes more than twice its processor time without a fault. A busy machine decides nothing:
+# tests with daemons must fail twice, and a test that takes too long without using the processor must take less than half of
+# that time without the fault, right afterwards. So many faults are tried at a time as there are processors (--jobs), and with
+# --seconds no fault begins after so many; those of the rooms take turns, so that what was tried until then is a sample too. The
+# tests of the last faults are then divided among all processes. A test that fails without a fault is left out, and named. The
+# tests that take longest (`is_long`, or more than QUICK_SECONDS), and those of other groups, run for the faults that no other
+# test has seen. --continue goes on where a run was cut: with the same build, it keeps what was measured and what was seen.
 #
 # The archive of --pack has all that running needs, by its path on this machine: unpack it with `tar -C / -xJf` there. No
-# compiler is needed there except by kernels that run on the CPU. tests/mutations.txt lists faults that change nothing that anybody can see, or only how long it takes.
+# compiler is needed there except by kernels that run on the CPU. tests/mutations.txt lists faults that change nothing that
+# anybody can see, or only how long it takes.
 #
 # Only programs of Debian are used: sh, awk, cmake, ninja and a compiler. The exit status is 1 if fewer than 95% are caught.
 set -eu
@@ -40,20 +41,20 @@ folders_of() {
 tests_of() {
     case $1 in
     engine)
-        echo run scores launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
+        echo run engine:1000 bulk:1000 scores reasons launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
             check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states:4000 \
             graph_shape host_order explain what_if_ends:4000 shrink:4000 fuzz_campaign documented_commands recorded_runs:4000 engine:20000
         ;;
-    check) echo check:4000 concurrent reported_hangs:4000 library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
+    check) echo check:4000 concurrent assumed:500 check_fixes:50 reported_hangs:4000 library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
     forms)
-        echo ptx_file ptx_linear:20000 ptx_replay:20000 ptx_waits ptx_variations ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
+        echo ptx_file ptx_linear:20000 ptx_replay:20000 ptx_waits:4000 ptx_variations:4000 ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks windows random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
+        echo decisions sm_masks windows random_simulations:1000 decisions_literal:4000 random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
-    serve) echo random_clients files loads choice choices_random programs random_programs quotas listener connections pauses requests launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
+    serve) echo random_clients files loads choice choices_random programs random_programs quotas listener connections pauses requests closing launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
     esac
 }
 
@@ -64,7 +65,7 @@ all_tests() {
 # Tests that a busy machine may fail.
 is_fragile() {
     case $1 in
-    random_clients | files | loads | choice | choices_random | programs | random_programs | quotas | listener | connections | pauses | requests | fairness | \
+    random_clients | files | loads | choice | choices_random | programs | random_programs | quotas | listener | connections | pauses | requests | closing | fairness | \
         client_threads | image | gate | worker | serve | hostile_clients | terminal) true ;;
     *) false ;;
     esac
@@ -73,12 +74,12 @@ is_fragile() {
 # Tests that take longer than many others together.
 is_long() {
     case $1 in
-    engine:* | bulk:4000 | fuzz_campaign | recorded_runs:4000 | check_fixes:* | command_line | traps | ptx_threads:* | ptx_waits:20000 | ptx_text:* | forms_of_cuda | pair_search | fairness | image | gate | worker | serve | hostile_clients | terminal) true ;;
+    engine:4000 | engine:20000 | bulk:4000 | fuzz_campaign | recorded_runs:4000 | check_fixes:1000 | check_fixes:10000 | assumed:10000 | command_line | traps | ptx_threads:* | ptx_waits:20000 | ptx_text:* | forms_of_cuda | pair_search | fairness | image | gate | worker | serve | hostile_clients | terminal) true ;;
     *) false ;;
     esac
 }
 
-QUICK_SECONDS=6 # of processor time
+QUICK_SECONDS=4 # of processor time
 seed=1 count=300 again= continues= groups= only= jobs=$(nproc) seconds=86400 toolchain= archive= is_built=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -257,7 +258,8 @@ build_tests() {
 
 # ---- the tests ----
 
-# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes; 124 or 137 where it takes more SECONDS. Each of the $jobs has a folder, $own, in which ctest writes.
+# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes; 124 or 137 where it takes more SECONDS. Each of the $jobs
+# has a folder, $own, in which ctest writes.
 run_test() {
     (
         runs=${1#*:}
@@ -337,11 +339,11 @@ is_seen() {
     failures=0
     usual=$(awk -v name="$1" '$1 == name { print $2 }' "$place/times") cpu=$(awk -v name="$1" '$1 == name { print $3 }' "$place/times")
     for try in 1 2 3; do
-        run_test "$1" "$2" $((cpu * 4 + 10)) $((usual * 4 + 40)) && return 1 || status=$?
+        run_test "$1" "$2" $((cpu * 2 + 5)) $((usual * 4 + 40)) && return 1 || status=$?
         if [ "$status" -ne 124 ] && [ "$status" -ne 137 ]; then
             failures=$((failures + 1))
             is_fragile "$1" && [ "$failures" -lt 2 ] || return 0
-        elif run_test "$1" 0 $((cpu * 4 + 10)) $((usual * 2 + 20)); then
+        elif run_test "$1" 0 $((cpu * 2 + 5)) $((usual * 2 + 20)); then
             return 0
         fi
     done

@@ -28,8 +28,8 @@ enum seen { WHOLE, QUEUED, CONFINED, PAIR, MORE, INSIDE, TRIAL, PROBE, KEPT, CHA
 static const char *const names[KERNELS] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
 
 /* The last was never run, and the one before it never whole. The first four often need all SMs, so that they rather
-   share them than split them. */
-static void make_kernels(struct crowd *crowd, gs_random *random) {
+   share them than split them. `are_small`: all others need few SMs. */
+static void make_kernels(struct crowd *crowd, gs_random *random, bool are_small) {
     for (size_t i = 0; i < KERNELS; i++) {
         double end = gs_random_chance(random, 40) ? plan_random(random, 0.1, 0.4) : plan_random(random, 0.1, 1.3);
         double us = pow(10, plan_random(random, 1.5, 5));
@@ -37,7 +37,11 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
             end = plan_random(random, 0.9, 1.3);
             us = plan_random(random, 1000, 20000);
         }
-        if (i + 2 < KERNELS && gs_random_chance(random, 70)) {
+        if (are_small) {
+            end = plan_random(random, 0.1, 0.4);
+            us = plan_random(random, 2000, 20000);
+        }
+        if (i + 2 < KERNELS && (are_small || gs_random_chance(random, 70))) {
             crowd->kernels[i] = plan_profile(crowd->store, i + 1, end, us);
         } else {
             crowd->kernels[i] = gs_profile_store_get(crowd->store, i + 1, names[i], 4096);
@@ -50,14 +54,11 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
     }
 }
 
-/* In sequence, side by side, or on the same SMs. */
-static void measure_pair(struct crowd *crowd, gs_random *random) {
-    gs_profile *a = crowd->kernels[gs_random_from(random, 0, KERNELS - 2)];
-    gs_profile *b = crowd->kernels[gs_random_from(random, 0, KERNELS - 2)];
+/* `kind`: 0: in sequence; 1: side by side; 2: on the same SMs. */
+static void measure(struct crowd *crowd, gs_random *random, gs_profile *a, gs_profile *b, int64_t kind) {
     int32_t sms = (int32_t)gs_random_from(random, 1, SMS - 1);
     int32_t workers[2] = {(int32_t)gs_random_from(random, 1, 4), (int32_t)gs_random_from(random, 1, 4)};
     double ns = pow(10, plan_random(random, 6, 10)), factor = plan_random(random, 0.3, 1.3);
-    int64_t kind = gs_random_from(random, 0, 2);
     bool is_apart = kind == 1;
     double of_a = a->alone * (is_apart ? gs_profile_share(a, sms) : plan_random(random, 0.4, 0.7));
     double of_b = b->alone * (is_apart ? gs_profile_share(b, SMS - sms) : plan_random(random, 0.4, 0.7));
@@ -71,6 +72,20 @@ static void measure_pair(struct crowd *crowd, gs_random *random) {
         else
             gs_profile_store_intra_sm(crowd->store, &first, &second, workers, (uint64_t)ns);
     }
+}
+
+static void measure_pair(struct crowd *crowd, gs_random *random) {
+    gs_profile *a = crowd->kernels[gs_random_from(random, 0, KERNELS - 2)];
+    gs_profile *b = crowd->kernels[gs_random_from(random, 0, KERNELS - 2)];
+    measure(crowd, random, a, b, gs_random_from(random, 0, 2));
+}
+
+/* Every pair of kernels that were run whole, side by side: any of them may run together. */
+static void measure_all(struct crowd *crowd, gs_random *random) {
+    for (size_t i = 0; i + 2 < KERNELS; i++)
+        for (size_t j = 0; j < i; j++)
+            for (int times = 0; times < 2; times++)
+                measure(crowd, random, crowd->kernels[i], crowd->kernels[j], 1);
 }
 
 /* The kernels of the pairs of a plan: each has two to choose from. */
@@ -185,9 +200,30 @@ static void make_two(struct crowd *crowd, gs_random *random) {
     }
 }
 
-static void make_crowd(struct crowd *crowd, gs_random *random) {
+/* More kernels that may run together than there is room for. */
+static void make_many(struct crowd *crowd, gs_random *random) {
+    size_t first = (size_t)gs_random_from(random, 0, KERNELS - 3);
+    crowd->options.sms = SMS;
+    crowd->options.most_together = (int32_t)gs_random_from(random, 3, 4);
+    crowd->options.granularity = gs_random_chance(random, 50) ? 11 : 16;
+    crowd->count = (size_t)gs_random_from(random, 4, 6);
+    for (size_t i = 0; i < crowd->count; i++) {
+        gs_contender *contender = &crowd->contenders[i];
+        draw_contender(crowd, i, contender, random);
+        contender->profile = crowd->kernels[(first + i) % (KERNELS - 2)];
+        contender->priority = 0;
+        contender->cap = 0;
+        contender->can_confine = true;
+    }
+}
+
+static void make_crowd(struct crowd *crowd, gs_random *random, bool are_small) {
     make_options(crowd, random);
     make_plan(crowd, random);
+    if (are_small && gs_random_chance(random, 60)) {
+        make_many(crowd, random);
+        return;
+    }
     if (gs_random_chance(random, 30)) {
         make_two(crowd, random);
         return;
@@ -297,13 +333,16 @@ static void decisions_are_those_of_the_document(void **state) {
     for (int round = 0; round < rounds; round++) {
         struct crowd crowd = {.store = plan_store()};
         gs_decided_place places[GS_LITERAL_CROWD];
-        make_kernels(&crowd, &random);
+        bool are_small = gs_random_chance(&random, 10);
+        make_kernels(&crowd, &random, are_small);
         if (gs_random_chance(&random, 50))
             assert_int_equal(gs_profile_store_predict(crowd.store, gpu, NULL), GS_OK);
         for (int64_t i = gs_random_from(&random, 0, 60); i > 0; i--)
             measure_pair(&crowd, &random);
+        if (are_small)
+            measure_all(&crowd, &random);
         for (int i = 0; i < 6; i++) {
-            make_crowd(&crowd, &random);
+            make_crowd(&crowd, &random, are_small);
             for (int step = 0; step < STEPS; step++) {
                 expect_literal(&crowd, places, seen);
                 go_on(&crowd, places, &random);

@@ -189,6 +189,47 @@ static void many_streams_are_played_literally(void **state) {
     gs_gpu_free(gpu);
 }
 
+/* Launches of one stream that mostly start with the one before them: more of them than may run at a time. */
+static gs_run *draw_chain(gs_random *random) {
+    gs_run *run = gs_run_new(NULL);
+    size_t wanted = (size_t)gs_random_from(random, 9, 20), ended = 0;
+    assert_non_null(run);
+    while (run->launches.count < wanted) {
+        size_t number = run->launches.count;
+        if (ended < number && gs_random_chance(random, 20)) {
+            assert_int_equal(gs_run_add_exit(run, ended++, NULL), GS_OK);
+            continue;
+        }
+        gs_launch launch = numbered_launch((int64_t)number);
+        launch.shape = gs_shape_of(32, 16, 0);
+        launch.blocks = gs_random_from(random, 1, 3);
+        launch.stream = strdup("1");
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+        gs_edge edge = {.number = (uint32_t)number - 1, .when = gs_random_chance(random, 90) ? GS_AT_START : GS_AT_END};
+        if (number && gs_random_chance(random, 95))
+            assert_int_equal(gs_run_add_edge(run, &run->launches.data[number].issue, edge, NULL), GS_OK);
+    }
+    return run;
+}
+
+static void chains_are_played_literally(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 100, seed = test_number("GRIDSMITH_SEED", 1) + 900;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_run *run = draw_chain(&random);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+    }
+    gs_gpu_free(gpu);
+}
+
 static void engine_follows_every_mechanism(void **state) {
     (void)state;
     compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 50, "mechanisms drawn at random");
@@ -786,6 +827,7 @@ int main(void) {
         cmocka_unit_test(engine_is_the_papers_algorithm),
         cmocka_unit_test(engine_follows_every_mechanism),
         cmocka_unit_test(many_streams_are_played_literally),
+        cmocka_unit_test(chains_are_played_literally),
         cmocka_unit_test(nodes_of_graphs_come_as_they_do_literally),
         cmocka_unit_test(engine_is_right_on_whole_gpus),
         cmocka_unit_test(nodes_of_graphs_are_known),

@@ -317,6 +317,37 @@ static void names_have_a_length(void **state) {
     }
 }
 
+/* A form says which grids it cannot have, and why. */
+static void grids_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    static const char large[] = "its form may have at most 2^30 blocks",
+                      wraps[] = "an index by which it waits may wrap", rows[] = "a multiple of 32 threads wide",
+                      row[] = "a grid of one row", layer[] = "a grid of one layer";
+    static const struct {
+        gs_ptx_form form;
+        uint32_t grid[3], width;
+        const char *words; /* NULL: it fits */
+    } cases[] = {{{.most_blocks = 1 << 30}, {1 << 30, 1, 1}, 7, NULL},
+                 {{.most_blocks = 1 << 30}, {1 << 15, 1 << 10, 32}, 7, NULL},
+                 {{.most_blocks = 1 << 30}, {(1 << 30) + 1, 1, 1}, 7, large},
+                 {{.most_blocks = 1 << 30}, {1 << 15, 1 << 15, 2}, 7, large},
+                 {{.most_blocks = 1000}, {10, 10, 10}, 7, NULL},
+                 {{.most_blocks = 1000}, {1001, 1, 1}, 7, wraps},
+                 {{.most_blocks = 1000, .needs_whole_rows = true}, {1, 1, 1}, 64, NULL},
+                 {{.most_blocks = 1000, .needs_whole_rows = true}, {1, 1, 1}, 65, rows},
+                 {{.most_blocks = 1000, .needs_one_row = true}, {1000, 1, 1}, 7, NULL},
+                 {{.most_blocks = 1000, .needs_one_row = true}, {1, 2, 1}, 7, row},
+                 {{.most_blocks = 1000, .needs_one_row = true}, {1, 1, 2}, 7, row},
+                 {{.most_blocks = 1000, .needs_one_layer = true}, {10, 100, 1}, 7, NULL},
+                 {{.most_blocks = 1000, .needs_one_layer = true}, {1, 1, 2}, 7, layer}};
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        const char *found = gs_ptx_form_misfit(&cases[i].form, cases[i].grid, (uint32_t[]){cases[i].width, 1, 1});
+        assert_int_equal(found != NULL, cases[i].words != NULL);
+        if (found)
+            assert_non_null(strstr(found, cases[i].words));
+    }
+}
+
 static int count_in(const char *where, const char *what) {
     int count = 0;
     for (; (where = strstr(where, what)); where++)
@@ -412,6 +443,7 @@ int main(void) {
         cmocka_unit_test(shared_memory_is_where_it_fits),
         cmocka_unit_test(parameters_are_as_many_as_ptx_allows),
         cmocka_unit_test(names_have_a_length),
+        cmocka_unit_test(grids_that_do_not_fit_are_refused),
         cmocka_unit_test(registers_are_limited),
         cmocka_unit_test(parts_of_the_block_are_uniform),
         cmocka_unit_test(what_a_block_starts_ends_with_it),

@@ -7,6 +7,8 @@
 
 #include "sharing/serve/server.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SMS = 132, CLIENTS = 3, BLOCKS = 1000 };
@@ -499,6 +501,97 @@ static void reports_find_their_action_only(void **state) {
     close_scene(scene);
 }
 
+/* Blocks are counted once, however often a launch is looked at, and however late a report is. */
+static void blocks_are_counted_once(void **state) {
+    (void)state;
+    static const uint64_t done[] = {10, 25, 25, 20, 900, 0, 1000, 1000};
+    struct scene *scene = open_scene(300000, 1);
+    gs_action *action = &scene->action;
+    gs_window *window = &scene->server.window;
+    uint64_t most = 5;
+    action->session = &scene->sessions[0];
+    action->launch.counted = most;
+    *window = (gs_window){.count = 1, .streams = {gs_stream_id(action->stream)}, .profiles = {action->launch.profile}};
+    for (size_t i = 0; i < GS_COUNT(done); i++) {
+        gs_schedule_count(action, done[i]);
+        most = gs_max_u64(most, done[i]);
+        assert_int_equal(action->launch.counted, most);
+        assert_int_equal(window->blocks[0], most - 5);
+    }
+    window->count = 0;
+    close_scene(scene);
+}
+
+/* ---- times until the first block ---- */
+
+enum { TIMES = 400 };
+
+/* The number in a line of the metrics that begins so. */
+static double metric(const gs_text *metrics, const char *begins) {
+    const char *line = strstr(metrics->data, begins);
+    assert_non_null(line);
+    return strtod(strchr(line, ' '), NULL);
+}
+
+static size_t count_below(const uint64_t *times, size_t count, uint64_t ns) {
+    size_t below = 0;
+    for (size_t i = 0; i < count; i++)
+        below += times[i] < ns;
+    return below;
+}
+
+static void expect_times(const gs_server *server, const uint64_t *times, size_t count) {
+    static const char bucket[] = "gridsmith_first_block_seconds_bucket{le=\"";
+    gs_text metrics = {0};
+    uint64_t sum = 0, most = 0, bounds = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += times[i];
+        most = gs_max_u64(most, times[i]);
+    }
+    gs_metrics_text(server, &metrics);
+    for (const char *at = metrics.data; (at = strstr(at, bucket)); bounds++) {
+        char *end;
+        uint64_t below = bounds < 13 ? (uint64_t)1 << (10 + 2 * bounds) : UINT64_MAX;
+        double bound = strtod(at += sizeof bucket - 1, &end), found = strtod(end + 2, NULL);
+        assert_true(bounds == 13 ? isinf(bound) : fabs(bound * 1e9 / (double)below - 1) < 1e-8);
+        assert_true(found == (double)count_below(times, count, below));
+    }
+    assert_int_equal(bounds, 14); /* 2^10 ns, four times that, and so on, up to 2^34; and infinity */
+    assert_true(metric(&metrics, "gridsmith_first_block_seconds_count") == (double)count);
+    assert_true(fabs(metric(&metrics, "gridsmith_first_block_seconds_sum") - (double)sum * 1e-9) <= 1e-8 * (double)sum);
+    assert_int_equal(server->first_block.most_ns, most);
+    gs_text_free(&metrics);
+}
+
+/* How long launches waited for their first block, in the metrics. */
+static void waits_for_the_first_block_are_counted(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    uint64_t times[TIMES];
+    for (size_t i = 0; i < TIMES; i++) {
+        uint64_t came = (uint64_t)gs_random_from(&random, 1, 1 << 30),
+                 before = came + (uint64_t)gs_random_from(&random, -900, 900);
+        uint64_t from = gs_max_u64(came, before);
+        gs_action action = scene->action;
+        times[i] = gs_random_chance(&random, 10) ? 0 : (uint64_t)1 << gs_random_from(&random, 0, 36);
+        times[i] -= gs_random_chance(&random, 30) && times[i];
+        gs_worker_report report = {.kind = GS_REPORT_RAN, .began_ns = from + times[i], .ended_ns = from + times[i] + 5};
+        if (gs_random_chance(&random, 5) && !times[i])
+            report.began_ns -= 1; /* clocks of two processors */
+        action.arrived_ns = came;
+        action.session = &scene->sessions[0];
+        action.launch.profile = NULL;
+        action.stream->ended_ns = before;
+        action.stream->launches = 2;
+        gs_complete(&scene->server, &action, &report);
+        action.stream->launches = 2;
+        gs_complete(&scene->server, &action, &report); /* a launch that goes on has begun before */
+        expect_times(&scene->server, times, i + 1);
+    }
+    close_scene(scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_launches_go_8_ms_ahead),
@@ -515,6 +608,8 @@ int main(void) {
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
         cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),
         cmocka_unit_test(reports_find_their_action_only),
+        cmocka_unit_test(blocks_are_counted_once),
+        cmocka_unit_test(waits_for_the_first_block_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,7 +200,7 @@ static void http_answers_what_it_is_asked(void **state) {
                  {"GET /metric HTTP/1.1\r\n\r\n", false},
                  {"POST /metrics HTTP/1.1\r\n\r\n", false},
                  {"GET /x\n\n", false}};
-    static char much[MOST];
+    static char much[MOST + 1000];
     (void)state;
     open_http();
     for (size_t i = 0; i < 2 * GS_COUNT(cases); i++) {
@@ -217,6 +217,10 @@ static void http_answers_what_it_is_asked(void **state) {
     memcpy(much + MOST - 3, "\n\n", 2);
     assert_memory_equal(answer_to(much, MOST - 1, 100), "HTTP/1.0 200 OK", 15);
     assert_memory_equal(answer_to(much, MOST - 1, MOST - 1), "HTTP/1.0 200 OK", 15);
+    memset(much + MOST - 3, 'x', 2);
+    memcpy(much + sizeof much - 2, "\n\n", 2);
+    assert_string_equal(answer_to(much, sizeof much, 100), ""); /* in two parts, of which one is too long */
+    assert_string_equal(answer_to(much, sizeof much, 4000), "");
     close_http();
 }
 

@@ -144,10 +144,12 @@ static void write_process(int process, int parent, unsigned user, const char *co
     fprintf(file, "Name:\tan (odd) name\nState:\tS (sleeping)\nPid:\t%d\nPPid:\t%d\nUid:\t%u\t%u\t%u\t%u\n", process,
             parent, user, user, user, user);
     fclose(file);
+    if (!control_group)
+        return;
     snprintf(path, sizeof path, "%s/%d/cgroup", proc, process);
     file = fopen(path, "w");
     assert_non_null(file);
-    fprintf(file, "0::/%s\n", control_group);
+    fprintf(file, "%d::/%s\n", process % 2, control_group);
     fclose(file);
 }
 
@@ -173,8 +175,11 @@ static void families_are_what_descends_from_one_process(void **state) {
     write_process(301, 1, 7, "one");
     write_process(302, 301, 7, "one");
     write_process(303, 1, 7, "two");
+    write_process(304, 1, 7, "three");
     write_process(401, 402, 7, "circle");
     write_process(402, 401, 7, "circle");
+    write_process(501, 1, 7, NULL); /* machines without control groups */
+    write_process(502, 1, 7, NULL);
     assert_int_equal(family_of(103, 7), 101);
     assert_int_equal(family_of(104, 7), 101);
     assert_int_equal(family_of(101, 7), 101);
@@ -185,6 +190,14 @@ static void families_are_what_descends_from_one_process(void **state) {
     assert_int_equal(family_of(999, 7), 0); /* it has ended */
     assert_int_equal(family_of(0, 7), 0);   /* of another PID namespace */
     assert_true(family_of(401, 7) < 0);
+    int64_t without = family_of(501, 7);
+    assert_true(without < 0);
+    for (int32_t other = 301; other <= 304; other++) { /* whatever was read before */
+        assert_int_not_equal(family_of(other, 7), without);
+        assert_int_equal(family_of(501, 7), without);
+        assert_int_not_equal(family_of(other, 7), without);
+        assert_int_equal(family_of(502, 7), without);
+    }
     gs_families families = {0}; /* what is known does not change an answer */
     for (int times = 0; times < 2; times++) {
         assert_int_equal(gs_family_of(&families, proc, 101, 7), 101);
