@@ -178,6 +178,67 @@ static void pointers_lead_to_functions_that_know_no_block(void **state) {
     }
 }
 
+/* A pointer leads only to functions whose address is taken, and to those that other modules may name. */
+static void pointers_lead_to_functions_whose_address_is_taken(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *words, *in_kernel;
+        bool is_refused;
+    } rows[] = {
+        {"", "", "call.uni of_block;", false},
+        {"", "", "", false},
+        {"", "", "mov.u64 %f, of_block;", true},
+        {"", "", "call.uni %f, C; C: .calltargets plain, of_block;", true},
+        {".global .align 8 .u64 table[2] = {plain, of_block};", "", "", true},
+        {".func of_block;", "", "call.uni of_block;", false},
+        {"", ".visible", "call.uni of_block;", true},
+        {"", ".weak", "", true},
+        {".func of_others;", "", "", true},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text module_text = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_CONFINED};
+        gs_text_add(&module_text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n%s\n%s .func of_block\n{\n\t.reg .b32 %%r<2>;\n"
+                    "\tmov.u32 %%r1, %%ctaid.x;\n\tret;\n}\n.func plain\n{\n\tret;\n}\n"
+                    ".visible .entry k(.param .u64 a)\n{\n\t.reg .b64 %%f;\n\tmov.u64 %%f, plain;\n"
+                    "\tP: .callprototype _ ();\n\tcall.uni %%f, (), P;\n\t%s\n\tret;\n}\n",
+                    rows[i].before, rows[i].words, rows[i].in_kernel);
+        if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK)
+            fail_msg("%zu: %ld: %s", i, error.line, error.message);
+        gs_code code =
+            gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, &error);
+        if (code != (rows[i].is_refused ? GS_E_REFUSED : GS_OK))
+            fail_msg("%zu: \"%s\"", i, error.message);
+        gs_ptx_free(&module);
+        gs_text_free(&module_text);
+    }
+}
+
+/* PTX does not allow registers in shared memory beside dynamic shared memory. */
+static void registers_in_shared_memory_are_refused_beside_that_of_the_form(void **state) {
+    (void)state;
+    for (int is_behind = 0; is_behind < 2; is_behind++) {
+        gs_text module_text = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        gs_text_add(&module_text,
+                    ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
+                    "\t.pragma \"enable_smem_spilling\";\n\t.shared .b8 a[%d];\n\tst.shared.u8 [a], 1;\n\tret;\n}\n",
+                    is_behind ? 49152 : 128);
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error), GS_OK);
+        gs_code code =
+            gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, &error);
+        assert_int_equal(code, is_behind ? GS_E_REFUSED : GS_OK);
+        assert_true(!is_behind || strstr(error.message, "registers are kept in shared memory"));
+        gs_ptx_free(&module);
+        gs_text_free(&module_text);
+    }
+}
+
 /* What a form keeps in shared memory is static where it fits into 48 KB, and else behind the dynamic shared memory,
    which a launch must make larger. */
 static void shared_memory_is_where_it_fits(void **state) {
@@ -440,6 +501,8 @@ int main(void) {
         cmocka_unit_test(kernels_are_found_by_name),
         cmocka_unit_test(files_that_do_not_help_are_refused),
         cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
+        cmocka_unit_test(pointers_lead_to_functions_whose_address_is_taken),
+        cmocka_unit_test(registers_in_shared_memory_are_refused_beside_that_of_the_form),
         cmocka_unit_test(shared_memory_is_where_it_fits),
         cmocka_unit_test(parameters_are_as_many_as_ptx_allows),
         cmocka_unit_test(names_have_a_length),

@@ -3,7 +3,8 @@
  *
  * A function is unchanged, unless it reads the number of the block or the size of the grid. Then the form calls a copy
  * of it, which reads them from shared memory, where each thread stores them when it begins a block. Functions that call
- * a copied function are copied, too. A function that may be called through a pointer cannot be copied.
+ * a copied function are copied, too. A function that may be called through a pointer cannot be copied: that is each
+ * whose name stands elsewhere than in declarations and calls, and each that other modules may name.
  *
  * A function may wait for other threads if all of them reach the wait: the threads of the block a barrier, the lanes of
  * a warp a shuffle. That holds if all calls on the way are uniform (ptx_uniform.c); one through a pointer is, if all
@@ -32,18 +33,80 @@ struct reach {
     gs_error *error;
     const gs_ptx_statement *call; /* of the kernel, for errors */
     struct visit *visits;         /* of each function */
+    bool *taken;                  /* functions to which there may be pointers; NULL: not looked for yet */
     bool is_pointer;              /* it is called through a pointer */
 };
 
 static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_scope scope);
 
-/* A call through a pointer may reach any function of the module. */
+/* Whether other modules may name a function: it has `.visible`, `.weak` or `.extern` before `.func`. */
+static bool is_public(const gs_ptx_module *module, uint32_t function) {
+    uint32_t at = module->functions.data[function].name;
+    while (at > 0 && !gs_ptx_token_is(module, at, ".func"))
+        at--;
+    return at == 0 || module->tokens.data[at - 1].kind == GS_PTX_DIRECTIVE;
+}
+
+/* Marks tokens by which functions are declared and called. */
+static void mark_plain_uses(const gs_ptx_module *module, bool *is_plain) {
+    for (uint32_t f = 0; f < module->functions.count; f++) {
+        const gs_ptx_function *function = &module->functions.data[f];
+        is_plain[function->name] = true;
+        for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
+            const gs_ptx_statement *statement = &module->statements.data[i];
+            uint32_t operand;
+            if (statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_CALL &&
+                gs_ptx_called_function(module, statement, &operand) >= 0)
+                is_plain[module->operands.data[statement->operands + operand].first] = true;
+        }
+    }
+}
+
+/* By the first letter of a word: a bit for each length that names of functions have. Most words are none of these. */
+static uint64_t *lengths_of(const gs_ptx_module *module, const gs_ptx_token *word, uint64_t lengths[256]) {
+    return &lengths[(unsigned char)module->text[word->at]];
+}
+
+static uint64_t length_bit(const gs_ptx_token *word) {
+    return 1ull << (word->length & 63);
+}
+
+/* Sets reach->taken. False: out of memory. */
+static bool find_taken(struct reach *reach) {
+    const gs_ptx_module *module = reach->kernel->module;
+    bool *is_plain = calloc(module->tokens.count + 1, sizeof *is_plain);
+    uint64_t lengths[256] = {0};
+    reach->taken = calloc(module->functions.count + 1, sizeof *reach->taken);
+    if (is_plain && reach->taken) {
+        mark_plain_uses(module, is_plain);
+        char name[GS_PTX_SYMBOL_MOST];
+        for (uint32_t f = 0; f < module->functions.count; f++) {
+            const gs_ptx_token *word = &module->tokens.data[module->functions.data[f].name];
+            gs_ptx_token_text(module, module->functions.data[f].name, name, sizeof name);
+            bool is_of_others = !module->functions.data[f].is_defined && gs_ptx_find_function(module, name) == (int)f;
+            reach->taken[f] = is_of_others || is_public(module, f);
+            *lengths_of(module, word, lengths) |= length_bit(word);
+        }
+        for (uint32_t i = 0; i < module->tokens.count; i++) {
+            const gs_ptx_token *word = &module->tokens.data[i];
+            bool may_be =
+                word->kind == GS_PTX_WORD && !is_plain[i] && *lengths_of(module, word, lengths) & length_bit(word);
+            int function = may_be ? gs_ptx_find_function(module, gs_ptx_token_text(module, i, name, sizeof name)) : -1;
+            if (function >= 0)
+                reach->taken[function] = true;
+        }
+    }
+    free(is_plain);
+    return is_plain && reach->taken;
+}
+
+/* A call through a pointer may reach any function of the module to which there may be one. */
 static gs_code look_at_all(struct reach *reach, gs_ptx_scope scope) {
-    gs_code code = GS_OK;
+    gs_code code = reach->taken || find_taken(reach) ? GS_OK : gs_fail_memory(reach->error);
     bool was_pointer = reach->is_pointer;
     reach->is_pointer = true;
     for (uint32_t i = 0; i < reach->kernel->module->functions.count && code == GS_OK; i++)
-        if (!reach->kernel->module->functions.data[i].is_entry)
+        if (!reach->kernel->module->functions.data[i].is_entry && reach->taken[i])
             code = look_at_function(reach, i, scope);
     reach->is_pointer = was_pointer;
     return code;
@@ -273,5 +336,6 @@ gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_
     if (code == GS_OK)
         code = spread_copies(&reach);
     free(reach.visits);
+    free(reach.taken);
     return code;
 }
