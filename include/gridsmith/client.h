@@ -15,7 +15,8 @@
  * Conventions. A function that can fail returns a code; gs_client_message() describes the last failure in the calling
  * thread. Any thread may call any function at any time, even on the same client; calls on one stream from several
  * threads happen in some order. A function blocks only if its comment says "waits". After fork() the child must not use
- * the client of its parent. The library needs only the C library. It prints nothing and never exits.
+ * the client of its parent. Pointers must not be NULL, unless a comment says what NULL means. The library needs only the
+ * C library. It prints nothing and never exits.
  */
 #ifndef GRIDSMITH_CLIENT_H
 #define GRIDSMITH_CLIENT_H
@@ -70,7 +71,7 @@ typedef struct gs_client_options {
     const char *socket; /* NULL: $GRIDSMITH_SOCKET, or else gridsmith.sock in $XDG_RUNTIME_DIR, or else in
                            /tmp/gridsmith-UID */
     const char *name;   /* the name in 'gridsmith top'; NULL: the name of the program */
-    uint32_t weight;    /* the client's share of the GPU, from 1 to 1000; 0: 100 */
+    uint32_t weight;    /* its share, relative to those of others, from 1 to 1000; 0: 100. See docs/share.md */
     int32_t priority;   /* from -10 to 10; higher is more urgent */
     uint32_t most_sms;  /* the most SMs that the client gets; 0: no limit */
 } gs_client_options;

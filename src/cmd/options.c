@@ -176,12 +176,12 @@ static bool parse_int(const char *text, int64_t *number) {
 
 static parsed store_int(const gs_command *command, const gs_option *option, int64_t *into, const char *value) {
     bool is_size = option->type == GS_OPTION_SIZE;
+    const char *size = option->least > 200 << 10 ? "a size, such as 16G," : "a size, such as 4096 or 200K,";
     bool is_read = is_size ? gs_parse_bytes(value, into) : parse_int(value, into);
     if (is_read && *into >= option->least && *into <= option->most)
         return PARSED;
-    gs_usage(command, "--%s takes %s from %lld to %lld, not \"%s\"", option->name,
-             is_size ? "a size, such as 4096 or 200K," : "a whole number", (long long)option->least,
-             (long long)option->most, value);
+    gs_usage(command, "--%s takes %s from %lld to %lld, not \"%s\"", option->name, is_size ? size : "a whole number",
+             (long long)option->least, (long long)option->most, value);
     return PARSED_WRONG;
 }
 

@@ -819,6 +819,7 @@ mistake "a GPU without its option" 'h200 is a GPU: give it as --gpu h200' "$prog
 mistake "unknown zoo kernel" 'unknown kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
 mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
     "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
+mistake "a size that is too small" '--memory takes a size, such as 16G, from 1048576 to ' "$program" run --memory 1 -- true
 check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
 says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
@@ -1383,6 +1384,8 @@ mistake "no measurements to show" "has no row of 'zoo bench -o'" "$program" zoo 
 mistake "a list of kernels as a plan" '"schema" must be "gridsmith.plan/1"' "$program" plan --simulate examples/plan-kernels.json --tasks resnet50
 mistake "a shard that is not there" "cannot read nope" "$program" merge -o "$work/merged.jsonl" nope
 mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
+: >"$work/empty.json"
+mistake "no task" "empty.json:1:1: the file has no task" "$program" plan --simulate "$plan" --tasks "$work/empty.json"
 mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
 mistake "a run as a plan" "not a plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
 mistake "a run whose kernels the plan lacks" 'case-3, launch 0: the plan has no kernel "k1"' "$program" plan --simulate "$plan" \

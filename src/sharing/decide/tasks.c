@@ -396,6 +396,8 @@ gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network
         gs_json json;
         code = gs_json_next(input, &json, error);
         is_over = code != GS_OK || !json.root;
+        if (code == GS_OK && is_over && is_first)
+            code = gs_input_fail(input, error, GS_E_FORMAT, "the file has no task");
         if (!is_over && is_first && is_recording(&json))
             return read_recording(tasks, input, &json, table, error);
         if (!is_over)
