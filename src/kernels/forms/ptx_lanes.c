@@ -336,6 +336,8 @@ static bool may_meet(struct lanes *lanes, const gs_ptx_statement *one, const gs_
 /* Whether lanes that leave a branch by another edge may meet those of the operation, at another place. */
 static bool meets_behind(struct lanes *lanes, const gs_ptx_dependence *dependence) {
     const gs_ptx_flow *flow = &lanes->kernel->flow;
+    if (lanes->kernel->uniform.decides[dependence->branch] != GS_PTX_SAME_THREAD)
+        return false; /* those that come to the branch leave it by the same edge */
     bool *behind = calloc(flow->blocks.count + 1, sizeof *behind), meets = !behind;
     for (int i = 0; i < 2 && !meets; i++) {
         uint32_t other = flow->blocks.data[dependence->branch].successors[i];
@@ -392,6 +394,29 @@ static bool waits_for_others(const gs_ptx_kernel *kernel, const gs_ptx_statement
            (gs_ptx_is_warp_step(statement) && is_before_gathering(kernel, block));
 }
 
+static bool is_reached_past_or_same(struct lanes *lanes, uint32_t from, uint32_t there, uint32_t to) {
+    return from == to || (from != there && is_reached_past(lanes, from, there, to));
+}
+
+/* Whether lanes that come to the end of `block` have run `before` since they came to it last, or not, as others have:
+   from the begin, and from each time to the next, all ways go through it, once, or none does. */
+static bool is_run_by_all(struct lanes *lanes, uint32_t before, uint32_t block) {
+    const gs_ptx_flow *flow = &lanes->kernel->flow;
+    const gs_ptx_block *branch = &flow->blocks.data[block];
+    bool passes = false, avoids = false;
+    if (before == block || branch->target_count || is_reached_past(lanes, before, block, before) ||
+        (is_reached_past_or_same(lanes, 0, block, before) && is_reached_past_or_same(lanes, 0, before, block)))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        uint32_t next = branch->successors[i];
+        if (next >= flow->blocks.count)
+            continue;
+        passes = passes || (is_reached_past_or_same(lanes, next, block, before) && is_reached(lanes, before, block));
+        avoids = avoids || is_reached_past_or_same(lanes, next, before, block);
+    }
+    return !passes || !avoids;
+}
+
 /* Whether some of the lanes that vote at the end of a block may wait before it, while others do not. */
 static bool some_wait_before(struct lanes *lanes, uint32_t block) {
     const gs_ptx_kernel *kernel = lanes->kernel;
@@ -400,7 +425,8 @@ static bool some_wait_before(struct lanes *lanes, uint32_t block) {
         for (uint32_t i = kernel->flow.blocks.data[b].first; i <= kernel->flow.blocks.data[b].last; i++) {
             bool is_guarded = kernel->uniform.guards[i - function->statements] == GS_PTX_SAME_THREAD;
             if (runs_apart(kernel, i) && waits_for_others(kernel, gs_ptx_statement_at(kernel, i), b) &&
-                (is_guarded || !is_around(lanes, b, block)) && (b == block || is_reached(lanes, b, block)))
+                (is_guarded || !(is_around(lanes, b, block) || is_run_by_all(lanes, b, block))) &&
+                (b == block || is_reached(lanes, b, block)))
                 return true;
         }
     return false;
