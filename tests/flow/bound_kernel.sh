@@ -108,9 +108,9 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
     expect 0 ' 7 (of this input)'
     expect 0 'this is for one input'
     # A GPU may go another way than the CPU: what the rounds depend on is read while others write it, approximate, a sum that may be
-    # fused with a product, of the order of atomic operations, or of the machine. Or it is none of these.
+    # fused with a product, of the order of atomic operations, of an address, or of the machine. Or it is none of these.
     while IFS='|' read -r wanted words operation; do
-        sed "s/ld.relaxed.cta.global.u32 %r1, .%rd1+28.;/$operation/; s/.reg .b32 %r<4>;/.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %q;/" \
+        sed "s/ld.relaxed.cta.global.u32 %r1, .%rd1+28.;/$operation/; s/.reg .b32 %r<4>;/.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %x; .shared .b32 here; .reg .pred %q;/" \
             tests/flow/cases.ptx >"$folder/reads.ptx"
         "$gridsmith" bound "$folder/reads.ptx" --kernel reads --launch "$folder/index.json" --gpu h200 --instructions --input \
             2>"$folder/err" >"$folder/out"; status=$?; kernel=$operation
@@ -128,6 +128,16 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
 1|another way than on the CPU|mov.u32 %r1, %smid; and.b32 %r1, %r1, 3;
 1|another way than on the CPU|mov.u32 %r1, %clock; and.b32 %r1, %r1, 3;
 1|another way than on the CPU|mov.u32 %r4, %clock; setp.eq.u32 %q, %r4, 0; mov.u32 %r1, 5; @%q mov.u32 %r1, 6;
+1|another way than on the CPU|cvt.u32.u64 %r1, %rd1; shr.u32 %r1, %r1, 29;
+1|another way than on the CPU|mov.u32 %r1, here; shr.u32 %r1, %r1, 4;
+1|another way than on the CPU|and.b64 %x, %rd1, 1020; cvt.u32.u64 %r1, %x;
+1|another way than on the CPU|and.b64 %x, %rd1, 60; add.u64 %x, %x, %rd1; ld.global.u32 %r1, [%x];
+1|another way than on the CPU|st.global.u64 [%rd1+40], %rd1; ld.global.u32 %r1, [%rd1+28];
+1|another way than on the CPU|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.gt.u32 %q, %r4, 900; @%q add.u32 %r1, %r1, 9;
+0|(of this input)|add.u64 %x, %rd1, 20; selp.b64 %x, %x, %rd1, 1; ld.global.u32 %r1, [%x+8];
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; cvt.u64.u32 %x, %r1; add.u64 %x, %x, %rd1; sub.u64 %x, %x, %rd1; cvt.u32.u64 %r1, %x;
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; setp.eq.u64 %q, %rd1, 0; @%q add.u32 %r1, %r1, 9;
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; st.shared.u32 [%r4], %r1; ld.shared.u32 %r1, [here];
 INPUTS
     # A side that no thread takes does not count; one that some thread takes does. Element 7 of the buffer is 7, others are not.
     cat >"$folder/never.ptx" <<'PTX'

@@ -265,13 +265,14 @@ static gs_code keep_one_way(const struct counting *counting, const uint32_t *cou
 
 /* Only what threads come to on the CPU counts: up to the first branch that may go another way, a GPU comes to the same.
  */
-static gs_code check_exact(const struct counting *counting, const uint32_t *marks) {
+static gs_code check_exact(const struct counting *counting, const gs_launch_file *launch, const uint32_t *marks) {
     uint32_t count = counting->function->statement_count;
     bool *is_passed = calloc((size_t)count + 1, sizeof *is_passed);
     for (uint32_t i = 0; is_passed && i < count; i++)
         is_passed[i] = !counting->piece_of[i] || marks[counting->piece_of[i]];
-    gs_code code = is_passed ? gs_rounds_check_exact(counting->module, counting->function, is_passed, counting->error)
-                             : gs_fail_memory(counting->error);
+    gs_code code = is_passed
+                       ? gs_rounds_check_exact(counting->module, counting->function, is_passed, launch, counting->error)
+                       : gs_fail_memory(counting->error);
     free(is_passed);
     return code;
 }
@@ -296,7 +297,7 @@ static gs_code run_counted(struct counting *counting, const gs_launch_file *laun
     if (code == GS_OK)
         code = executor->ops->run(module, &work, counting->error);
     if (code == GS_OK)
-        code = check_exact(counting, counts + counting->labels_count);
+        code = check_exact(counting, launch, counts + counting->labels_count);
     if (code == GS_OK)
         keep_rounds(counting, counts);
     if (code == GS_OK)
