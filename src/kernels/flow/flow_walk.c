@@ -370,18 +370,23 @@ static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph
     uint32_t depth = 0;
     for (int32_t around = loop; around; around = graph->loops.data[around].parent)
         depth++;
+    if (given->rounds < 0 || depth < given->depth)
+        return false;
     for (size_t i = 0; i < graph->blocks.count; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
         bool is_back = block->next[0] == header || block->next[1] == header;
+        if (is_back && gs_flow_in_loop(graph, (int32_t)i, loop) && line_at(walker, block->end - 1) != given->at)
+            return false;
+    }
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
         if (!gs_flow_in_loop(graph, (int32_t)i, loop))
             continue;
-        if (is_back && line_at(walker, block->end - 1) != given->at)
-            return false;
         for (size_t at = block->first; at < block->end; at++) /* BSYNC has the line of what is before it */
             if (gs_operation(&walker->code.data[at]) != GS_OP_BSYNC && !may_be_in(walker, given, line_at(walker, at)))
                 return false;
     }
-    return given->rounds >= 0 && depth >= given->depth;
+    return true;
 }
 
 static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
