@@ -286,7 +286,10 @@ static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
                                                                 : list.data[i].is_one_way ? GS_FLOW_ONE_WAY_LINE
                                                                                           : GS_FLOW_BRANCH_LINE,
                                                        .at = list.data[i].line,
-                                                       .rounds = list.data[i].rounds}))
+                                                       .first = list.data[i].first,
+                                                       .last = list.data[i].last,
+                                                       .depth = list.data[i].depth,
+                                                       .rounds = list.data[i].is_known ? list.data[i].rounds : -1}))
             code = gs_fail_memory(error);
     free(list.data);
     return code;

@@ -342,8 +342,8 @@ static void read_cases(gs_sass_image *image) {
 }
 
 /* Walks a kernel with this second parameter (-1: not known) and this grid. The stores are in counted->open[0].most. */
-static gs_code walk_case(const char *kernel, int32_t parameter, int64_t blocks, gs_flow_rounds *rounds,
-                         struct counted *counted, gs_error *error) {
+static gs_code walk_cases(const char *kernel, int32_t parameter, int64_t blocks, gs_flow_rounds *rounds, size_t count,
+                          struct counted *counted, gs_error *error) {
     unsigned char parameters[12] = {0};
     bool is_known[12] = {0};
     gs_sass_image image;
@@ -353,9 +353,14 @@ static gs_code walk_case(const char *kernel, int32_t parameter, int64_t blocks, 
     memset(is_known + 8, parameter >= 0, sizeof parameter);
     gs_flow_launch launch = {{blocks, 1, 1}, {64, 1, 1}, parameters, is_known, sizeof parameters};
     read_cases(&image);
-    gs_code code = walk(&image, kernel, &launch, rounds, rounds != NULL, counted, error);
+    gs_code code = walk(&image, kernel, &launch, rounds, count, counted, error);
     gs_sass_free(&image);
     return code;
+}
+
+static gs_code walk_case(const char *kernel, int32_t parameter, int64_t blocks, gs_flow_rounds *rounds,
+                         struct counted *counted, gs_error *error) {
+    return walk_cases(kernel, parameter, blocks, rounds, rounds != NULL, counted, error);
 }
 
 static void counts_rounds_of_the_launch(void **state) {
@@ -394,6 +399,26 @@ static void takes_rounds_of_the_user(void **state) {
     assert_int_equal(walk_case("counts", -1, 4, &elsewhere, &counted, &error), GS_E_REFUSED);
     assert_int_equal(walk_case("counts", 5, 4, &by_line, &counted, &error), GS_OK);
     assert_int_equal(counted.open[0].most, 5);
+}
+
+/* The loop of `counts`, as one of the PTX that a branch back closes: its other branches back, its lines, and the loops
+   that it is in must be the same. */
+static void takes_rounds_of_the_loop_with_the_same_lines_only(void **state) {
+    gs_flow_rounds same = {.place = GS_FLOW_BRANCH_LINE, .at = 20, .first = 15, .last = 20, .depth = 1, .rounds = 12};
+    gs_flow_rounds unknown = same, deeper = same, shorter[] = {same, same};
+    struct counted counted;
+    gs_error error;
+    (void)state;
+    assert_int_equal(walk_case("counts", -1, 4, &same, &counted, &error), GS_OK);
+    assert_true(same.is_used);
+    assert_int_equal(counted.open[0].most, 12);
+    unknown.rounds = -1;
+    assert_int_equal(walk_case("counts", -1, 4, &unknown, &counted, &error), GS_E_REFUSED);
+    deeper.depth = 2;
+    assert_int_equal(walk_case("counts", -1, 4, &deeper, &counted, &error), GS_E_REFUSED);
+    shorter[0].first = 19; /* the code before is that of the other loop */
+    shorter[1].at = 30;
+    assert_int_equal(walk_cases("counts", -1, 4, shorter, GS_COUNT(shorter), &counted, &error), GS_E_REFUSED);
 }
 
 /* Lines of `unrolled` that no thread comes to, of a branch that all threads leave the same way. */
@@ -624,6 +649,7 @@ int main(void) {
                                        cmocka_unit_test(counts_rounds_of_the_launch),
                                        cmocka_unit_test(counts_rounds_of_an_unrolled_loop),
                                        cmocka_unit_test(takes_rounds_of_the_user),
+                                       cmocka_unit_test(takes_rounds_of_the_loop_with_the_same_lines_only),
                                        cmocka_unit_test(leaves_out_only_code_of_lines_that_no_thread_comes_to),
                                        cmocka_unit_test(refuses_what_has_no_bound),
                                        cmocka_unit_test(counts_one_side_where_threads_stay_together),

@@ -131,6 +131,8 @@ void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *da
 typedef struct gs_loop_rounds {
     uint32_t line;
     int64_t rounds;
+    uint32_t first, last, depth; /* of a loop: its lines, and how many loops it is in, with itself */
+    bool is_known;               /* its lines say which loop it is */
     bool is_never, is_one_way;
 } gs_loop_rounds;
 

@@ -7,6 +7,11 @@
  * parameter points to. Where a branch from elsewhere leads into a loop, its counter goes on from the last time; then
  * the count is larger than the rounds.
  *
+ * Machine code has lines only, and compilers join loops and copy branches. So a loop has lines, from its label to its
+ * branch back, and a depth: the number of loops that it is in, with itself. Its rounds are known where these say which
+ * loop it is: it has one branch back, which has a line for itself; no other loop begins at its label, or has only a
+ * part of its statements; and no statement from elsewhere is in its first or last line.
+ *
  * A piece of the code begins at a label, and behind what may leave the code: a branch, a call, a return. Each thread
  * that comes to it sets its mark, in the words behind the counters. In front of a branch each thread sets one of two
  * marks, for the way that it goes.
@@ -25,7 +30,8 @@ struct counting {
     gs_loop_rounds_list *list;
     uint32_t *labels; /* of each counter: the statement of its label */
     size_t labels_count;
-    uint32_t *counter_of; /* of each row of the list */
+    uint32_t *counter_of; /* of each row of the list, */
+    uint32_t *branches;   /* and the statement of its branch back */
     uint32_t *piece_of;   /* of each statement */
     size_t pieces;
     gs_error *error;
@@ -38,13 +44,6 @@ static const gs_ptx_statement *statement_at(const struct counting *counting, uin
 static bool same_token(const gs_ptx_module *module, uint32_t a, uint32_t b) {
     const gs_ptx_token *one = &module->tokens.data[a], *other = &module->tokens.data[b];
     return one->length == other->length && memcmp(module->text + one->at, module->text + other->at, one->length) == 0;
-}
-
-static uint32_t line_of(const gs_ptx_module *module, uint32_t token) {
-    uint32_t line = 1;
-    for (size_t i = 0; i < module->tokens.data[token].at; i++)
-        line += module->text[i] == '\n';
-    return line;
 }
 
 /* The label before statement `branch` that it leads to; GS_PTX_NONE: it leads forward. */
@@ -62,7 +61,8 @@ static gs_code find_loops(struct counting *counting) {
     uint32_t count = counting->function->statement_count;
     counting->labels = calloc(count + 1, sizeof *counting->labels);
     counting->counter_of = calloc(count + 1, sizeof *counting->counter_of);
-    if (!counting->labels || !counting->counter_of)
+    counting->branches = calloc(count + 1, sizeof *counting->branches);
+    if (!counting->labels || !counting->counter_of || !counting->branches)
         return gs_fail_memory(counting->error);
     for (uint32_t i = 0; i < count; i++) {
         const gs_ptx_statement *statement = statement_at(counting, i);
@@ -76,7 +76,8 @@ static gs_code find_loops(struct counting *counting) {
         if (counter == counting->labels_count)
             counting->labels[counting->labels_count++] = label;
         counting->counter_of[counting->list->count] = (uint32_t)counter;
-        if (!GS_PUSH(counting->list, (gs_loop_rounds){.line = line_of(counting->module, statement->word)}))
+        counting->branches[counting->list->count] = i;
+        if (!GS_PUSH(counting->list, (gs_loop_rounds){0}))
             return gs_fail_memory(counting->error);
     }
     return GS_OK;
@@ -190,17 +191,6 @@ static gs_code add_arguments(const gs_launch_file *launch, gs_work *work, void *
     return GS_OK;
 }
 
-/* Machine code tells loops by the line of their branch: all loops of a line get the most rounds of one of them. */
-static void keep_rounds(const struct counting *counting, const uint32_t *counts) {
-    gs_loop_rounds_list *list = counting->list;
-    for (size_t i = 0; i < list->count; i++)
-        for (size_t j = 0; j < list->count; j++) {
-            uint32_t rounds = counts[counting->counter_of[j]];
-            if (list->data[j].line == list->data[i].line && rounds > list->data[i].rounds)
-                list->data[i].rounds = rounds;
-        }
-}
-
 /* The line of each statement's first token and, behind these, of its last token. */
 static uint32_t *lines_of_statements(const struct counting *counting) {
     const gs_ptx_module *module = counting->module;
@@ -215,6 +205,81 @@ static uint32_t *lines_of_statements(const struct counting *counting) {
         lines[i % 2 * count + i / 2] = line;
     }
     return lines;
+}
+
+static bool is_instruction(const struct counting *counting, uint32_t statement) {
+    return statement_at(counting, statement)->kind == GS_PTX_INSTRUCTION;
+}
+
+/* Whether no other loop begins at the label of this one: all others are around it, in it, or apart. */
+static bool is_apart(const struct counting *counting, size_t row) {
+    uint32_t label = counting->labels[counting->counter_of[row]], branch = counting->branches[row];
+    for (size_t i = 0; i < counting->list->count; i++) {
+        uint32_t other = counting->labels[counting->counter_of[i]], end = counting->branches[i];
+        uint32_t between = other < label ? other : label, to = other < label ? label : other;
+        while (between < to && !is_instruction(counting, between))
+            between++;
+        bool is_same_place = between == to;
+        bool is_split = other < label ? label < end && end < branch : other < branch && branch < end;
+        if (i != row && (is_same_place || is_split))
+            return false;
+    }
+    return true;
+}
+
+/* Whether its lines say which loop it is. */
+static bool is_clear(const struct counting *counting, size_t row, const uint32_t *lines) {
+    const gs_loop_rounds *loop = &counting->list->data[row];
+    uint32_t count = counting->function->statement_count;
+    uint32_t label = counting->labels[counting->counter_of[row]], branch = counting->branches[row];
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_within = i >= label && i <= branch;
+        bool has_line = lines[i] <= loop->line && lines[count + i] >= loop->line;
+        bool has_first = lines[i] <= loop->first && lines[count + i] >= loop->first;
+        if (statement_at(counting, i)->opcode == GS_PTX_BRANCH_TABLE && is_instruction(counting, i))
+            return false;
+        if (is_instruction(counting, i) && ((!is_within && (has_line || has_first)) ||
+                                            (i != branch && has_line && may_leave(statement_at(counting, i)))))
+            return false;
+    }
+    return lines[count + branch] == loop->line && is_apart(counting, row);
+}
+
+/* Whether code outside of a loop leads into it behind its label: then it is a round more than the label counts. */
+static bool is_entered_behind(const struct counting *counting, uint32_t label, uint32_t branch) {
+    for (uint32_t i = 0; i < counting->function->statement_count; i++) {
+        const gs_ptx_statement *statement = statement_at(counting, i);
+        if ((i >= label && i <= branch) || !is_instruction(counting, i) || statement->opcode != GS_PTX_BRANCH ||
+            !statement->count)
+            continue;
+        uint32_t target = counting->module->operands.data[statement->operands].first;
+        for (uint32_t j = label + 1; j < branch; j++)
+            if (statement_at(counting, j)->kind == GS_PTX_LABEL &&
+                same_token(counting->module, statement_at(counting, j)->word, target))
+                return true;
+    }
+    return false;
+}
+
+static gs_code keep_rounds(const struct counting *counting, const uint32_t *counts) {
+    gs_loop_rounds_list *list = counting->list;
+    uint32_t count = counting->function->statement_count, *lines = lines_of_statements(counting);
+    for (size_t i = 0; lines && i < list->count; i++) {
+        list->data[i].line = lines[counting->branches[i]];
+        list->data[i].first = lines[counting->labels[counting->counter_of[i]]];
+        list->data[i].last = lines[count + counting->branches[i]];
+    }
+    for (size_t i = 0; lines && i < list->count; i++) {
+        uint32_t label = counting->labels[counting->counter_of[i]], branch = counting->branches[i];
+        list->data[i].is_known = is_clear(counting, i, lines);
+        list->data[i].rounds = (int64_t)counts[counting->counter_of[i]] + is_entered_behind(counting, label, branch);
+        for (size_t j = 0; j < list->count; j++)
+            list->data[i].depth +=
+                counting->labels[counting->counter_of[j]] <= label && counting->branches[j] >= branch;
+    }
+    gs_code code = lines ? GS_OK : gs_fail_memory(counting->error);
+    free(lines);
+    return code;
 }
 
 /* Lines that have statements, of pieces only that no thread came to. A statement that is in several lines, as a call,
@@ -265,13 +330,14 @@ static gs_code keep_one_way(const struct counting *counting, const uint32_t *cou
 
 /* Only what threads come to on the CPU counts: up to the first branch that may go another way, a GPU comes to the same.
  */
-static gs_code check_exact(const struct counting *counting, const uint32_t *marks) {
+static gs_code check_exact(const struct counting *counting, const gs_launch_file *launch, const uint32_t *marks) {
     uint32_t count = counting->function->statement_count;
     bool *is_passed = calloc((size_t)count + 1, sizeof *is_passed);
     for (uint32_t i = 0; is_passed && i < count; i++)
         is_passed[i] = !counting->piece_of[i] || marks[counting->piece_of[i]];
-    gs_code code = is_passed ? gs_rounds_check_exact(counting->module, counting->function, is_passed, counting->error)
-                             : gs_fail_memory(counting->error);
+    gs_code code = is_passed
+                       ? gs_rounds_check_exact(counting->module, counting->function, is_passed, launch, counting->error)
+                       : gs_fail_memory(counting->error);
     free(is_passed);
     return code;
 }
@@ -296,9 +362,9 @@ static gs_code run_counted(struct counting *counting, const gs_launch_file *laun
     if (code == GS_OK)
         code = executor->ops->run(module, &work, counting->error);
     if (code == GS_OK)
-        code = check_exact(counting, counts + counting->labels_count);
+        code = check_exact(counting, launch, counts + counting->labels_count);
     if (code == GS_OK)
-        keep_rounds(counting, counts);
+        code = keep_rounds(counting, counts);
     if (code == GS_OK)
         code = keep_never(counting, counts + counting->labels_count);
     if (code == GS_OK)
@@ -334,6 +400,7 @@ gs_code gs_count_rounds(const char *name, const char *text, size_t size, const c
     gs_text_free(&counted);
     free(counting.labels);
     free(counting.counter_of);
+    free(counting.branches);
     free(counting.piece_of);
     gs_ptx_free(&module);
     return code;

@@ -7,6 +7,10 @@
  * inexact value is stored there, all that is loaded from there is, unless it cannot change. Which statement comes first
  * does not count.
  *
+ * An address is another number on a GPU, but of the same place, as long as only exact numbers are added to it: what is
+ * loaded from there is the same. Its *origin* is the buffer or the variable. Two addresses of one origin may be
+ * subtracted and compared, and one may be compared with 0. All else that is computed from an address is inexact.
+ *
  * Statements count that some thread comes to on the CPU. None of their branches depends on a register that is inexact:
  * so all threads go the same way, come to the same statements, and inexact values spread through registers and memory
  * only. Not found are races, and memory that is read before it is written.
@@ -20,9 +24,18 @@ struct exactness {
     const gs_ptx_function *function;
     const bool *is_passed;         /* of each statement */
     bool *is_inexact, *is_product; /* of each register; a product may be fused with a sum */
-    uint8_t memory;                /* a set of GS_PTX_IN_* that is inexact */
+    const gs_launch_file *launch;
+    uint32_t *origin;         /* of each register: of all that is written to it, */
+    uint32_t *latest;         /* and of what was written last, */
+    uint32_t *latest_piece;   /* if that was in this piece of the code, */
+    uint32_t piece;           /* which has a number, and no label or branch inside */
+    uint8_t memory;           /* a set of GS_PTX_IN_* that is inexact */
+    bool has_inexact_carries; /* that of some instruction with .cc */
     bool has_changed;
 };
+
+/* Origins. A register that has addresses of several origins, or numbers as well, has addresses of some place. */
+enum { NOT_WRITTEN, NUMBER, SOME_PLACE, FIRST_VARIABLE };
 
 static bool is_of_machine(uint32_t special) {
     switch (special) {
@@ -100,19 +113,158 @@ static bool is_source(const struct exactness *exactness, const gs_ptx_statement 
     }
 }
 
+/* ---- addresses ---- */
+
+static const gs_ptx_operand *operand_at(const struct exactness *exactness, const gs_ptx_statement *statement,
+                                        uint32_t number) {
+    return &exactness->module->operands.data[statement->operands + number];
+}
+
+static uint32_t origin_at(const struct exactness *exactness, uint32_t number) {
+    return exactness->latest_piece[number] == exactness->piece ? exactness->latest[number] : exactness->origin[number];
+}
+
+/* The origin of what an operand is. The largest one inside of a list; NUMBER: what is loaded from or stored to an
+   address does not depend on it. */
+static uint32_t origin_of(const struct exactness *exactness, const gs_ptx_operand *operand) {
+    uint32_t origin = NUMBER;
+    if (operand->kind == GS_PTX_REGISTER)
+        return origin_at(exactness, operand->value);
+    if (operand->kind == GS_PTX_SYMBOL)
+        return operand->value == GS_PTX_NONE ? SOME_PLACE : FIRST_VARIABLE + operand->value;
+    for (uint32_t i = 0; i < operand->count && operand->kind != GS_PTX_ADDRESS; i++) {
+        uint32_t inside = origin_of(exactness, &exactness->module->operands.data[operand->children + i]);
+        origin = inside > origin ? inside : origin;
+    }
+    return origin;
+}
+
+static uint32_t joined(uint32_t a, uint32_t b) {
+    return a == b || b == NOT_WRITTEN ? a : a == NOT_WRITTEN ? b : SOME_PLACE;
+}
+
+/* Whether the parameter that is loaded is the address of a buffer: all of it, or a part. */
+static bool loads_buffer(const struct exactness *exactness, const gs_ptx_statement *statement, uint32_t *variable) {
+    const gs_ptx_module *module = exactness->module;
+    uint32_t number = gs_ptx_address_read(module, statement);
+    if (statement->opcode != GS_PTX_LOAD || !(gs_ptx_reads(module, statement) & GS_PTX_IN_PARAM) ||
+        number == GS_PTX_NONE)
+        return false;
+    const gs_ptx_operand *address = operand_at(exactness, statement, number);
+    const gs_ptx_operand *inside = address->count ? &module->operands.data[address->children] : address;
+    uint32_t origin = origin_of(exactness, inside);
+    *variable = origin - FIRST_VARIABLE;
+    uint32_t parameter = *variable - exactness->function->parameters;
+    return origin < FIRST_VARIABLE ? origin == SOME_PLACE
+                                   : parameter < exactness->launch->arguments.count &&
+                                         exactness->launch->arguments.data[parameter].is_buffer;
+}
+
+static void set_origin(struct exactness *exactness, const gs_ptx_operand *operand, uint32_t origin, bool is_guarded) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE) {
+        uint32_t number = operand->value, both = joined(exactness->origin[number], origin);
+        exactness->latest[number] = is_guarded ? joined(origin_at(exactness, number), origin) : origin;
+        exactness->latest_piece[number] = exactness->piece;
+        exactness->has_changed = exactness->has_changed || both != exactness->origin[number];
+        exactness->origin[number] = both;
+    }
+    for (uint32_t i = 0; i < operand->count; i++)
+        set_origin(exactness, &exactness->module->operands.data[operand->children + i], origin, is_guarded);
+}
+
+/* Of all operands that a statement writes. */
+static void set_origins(struct exactness *exactness, const gs_ptx_statement *statement, uint32_t origin) {
+    for (uint32_t i = 0; i < statement->count; i++)
+        set_origin(exactness, operand_at(exactness, statement, i), origin, statement->guard != GS_PTX_NONE);
+}
+
+/* The origin of what it computes, or NOT_WRITTEN: inexact. It reads `count` operands; some of these are addresses. */
+static uint32_t origin_of_math(const struct exactness *exactness, const gs_ptx_statement *statement,
+                               const gs_ptx_operand **read, uint32_t count) {
+    uint32_t origins[3] = {NUMBER, NUMBER, NUMBER};
+    if (count > 3 || statement->opcode != GS_PTX_COMPUTE || gs_ptx_has(exactness->module, statement, "cc"))
+        return NOT_WRITTEN;
+    for (uint32_t i = 0; i < count; i++)
+        if (read[i]->kind == GS_PTX_VECTOR || read[i]->kind == GS_PTX_PAIR)
+            return NOT_WRITTEN;
+        else
+            origins[i] = origin_of(exactness, read[i]);
+    uint32_t a = origins[0], b = origins[1], c = origins[2];
+    bool is_difference = a == b && a >= FIRST_VARIABLE && c == NUMBER;
+    bool is_zero = b == NUMBER && count == 2 && read[1]->kind == GS_PTX_INTEGER && !read[1]->bits;
+    uint8_t space = a >= FIRST_VARIABLE ? exactness->module->variables.data[a - FIRST_VARIABLE].space : GS_PTX_REG;
+    switch (gs_ptx_math_of(statement)) {
+    case GS_PTX_MATH_MOVE:
+        return operand_at(exactness, statement, 0)->kind == GS_PTX_REGISTER ? a : NOT_WRITTEN;
+    case GS_PTX_MATH_CONVERT_ADDRESS: /* that of global memory is the same in both forms */
+        return space == GS_PTX_PARAM || space == GS_PTX_GLOBAL ? a : SOME_PLACE;
+    case GS_PTX_MATH_CONVERT:
+        return SOME_PLACE;
+    case GS_PTX_MATH_ADD:
+        return a == NUMBER ? b : b == NUMBER ? a : NOT_WRITTEN;
+    case GS_PTX_MATH_SUB:
+        return is_difference ? NUMBER : b == NUMBER ? a : NOT_WRITTEN;
+    case GS_PTX_MATH_MAD:
+        return a == NUMBER && b == NUMBER ? c : NOT_WRITTEN;
+    case GS_PTX_MATH_SELECT:
+        return c == NUMBER ? joined(a, b) : NOT_WRITTEN;
+    case GS_PTX_MATH_COMPARE:
+        return is_difference || (is_zero && a >= FIRST_VARIABLE && gs_ptx_has(exactness->module, statement, "eq ne"))
+                   ? NUMBER
+                   : NOT_WRITTEN;
+    default:
+        return NOT_WRITTEN;
+    }
+}
+
+/* Whether what it computes of addresses is inexact; else their origin is kept. */
+static bool is_of_address(struct exactness *exactness, const gs_ptx_statement *statement) {
+    const gs_ptx_operand *read[4] = {0};
+    uint32_t count = 0, origin = NUMBER, variable = 0;
+    for (uint32_t i = 0; i < statement->count; i++) {
+        const gs_ptx_operand *operand = operand_at(exactness, statement, i);
+        if (operand->access == GS_PTX_WRITE)
+            continue;
+        uint32_t here = origin_of(exactness, operand);
+        if (here == NOT_WRITTEN)
+            return false; /* by a statement behind this one; or by none */
+        read[count < 3 ? count : 3] = operand;
+        count++;
+        origin = here > origin ? here : origin;
+    }
+    if (loads_buffer(exactness, statement, &variable)) {
+        gs_ptx_type types[2];
+        gs_ptx_find_types(exactness->module, statement, types);
+        const gs_ptx_operand *to = operand_at(exactness, statement, 0), *from = operand_at(exactness, statement, 1);
+        bool is_whole = to->kind == GS_PTX_REGISTER && gs_ptx_type_bytes(types[0]) == 8 && !from->bits;
+        origin = is_whole && variable < exactness->module->variables.count ? FIRST_VARIABLE + variable : NOT_WRITTEN;
+    } else if (origin != NUMBER) {
+        origin = origin_of_math(exactness, statement, read, count);
+    }
+    if (origin == NOT_WRITTEN)
+        return true;
+    set_origins(exactness, statement, origin);
+    return false;
+}
+
 static void pass_statement(struct exactness *exactness, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = exactness->module;
     bool is_plain = !gs_ptx_has(module, statement, "rn rz rm rp");
     if (gs_ptx_math_of(statement) == GS_PTX_MATH_MUL && gs_ptx_is_real(module, statement) && is_plain)
         mark_all_written(exactness, statement, exactness->is_product);
     bool is_loaded = gs_ptx_reads(module, statement) & exactness->memory && !gs_ptx_reads_constants(module, statement);
-    bool is_inexact = is_loaded || reads_any(exactness, statement, exactness->is_inexact);
+    bool is_carried = exactness->has_inexact_carries && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY;
+    bool is_inexact = is_loaded || is_carried || reads_any(exactness, statement, exactness->is_inexact);
+    is_inexact = is_of_address(exactness, statement) || is_inexact;
     bool is_order = statement->opcode == GS_PTX_ATOMIC && !is_inexact && !gs_ptx_is_real(module, statement) &&
                     gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_EXCH &&
                     gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_CAS; /* what it leaves has no order */
     if (!is_inexact && !is_source(exactness, statement))
         return;
     mark_all_written(exactness, statement, exactness->is_inexact);
+    set_origins(exactness, statement, NUMBER);
+    if (gs_ptx_has(module, statement, "cc") && !exactness->has_inexact_carries)
+        exactness->has_changed = exactness->has_inexact_carries = true;
     uint8_t written = is_order ? 0 : gs_ptx_writes(module, statement);
     exactness->has_changed = exactness->has_changed || written & ~exactness->memory;
     exactness->memory |= written;
@@ -127,28 +279,44 @@ static gs_code check_branches(const struct exactness *exactness, gs_error *error
             reads_any(exactness, statement, exactness->is_inexact))
             return gs_ptx_fail(exactness->module, statement->first, error, GS_E_REFUSED,
                                "on a GPU this may go another way than on the CPU: it depends on an approximation, the "
-                               "order of atomic operations, or the machine");
+                               "order of atomic operations, an address, or the machine");
     }
     return GS_OK;
 }
 
-gs_code gs_rounds_check_exact(const gs_ptx_module *module, const gs_ptx_function *function, const bool *is_passed,
-                              gs_error *error) {
-    struct exactness exactness = {.module = module, .function = function, .is_passed = is_passed};
-    exactness.is_inexact = calloc(exactness.function->register_count + 1, sizeof *exactness.is_inexact);
-    exactness.is_product = calloc(exactness.function->register_count + 1, sizeof *exactness.is_product);
-    gs_code code = exactness.is_inexact && exactness.is_product ? GS_OK : gs_fail_memory(error);
-    for (exactness.has_changed = true; code == GS_OK && exactness.has_changed;) {
-        exactness.has_changed = false;
-        for (uint32_t i = 0; i < exactness.function->statement_count; i++) {
-            const gs_ptx_statement *statement = &module->statements.data[exactness.function->statements + i];
-            if (is_passed[i] && statement->kind == GS_PTX_INSTRUCTION)
-                pass_statement(&exactness, statement);
-        }
+/* Goes once through all statements that are passed. */
+static void pass_all(struct exactness *exactness) {
+    const gs_ptx_function *function = exactness->function;
+    exactness->has_changed = false;
+    exactness->piece++;
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &exactness->module->statements.data[function->statements + i];
+        bool is_instruction = statement->kind == GS_PTX_INSTRUCTION;
+        bool leaves = is_instruction && statement->opcode >= GS_PTX_BRANCH && statement->opcode <= GS_PTX_EXIT;
+        if (exactness->is_passed[i] && is_instruction)
+            pass_statement(exactness, statement);
+        exactness->piece += statement->kind == GS_PTX_LABEL || leaves;
     }
-    if (code == GS_OK)
-        code = check_branches(&exactness, error);
+}
+
+gs_code gs_rounds_check_exact(const gs_ptx_module *module, const gs_ptx_function *function, const bool *is_passed,
+                              const gs_launch_file *launch, gs_error *error) {
+    struct exactness exactness = {.module = module, .function = function, .is_passed = is_passed, .launch = launch};
+    size_t registers = function->register_count + 1;
+    exactness.is_inexact = calloc(registers, sizeof *exactness.is_inexact);
+    exactness.is_product = calloc(registers, sizeof *exactness.is_product);
+    exactness.origin = calloc(registers, sizeof *exactness.origin);
+    exactness.latest = calloc(registers, sizeof *exactness.latest);
+    exactness.latest_piece = calloc(registers, sizeof *exactness.latest_piece);
+    bool is_stored =
+        exactness.is_inexact && exactness.is_product && exactness.origin && exactness.latest && exactness.latest_piece;
+    for (exactness.has_changed = true; is_stored && exactness.has_changed;)
+        pass_all(&exactness);
+    gs_code code = is_stored ? check_branches(&exactness, error) : gs_fail_memory(error);
     free(exactness.is_inexact);
     free(exactness.is_product);
+    free(exactness.origin);
+    free(exactness.latest);
+    free(exactness.latest_piece);
     return code;
 }

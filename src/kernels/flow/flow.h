@@ -40,8 +40,9 @@ typedef enum gs_flow_place {
 typedef struct gs_flow_rounds {
     gs_flow_place place;
     uint32_t at;
-    int64_t rounds;
-    bool is_used; /* set by gs_flow_walk */
+    int64_t rounds;              /* -1: not known, which GS_FLOW_BRANCH_LINE may say */
+    uint32_t first, last, depth; /* of GS_FLOW_BRANCH_LINE: the lines of the loop, and in how many loops it is */
+    bool is_used;                /* set by gs_flow_walk */
 } gs_flow_rounds;
 
 /* How the rounds of a loop are known: from its code, or from one of the gs_flow_rounds. */

@@ -334,17 +334,30 @@ static bool is_at_barrier(const gs_flow_instruction *instruction, unsigned opera
     return gs_operation(instruction) == operation && (int)gs_bits(instruction->low, 16, 4) == barrier;
 }
 
-/* Whether an instruction may change which threads wait at a barrier: it sets it, takes threads out of it, writes all of
-   it, or calls a function. */
+/* Whether an instruction may change which threads wait at a barrier: it sets it, takes threads out of it, or writes all
+   of it. */
 static bool may_change(const gs_flow_instruction *instruction, int barrier) {
     enum { BMOV = 0x155, BMOV_BACK = 0x156 };
     unsigned operation = gs_operation(instruction);
-    return operation == GS_OP_CALL || operation == BMOV || operation == BMOV_BACK ||
-           is_at_barrier(instruction, GS_OP_BREAK, barrier) || is_at_barrier(instruction, GS_OP_BSSY, barrier);
+    return operation == BMOV || operation == BMOV_BACK || is_at_barrier(instruction, GS_OP_BREAK, barrier) ||
+           is_at_barrier(instruction, GS_OP_BSSY, barrier);
+}
+
+/* A bit for each barrier that a called function may change: the code that is not of this function. */
+static uint32_t barriers_of_calls(const gs_flow_graph *graph) {
+    uint32_t changed = 0;
+    for (size_t at = 0; at < graph->code->count; at++) {
+        bool is_own = false;
+        for (size_t i = 0; i < graph->blocks.count && !is_own; i++)
+            is_own = at >= graph->blocks.data[i].first && at < graph->blocks.data[i].end;
+        for (int barrier = 0; barrier < BARRIERS && !is_own; barrier++)
+            changed |= (uint32_t)may_change(&graph->code->data[at], barrier) << barrier;
+    }
+    return changed;
 }
 
 /* Whether a barrier that a block sets at `from_at` is as it was set on all ways to the block's join. */
-static bool keeps_barrier(struct analysis *analysis, int32_t from, size_t from_at, int barrier) {
+static bool keeps_barrier(struct analysis *analysis, int32_t from, size_t from_at, int barrier, uint32_t of_calls) {
     const gs_flow_graph *graph = analysis->graph;
     bool keeps = true;
     mark_between(analysis, from, analysis->joins[from], -1);
@@ -353,7 +366,8 @@ static bool keeps_barrier(struct analysis *analysis, int32_t from, size_t from_a
         bool is_begin = (int32_t)i == from && !analysis->is_marked[i];
         for (size_t at = is_begin ? from_at + 1 : block->first;
              (analysis->is_marked[i] || is_begin || (int32_t)i == analysis->joins[from]) && at < block->end; at++)
-            keeps = keeps && !may_change(&graph->code->data[at], barrier);
+            keeps = keeps && !may_change(&graph->code->data[at], barrier) &&
+                    !(gs_operation(&graph->code->data[at]) == GS_OP_CALL && of_calls >> barrier & 1);
     }
     return keeps;
 }
@@ -362,6 +376,7 @@ static bool keeps_barrier(struct analysis *analysis, int32_t from, size_t from_a
    barrier, which nothing changes before: each group of threads that parts there is one again behind that. */
 static void find_closed(struct analysis *analysis) {
     const gs_flow_graph *graph = analysis->graph;
+    uint32_t of_calls = barriers_of_calls(graph);
     for (size_t i = 0; i < graph->blocks.count; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
         int barrier = -1;
@@ -375,7 +390,7 @@ static void find_closed(struct analysis *analysis) {
         const gs_flow_instruction *last = join == GS_NO_BLOCK ? NULL : last_of(graph, &graph->blocks.data[join]);
         analysis->is_closed[i] = barrier >= 0 && last && graph->blocks.data[join].rank > block->rank &&
                                  is_at_barrier(last, GS_OP_BSYNC, barrier) && gs_is_always(last) &&
-                                 keeps_barrier(analysis, (int32_t)i, set_at, barrier);
+                                 keeps_barrier(analysis, (int32_t)i, set_at, barrier, of_calls);
     }
 }
 

@@ -351,16 +351,43 @@ static gs_code walk_loop(struct walker *walker, const gs_flow_graph *graph, int3
 
 /* ---- functions ---- */
 
-/* Whether a branch of this line leads back to the loop's begin. */
-static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, uint32_t line) {
+/* Whether code of a line may be in a loop with these rounds. Compilers move code into loops from outside of all; that
+   of another loop says that this is not the loop, or two that were joined. */
+static bool may_be_in(const struct walker *walker, const gs_flow_rounds *given, uint32_t line) {
+    bool is_of_other = false;
+    for (size_t i = 0; i < walker->given_count; i++) {
+        const gs_flow_rounds *other = &walker->given[i];
+        is_of_other =
+            is_of_other || (other->place == GS_FLOW_BRANCH_LINE && line >= other->first && line <= other->last);
+    }
+    return (line >= given->first && line <= given->last) || (line && !is_of_other);
+}
+
+/* Whether a loop is the one that is closed in a line: its branches back are of that line, its code is of the lines of
+   that loop, and it is in as many loops. */
+static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph, int32_t loop,
+                         const gs_flow_rounds *given) {
+    int32_t header = graph->loops.data[loop].header;
+    uint32_t depth = 0;
+    for (int32_t around = loop; around; around = graph->loops.data[around].parent)
+        depth++;
+    if (given->rounds < 0 || depth < given->depth)
+        return false;
     for (size_t i = 0; i < graph->blocks.count; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
-        int32_t header = graph->loops.data[loop].header;
-        if ((block->next[0] == header || block->next[1] == header) && gs_flow_in_loop(graph, (int32_t)i, loop) &&
-            line_at(walker, block->end - 1) == line)
-            return true;
+        bool is_back = block->next[0] == header || block->next[1] == header;
+        if (is_back && gs_flow_in_loop(graph, (int32_t)i, loop) && line_at(walker, block->end - 1) != given->at)
+            return false;
     }
-    return false;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        if (!gs_flow_in_loop(graph, (int32_t)i, loop))
+            continue;
+        for (size_t at = block->first; at < block->end; at++) /* BSYNC has the line of what is before it */
+            if (gs_operation(&walker->code.data[at]) != GS_OP_BSYNC && !may_be_in(walker, given, line_at(walker, at)))
+                return false;
+    }
+    return true;
 }
 
 static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
@@ -368,7 +395,7 @@ static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32
     if (given->place == GS_FLOW_NEVER_LINE || given->place == GS_FLOW_ONE_WAY_LINE)
         return false;
     if (given->place == GS_FLOW_BRANCH_LINE)
-        return is_closed_in(walker, graph, loop, given->at);
+        return is_closed_in(walker, graph, loop, given);
     return given->at == (given->place == GS_FLOW_OFFSET ? at * GS_FLOW_BYTES : line_at(walker, at));
 }
 
