@@ -98,26 +98,23 @@ static bool is_load(const gs_ptx_statement *statement) {
     return gs_ptx_row(statement)->reads != 0;
 }
 
-/* What wanted registers are computed from is wanted, up to loads. */
-static bool want_sources(struct polls *polls, const gs_ptx_statement *statement) {
+/* Adds to `registers` what those in it are computed from, up to loads. True: one is new. */
+static bool add_sources(const struct polls *polls, const gs_ptx_statement *statement, bool *registers) {
     const gs_ptx_module *module = polls->kernel->module;
     bool is_new = false;
-    if (is_load(statement) || !touches(polls, statement, GS_PTX_WRITE, polls->wanted))
+    if (is_load(statement) || !touches(polls, statement, GS_PTX_WRITE, registers))
         return false;
     for (uint32_t i = 0; i < statement->count; i++)
-        is_new |= note_registers(module, &module->operands.data[statement->operands + i], GS_PTX_READ, polls->wanted);
+        is_new |= note_registers(module, &module->operands.data[statement->operands + i], GS_PTX_READ, registers);
     return is_new;
 }
 
-/* What a CAS expects is computed from this. */
+static bool want_sources(struct polls *polls, const gs_ptx_statement *statement) {
+    return add_sources(polls, statement, polls->wanted);
+}
+
 static bool want_expected(struct polls *polls, const gs_ptx_statement *statement) {
-    const gs_ptx_module *module = polls->kernel->module;
-    bool is_new = false;
-    if (is_load(statement) || !touches(polls, statement, GS_PTX_WRITE, polls->expected))
-        return false;
-    for (uint32_t i = 0; i < statement->count; i++)
-        is_new |= note_registers(module, &module->operands.data[statement->operands + i], GS_PTX_READ, polls->expected);
-    return is_new;
+    return add_sources(polls, statement, polls->expected);
 }
 
 static bool loads_expected(struct polls *polls, const gs_ptx_statement *statement) {

@@ -32,7 +32,7 @@ static const double least_gain = 0.05; /* of a block loop over the original, to 
 enum { SAMPLES_WANTED = 3 };           /* of each point */
 
 /* The forms of a kernel are compared after the first launches, when the GPU's clock has settled, and again
-   periodically, by so many launches of each. */
+   periodically, by LEAST_COMPARED to MOST_COMPARED launches of each. */
 enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, LEAST_COMPARED = 8, MOST_COMPARED = 64 };
 static const double certain = 4; /* standard errors by which the difference of the two must be certain */
 
