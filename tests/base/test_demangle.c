@@ -76,14 +76,12 @@ static const struct {
     {"_Z1kIXsr1A1bEEvv", "_Z1kIXsr1A1bEEvv"},
 };
 
-static void names_are_those_of_cppfilt(void **state) {
-    (void)state;
+TEST(names_are_those_of_cppfilt) {
     for (size_t i = 0; i < GS_COUNT(names); i++)
         expect(names[i].symbol, GS_NAME_RETURN, names[i].name);
 }
 
-static void a_name_comes_with_as_much_as_is_asked_for(void **state) {
-    (void)state;
+TEST(a_name_comes_with_as_much_as_is_asked_for) {
     expect("_Z6reduceILi256EEvPfi", 0, "reduce<256>(float*, int)");
     expect("_Z6reduceILi256EEvPfi", GS_NAME_ALONE, "reduce<256>");
     expect("_ZN2ns3addEPf", GS_NAME_ALONE, "ns::add");
@@ -102,8 +100,7 @@ static void expect_identifiers(const char *text, const char *wanted) {
 }
 
 /* Also where the rest of the symbol is not understood. */
-static void identifiers_come_before_arguments_and_parameters(void **state) {
-    (void)state;
+TEST(identifiers_come_before_arguments_and_parameters) {
     expect_identifiers("_ZN2at6native3addIXsr1A1bEEvPT_", "at native add |IXsr1A1bEEvPT_");
     expect_identifiers("_Z4spin3Foo", "spin |3Foo");
     expect_identifiers("_ZN2ns12_GLOBAL__N_14spinEv", "ns spin |Ev");
@@ -115,8 +112,7 @@ static void identifiers_come_before_arguments_and_parameters(void **state) {
 }
 
 /* A substitution can double the text; a symbol of these would have a name of gigabytes. */
-static void long_names_stay_symbols(void **state) {
-    (void)state;
+TEST(long_names_stay_symbols) {
     gs_text symbol = {0};
     gs_text_add(&symbol, "_Z1k1AIiiE");
     for (int i = 0; i < 30; i++)
@@ -177,8 +173,7 @@ static void compare(FILE *symbols, FILE *names_file) {
     free(name);
 }
 
-static void functions_of_the_cpp_library_have_their_names(void **state) {
-    (void)state;
+TEST(functions_of_the_cpp_library_have_their_names) {
     char base[] = "/tmp/gridsmith-names-XXXXXX", symbols_path[64], names_path[64];
     int file = mkstemp(base);
     assert_true(file >= 0);
@@ -200,13 +195,4 @@ static void functions_of_the_cpp_library_have_their_names(void **state) {
         skip();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_those_of_cppfilt),
-        cmocka_unit_test(a_name_comes_with_as_much_as_is_asked_for),
-        cmocka_unit_test(identifiers_come_before_arguments_and_parameters),
-        cmocka_unit_test(long_names_stay_symbols),
-        cmocka_unit_test(functions_of_the_cpp_library_have_their_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -14,8 +14,7 @@ static void check_fold(const char *lines, int columns, const char *wanted) {
     gs_text_free(&text);
 }
 
-static void long_lines_are_broken_at_spaces(void **state) {
-    (void)state;
+TEST(long_lines_are_broken_at_spaces) {
     check_fold("", 20, "");
     check_fold("\n\n", 20, "\n\n");
     check_fold("exactly twenty wide.\n", 20, "exactly twenty wide.\n");
@@ -27,8 +26,7 @@ static void long_lines_are_broken_at_spaces(void **state) {
     check_fold("trailing spaces are        \n", 20, "trailing spaces are\n");
 }
 
-static void the_last_column_stays_a_column(void **state) {
-    (void)state;
+TEST(the_last_column_stays_a_column) {
     check_fold("  --top N  show the N longest waits of all\n", 30,
                "  --top N  show the N longest\n           waits of all\n");
     /* A row of numbers is broken between its columns, and the next lines of all rows begin alike. */
@@ -38,8 +36,7 @@ static void the_last_column_stays_a_column(void **state) {
                " 10  launch  k1      82      64\n        0, 2, .. 80, 1, 3\n");
 }
 
-static void colors_and_letters_take_the_columns_that_are_seen(void **state) {
-    (void)state;
+TEST(colors_and_letters_take_the_columns_that_are_seen) {
     check_fold("\033[31mred red\033[0m red red red\n", 20, "\033[31mred red\033[0m red red red\n");
     check_fold(
         "\u00e4\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4\u00e4!\n", 20,
@@ -48,8 +45,7 @@ static void colors_and_letters_take_the_columns_that_are_seen(void **state) {
 }
 
 /* No line that has a place to break is too wide, and no word is lost, whatever the text. */
-static void random_lines_fit(void **state) {
-    (void)state;
+TEST(random_lines_fit) {
     for (uint64_t i = 0; i < 2000; i++) {
         gs_random random = gs_random_at(7, i);
         char line[400];
@@ -79,8 +75,7 @@ static void random_lines_fit(void **state) {
     }
 }
 
-static void only_terminals_have_columns(void **state) {
-    (void)state;
+TEST(only_terminals_have_columns) {
     FILE *file = tmpfile();
     assert_non_null(file);
     unsetenv("COLUMNS");
@@ -106,8 +101,7 @@ static void only_terminals_have_columns(void **state) {
                               "{\"schema\":\"a schema that is wider than thirty columns\"}\n");
 }
 
-static void files_named_gz_are_compressed(void **state) {
-    (void)state;
+TEST(files_named_gz_are_compressed) {
     gs_error error = {.code = GS_OK};
     char *folder = gs_folder_make(&error), path[600];
     assert_non_null(folder);
@@ -138,14 +132,4 @@ static void files_named_gz_are_compressed(void **state) {
     free(folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_lines_are_broken_at_spaces),
-        cmocka_unit_test(the_last_column_stays_a_column),
-        cmocka_unit_test(colors_and_letters_take_the_columns_that_are_seen),
-        cmocka_unit_test(random_lines_fit),
-        cmocka_unit_test(only_terminals_have_columns),
-        cmocka_unit_test(files_named_gz_are_compressed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -14,8 +14,7 @@ static void assert_written(gs_text *text, const char *wanted) {
     gs_text_clear(text);
 }
 
-static void commas_and_brackets_stand_where_they_must(void **state) {
-    (void)state;
+TEST(commas_and_brackets_stand_where_they_must) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
     gs_write_document(&writer, "gridsmith.test/1");
@@ -46,8 +45,7 @@ static void commas_and_brackets_stand_where_they_must(void **state) {
     gs_text_free(&text);
 }
 
-static void lines_follow_each_other(void **state) {
-    (void)state;
+TEST(lines_follow_each_other) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
     gs_write_document(&writer, "gridsmith.test/1");
@@ -63,8 +61,7 @@ static void lines_follow_each_other(void **state) {
     gs_text_free(&text);
 }
 
-static void strings_and_keys_are_escaped(void **state) {
-    (void)state;
+TEST(strings_and_keys_are_escaped) {
     static const struct {
         const char *string, *wanted;
     } cases[] = {
@@ -99,8 +96,7 @@ static void strings_and_keys_are_escaped(void **state) {
     gs_text_free(&text);
 }
 
-static void numbers_are_exact(void **state) {
-    (void)state;
+TEST(numbers_are_exact) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
     gs_write_array(&writer, NULL);
@@ -125,8 +121,7 @@ static void numbers_are_exact(void **state) {
     gs_text_free(&text);
 }
 
-static void what_json_cannot_say_is_null(void **state) {
-    (void)state;
+TEST(what_json_cannot_say_is_null) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
     gs_write_array(&writer, NULL);
@@ -144,8 +139,7 @@ static void what_json_cannot_say_is_null(void **state) {
     gs_text_free(&text);
 }
 
-static void microseconds_have_the_decimals_they_need(void **state) {
-    (void)state;
+TEST(microseconds_have_the_decimals_they_need) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
     gs_write_array(&writer, NULL);
@@ -165,8 +159,7 @@ static void nest(gs_writer *writer, int depth) {
         gs_write_array(writer, NULL);
 }
 
-static void too_deep_a_document_fails(void **state) {
-    (void)state;
+TEST(too_deep_a_document_fails) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
     nest(&writer, GS_JSON_DEPTH);
@@ -214,8 +207,7 @@ static void an_end_too_many(gs_writer *writer) {
     gs_write_end(writer);
 }
 
-static void mistakes_fail(void **state) {
-    (void)state;
+TEST(mistakes_fail) {
     static void (*const mistakes[])(gs_writer *) = {a_member_without_a_key, a_second_member_without_a_key,
                                                     a_key_in_an_array,      a_key_outside,
                                                     two_values_outside,     an_end_too_many};
@@ -322,8 +314,7 @@ static void compare(const gs_text *text, const json_t *wanted, uint64_t seed, ui
     json_decref(read);
 }
 
-static void random_documents_are_read_back(void **state) {
-    (void)state;
+TEST(random_documents_are_read_back) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     gs_text text = {0};
     int deepest = 0;
@@ -353,8 +344,7 @@ static void write_long(gs_text *text) {
     assert_false(text->failed);
 }
 
-static void long_documents_are_streamed(void **state) {
-    (void)state;
+TEST(long_documents_are_streamed) {
     FILE *file = tmpfile();
     gs_text whole = {0}, streamed = {.sink = file};
     write_long(&whole);
@@ -372,18 +362,4 @@ static void long_documents_are_streamed(void **state) {
     gs_text_free(&streamed);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commas_and_brackets_stand_where_they_must),
-        cmocka_unit_test(lines_follow_each_other),
-        cmocka_unit_test(strings_and_keys_are_escaped),
-        cmocka_unit_test(numbers_are_exact),
-        cmocka_unit_test(what_json_cannot_say_is_null),
-        cmocka_unit_test(microseconds_have_the_decimals_they_need),
-        cmocka_unit_test(too_deep_a_document_fails),
-        cmocka_unit_test(mistakes_fail),
-        cmocka_unit_test(random_documents_are_read_back),
-        cmocka_unit_test(long_documents_are_streamed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

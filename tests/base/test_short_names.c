@@ -45,8 +45,7 @@ static const char *const briefs[] = {"vectorized_elementwise_kernel<FillFunctor<
                                      "broken<(",
                                      ""};
 
-static void kernels_have_names_that_tell_them_apart(void **state) {
-    (void)state;
+TEST(kernels_have_names_that_tell_them_apart) {
     gs_short_names names = {0};
     gs_error error;
     for (size_t i = 0; i < GS_COUNT(kernels); i++)
@@ -60,8 +59,7 @@ static void kernels_have_names_that_tell_them_apart(void **state) {
 }
 
 /* Names made of few parts, so that many share identifiers and arguments: no two short names may be equal. */
-static void random_names_stay_different(void **state) {
-    (void)state;
+TEST(random_names_stay_different) {
     static const char *const parts[] = {"a",
                                         "b::",
                                         "<",
@@ -101,8 +99,4 @@ static void random_names_stay_different(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_have_names_that_tell_them_apart),
-                                       cmocka_unit_test(random_names_stay_different)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -25,8 +25,7 @@ static void random_word(gs_random *random, char *word) {
     word[length] = '\0';
 }
 
-static void distance_is_the_fewest_changes(void **state) {
-    (void)state;
+TEST(distance_is_the_fewest_changes) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 10; i++) {
         char a[8], b[8];
@@ -45,8 +44,7 @@ static const char *suggestion(gs_similar *similar) {
     return gs_similar_words(similar);
 }
 
-static void mistakes_are_recognized(void **state) {
-    (void)state;
+TEST(mistakes_are_recognized) {
     static const struct {
         const char *word, *words;
     } rows[] = {{"prdict", " (did you mean \"predict\"?)"},
@@ -70,8 +68,7 @@ static void mistakes_are_recognized(void **state) {
     assert_string_equal(suggestion(&similar), "");
 }
 
-static void sizes_have_units(void **state) {
-    (void)state;
+TEST(sizes_have_units) {
     static const struct {
         const char *text;
         int64_t bytes; /* -1: not a size */
@@ -105,11 +102,4 @@ static void sizes_have_units(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distance_is_the_fewest_changes),
-        cmocka_unit_test(mistakes_are_recognized),
-        cmocka_unit_test(sizes_have_units),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -55,8 +55,7 @@ static void expect_output(const char *script, gs_process_options options, const 
     free(found);
 }
 
-static void its_end_is_reported_as_by_a_shell(void **state) {
-    (void)state;
+TEST(its_end_is_reported_as_by_a_shell) {
     char words[100];
     assert_int_equal(gs_process_exit_code(run_script("exit 7", (gs_process_options){0})), 7);
     int status = run_script("kill -9 $$", (gs_process_options){0});
@@ -65,8 +64,7 @@ static void its_end_is_reported_as_by_a_shell(void **state) {
     assert_string_equal(words, "it was ended by signal 9 (Killed)");
 }
 
-static void it_has_the_environment_with_changes(void **state) {
-    (void)state;
+TEST(it_has_the_environment_with_changes) {
     static const char *const changes[] = {"GS_SET=new", "GS_GONE", "GS_MORE=1", NULL};
     setenv("GS_SET", "old", 1);
     setenv("GS_SETTER", "kept", 1);
@@ -76,15 +74,13 @@ static void it_has_the_environment_with_changes(void **state) {
     assert_string_equal(getenv("GS_GONE"), "here");
 }
 
-static void it_starts_in_a_folder(void **state) {
-    (void)state;
+TEST(it_starts_in_a_folder) {
     char wanted[200];
     snprintf(wanted, sizeof wanted, "%s\n", folder);
     expect_output("pwd -P", (gs_process_options){.folder = folder}, wanted);
 }
 
-static void streams_go_where_they_should(void **state) {
-    (void)state;
+TEST(streams_go_where_they_should) {
     char errors[200];
     snprintf(errors, sizeof errors, "%s/errors", folder);
     assert_int_equal(gs_folder_write(folder, "input", "given\n", 6, NULL), GS_OK);
@@ -97,8 +93,7 @@ static void streams_go_where_they_should(void **state) {
     free(said);
 }
 
-static void streams_can_be_pipes(void **state) {
-    (void)state;
+TEST(streams_can_be_pipes) {
     int in[2], out[2];
     char bytes[20] = "";
     assert_true(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
@@ -113,8 +108,7 @@ static void streams_can_be_pipes(void **state) {
 }
 
 /* Also where the numbers of the descriptors are those that the program gets, in another order. */
-static void it_has_the_descriptors_that_it_is_given_and_no_others(void **state) {
-    (void)state;
+TEST(it_has_the_descriptors_that_it_is_given_and_no_others) {
     static const char script[] = "cat <&3; cat <&4; for n in 5 6 7 8 9; do ! [ -e /proc/$$/fd/$n ] || echo $n; done";
     int files[2], low[2] = {-1, -1}, before[2];
     for (int i = 0; i < 2; i++) {
@@ -142,8 +136,7 @@ static void ignore_signal(int number) {
     (void)number;
 }
 
-static void no_signals_are_blocked_and_ignored_ones_stay_ignored(void **state) {
-    (void)state;
+TEST(no_signals_are_blocked_and_ignored_ones_stay_ignored) {
     sigset_t some, before;
     sigemptyset(&some);
     sigaddset(&some, SIGTERM);
@@ -160,8 +153,7 @@ static void no_signals_are_blocked_and_ignored_ones_stay_ignored(void **state) {
     assert_int_equal(gs_process_exit_code(blocked), 128 + SIGTERM);
 }
 
-static void what_cannot_be_started_is_said(void **state) {
-    (void)state;
+TEST(what_cannot_be_started_is_said) {
     static const char *const missing[] = {"gridsmith-is-not-here", NULL}, *const plain[] = {"true", NULL};
     gs_error error = {.code = GS_OK};
     pid_t process = -1;
@@ -188,8 +180,7 @@ static int written_process(void) {
     return number;
 }
 
-static void after_the_time_limit_its_group_is_killed(void **state) {
-    (void)state;
+TEST(after_the_time_limit_its_group_is_killed) {
     const char *const words[] = {"sh", "-c", "sleep 1000 & echo $! >number; wait", NULL};
     pid_t process;
     int status = 0;
@@ -205,8 +196,7 @@ static void after_the_time_limit_its_group_is_killed(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void it_ends_with_its_parent_if_that_is_asked_for(void **state) {
-    (void)state;
+TEST(it_ends_with_its_parent_if_that_is_asked_for) {
     const char *const words[] = {"sleep", "1000", NULL};
     int ends[2];
     pid_t process = 0;
@@ -227,8 +217,7 @@ static void it_ends_with_its_parent_if_that_is_asked_for(void **state) {
     close(ends[1]);
 }
 
-static void it_leads_a_session_if_that_is_asked_for(void **state) {
-    (void)state;
+TEST(it_leads_a_session_if_that_is_asked_for) {
     expect_output("[ $(cut -d' ' -f6 /proc/$$/stat) -eq $$ ] && echo leads",
                   (gs_process_options){.has_own_session = true}, "leads\n");
 }
@@ -254,11 +243,10 @@ static pid_t end_with_folders(int number, char *kept, char *removed) {
     _exit(2);
 }
 
-static void signals_remove_temporary_folders(void **state) {
+TEST(signals_remove_temporary_folders) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     enum { PATH_BYTES = 200 };
     char *paths = mmap(NULL, 2 * PATH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    (void)state;
     assert_true(paths != MAP_FAILED);
     for (size_t i = 0; i < GS_COUNT(signals); i++) {
         int status = gs_process_wait(end_with_folders(signals[i], paths, paths + PATH_BYTES));
@@ -270,20 +258,4 @@ static void signals_remove_temporary_folders(void **state) {
     munmap(paths, 2 * PATH_BYTES);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_end_is_reported_as_by_a_shell),
-        cmocka_unit_test(it_has_the_environment_with_changes),
-        cmocka_unit_test(it_starts_in_a_folder),
-        cmocka_unit_test(streams_go_where_they_should),
-        cmocka_unit_test(streams_can_be_pipes),
-        cmocka_unit_test(it_has_the_descriptors_that_it_is_given_and_no_others),
-        cmocka_unit_test(no_signals_are_blocked_and_ignored_ones_stay_ignored),
-        cmocka_unit_test(what_cannot_be_started_is_said),
-        cmocka_unit_test(after_the_time_limit_its_group_is_killed),
-        cmocka_unit_test(it_ends_with_its_parent_if_that_is_asked_for),
-        cmocka_unit_test(it_leads_a_session_if_that_is_asked_for),
-        cmocka_unit_test(signals_remove_temporary_folders),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

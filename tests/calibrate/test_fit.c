@@ -223,8 +223,7 @@ static void fit_to_a_planted_setting(uint64_t combination, struct totals *totals
     gs_gpu_free(planted);
 }
 
-static void planted_mechanisms_are_found(void **state) {
-    (void)state;
+TEST(planted_mechanisms_are_found) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
     uint64_t first = runs >= 100000 ? 0 : 1; /* the first has timed runs, which take long */
     uint64_t combinations = runs >= 400000 ? 15 : runs >= 100000 ? 4 : 2;
@@ -297,8 +296,7 @@ static void count_decided(const gs_fit *fit, struct decided *decided) {
     }
 }
 
-static void what_shows_is_decided(void **state) {
-    (void)state;
+TEST(what_shows_is_decided) {
     if (test_is_brief())
         skip(); /* a sanitizer sees this code in the others */
     uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 5 : 1;
@@ -371,8 +369,7 @@ static void propose_for(const gs_gpu *gpu, const gs_mechanism *mechanism, int va
     gs_run_free(decider);
 }
 
-static void a_run_is_proposed_for_each_switch(void **state) {
-    (void)state;
+TEST(a_run_is_proposed_for_each_switch) {
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     for (size_t i = 0; i < gs_mechanism_count; i++) {
@@ -387,8 +384,7 @@ static void a_run_is_proposed_for_each_switch(void **state) {
 }
 
 /* With one configuration its lifetime does not matter. */
-static void no_run_is_proposed_for_what_cannot_show(void **state) {
-    (void)state;
+TEST(no_run_is_proposed_for_what_cannot_show) {
     if (test_is_brief())
         skip(); /* a sanitizer sees this code where a run is proposed */
     gs_gpu *gpu = gs_gpu_open("titan-xp", NULL);
@@ -447,8 +443,7 @@ static void compare_alike(const gs_gpu *gpu, const gs_run *recorded, gs_random *
 }
 
 /* Each recording is of a setting that differs from the one that is tried in a few switches, or in any. */
-static void settings_that_are_alike_do_the_same(void **state) {
-    (void)state;
+TEST(settings_that_are_alike_do_the_same) {
     uint64_t count = test_number("GRIDSMITH_RUNS", 100000) / 20, seed = test_number("GRIDSMITH_SEED", 47);
     size_t differing[GS_KINDS] = {0};
     for (uint64_t i = 0; i < count; i++) {
@@ -617,8 +612,7 @@ static void compare_search(gs_random *random, struct truth *truths, size_t count
     gs_gpu_free(gpu);
 }
 
-static void the_search_finds_what_trying_everything_finds(void **state) {
-    (void)state;
+TEST(the_search_finds_what_trying_everything_finds) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
     if (runs < 100000)
         skip(); /* a minute under a sanitizer, nearly all of it the slow way */
@@ -652,8 +646,7 @@ static void add_recordings(gs_run **recordings, size_t *count, const char *file,
 
 /* A hundred cases, the runs that show how shared memory is laid out, and three with durations are enough to decide
    every switch, and what they say is what the description has. But local memory had grown before they were recorded. */
-static void recordings_of_an_h200_say_what_its_description_says(void **state) {
-    (void)state;
+TEST(recordings_of_an_h200_say_what_its_description_says) {
     if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
         skip(); /* half a minute under a sanitizer, of code that the others have run */
     gs_run *recordings[126];
@@ -688,8 +681,7 @@ static void recordings_of_an_h200_say_what_its_description_says(void **state) {
 
 /* To find the turn, recordings are followed, and one that is followed shows that local memory had grown before. The
    third still differs from the best setting: a setting that differs by counts does not agree block by block. */
-static void what_differs_by_counts_differs_block_by_block(void **state) {
-    (void)state;
+TEST(what_differs_by_counts_differs_block_by_block) {
     gs_run *recordings[] = {test_run_of(LAUNCHES("null")), test_run_of(LAUNCHES("null")), test_run_of(LAUNCHES("2"))};
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_fit fit;
@@ -708,8 +700,7 @@ static void what_differs_by_counts_differs_block_by_block(void **state) {
 }
 
 /* Without grants there is one numbering, and without a list two tie orders. */
-static void only_what_is_described_is_tried(void **state) {
-    (void)state;
+TEST(only_what_is_described_is_tried) {
     gs_run *recording = test_run_of(LAUNCHES("2"));
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_fit fit;
@@ -730,8 +721,7 @@ static void only_what_is_described_is_tried(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void a_plan_is_not_a_recording(void **state) {
-    (void)state;
+TEST(a_plan_is_not_a_recording) {
     gs_run *script = test_run_of("{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"kernel\":\"a\","
                                  "\"blocks\":3,\"threads\":32,\"registers\":16,\"shared_bytes\":0}]}");
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
@@ -749,17 +739,5 @@ static void a_plan_is_not_a_recording(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planted_mechanisms_are_found),
-        cmocka_unit_test(what_shows_is_decided),
-        cmocka_unit_test(a_run_is_proposed_for_each_switch),
-        cmocka_unit_test(no_run_is_proposed_for_what_cannot_show),
-        cmocka_unit_test(settings_that_are_alike_do_the_same),
-        cmocka_unit_test(the_search_finds_what_trying_everything_finds),
-        cmocka_unit_test(recordings_of_an_h200_say_what_its_description_says),
-        cmocka_unit_test(what_differs_by_counts_differs_block_by_block),
-        cmocka_unit_test(only_what_is_described_is_tried),
-        cmocka_unit_test(a_plan_is_not_a_recording),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_ALL(NULL, NULL);
 }

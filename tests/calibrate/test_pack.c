@@ -153,8 +153,7 @@ static void pack_and_adopt(uint64_t index) {
     gs_gpu_free(gpu);
 }
 
-static void planted_gpus_are_adopted_from_their_packs(void **state) {
-    (void)state;
+TEST(planted_gpus_are_adopted_from_their_packs) {
     uint64_t plants = test_number("GRIDSMITH_RUNS", 100000) / 100000;
     if (!plants)
         skip(); /* half a minute under a sanitizer, of code that the test packs runs, too */
@@ -163,8 +162,7 @@ static void planted_gpus_are_adopted_from_their_packs(void **state) {
 }
 
 /* Runs of this class have most launches. */
-static void random_runs_have_no_more_launches_than_packs(void **state) {
-    (void)state;
+TEST(random_runs_have_no_more_launches_than_packs) {
     size_t most = 0;
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
@@ -208,8 +206,7 @@ static void tear(const char *path, off_t bytes) {
     assert_int_equal(truncate(path, status.st_size > bytes ? status.st_size - bytes : 0), 0);
 }
 
-static void an_interrupted_pack_continues(void **state) {
-    (void)state;
+TEST(an_interrupted_pack_continues) {
     gs_gpu *gpu = plant_h200();
     struct planted planted = {.largest = 1};
     gs_device device = {.ops = &planted_ops, .gpu = gpu, .clusters = 2, .inside = &planted, .uuid = "GPU-1234"};
@@ -242,8 +239,7 @@ static void an_interrupted_pack_continues(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void a_pack_is_continued_on_the_same_gpu_only(void **state) {
-    (void)state;
+TEST(a_pack_is_continued_on_the_same_gpu_only) {
     gs_gpu *gpu = plant_h200();
     struct planted planted = {.largest = 1, .fails_after = 3};
     gs_device device = {.ops = &planted_ops, .gpu = gpu, .clusters = 1, .inside = &planted, .uuid = "GPU-1234"};
@@ -268,8 +264,7 @@ static void a_pack_is_continued_on_the_same_gpu_only(void **state) {
 
 /* ---- data about the owner of a pack ---- */
 
-static void the_uuid_is_in_a_pack_only_if_wanted(void **state) {
-    (void)state;
+TEST(the_uuid_is_in_a_pack_only_if_wanted) {
     if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
         skip(); /* a sanitizer sees this code in the others */
     gs_gpu *gpu = plant_h200();
@@ -347,8 +342,7 @@ static void assert_refused(const char *path, const char *words) {
     assert_int_equal(gs_code_exit(error.code), 2);
 }
 
-static void files_that_are_no_packs_are_refused(void **state) {
-    (void)state;
+TEST(files_that_are_no_packs_are_refused) {
     static const struct {
         const char *from, *to, *words;
     } lies[] = {
@@ -380,8 +374,7 @@ static void files_that_are_no_packs_are_refused(void **state) {
     free(bytes);
 }
 
-static void damaged_packs_are_refused(void **state) {
-    (void)state;
+TEST(damaged_packs_are_refused) {
     size_t count;
     const char *path = path_of("damaged.gspack");
     char *bytes;
@@ -408,15 +401,4 @@ static void damaged_packs_are_refused(void **state) {
     assert_refused(path_of("absent.gspack"), "cannot read");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planted_gpus_are_adopted_from_their_packs),
-        cmocka_unit_test(random_runs_have_no_more_launches_than_packs),
-        cmocka_unit_test(an_interrupted_pack_continues),
-        cmocka_unit_test(a_pack_is_continued_on_the_same_gpu_only),
-        cmocka_unit_test(the_uuid_is_in_a_pack_only_if_wanted),
-        cmocka_unit_test(files_that_are_no_packs_are_refused),
-        cmocka_unit_test(damaged_packs_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

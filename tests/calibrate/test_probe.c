@@ -107,8 +107,7 @@ static void measure_planted(uint64_t index, int32_t sms, int64_t runs) {
     gs_gpu_free(planted);
 }
 
-static void planted_gpus_are_measured_back(void **state) {
-    (void)state;
+TEST(planted_gpus_are_measured_back) {
     static const int32_t sizes[] = {5, 29, 57, 1, 2};
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
     for (size_t i = 0; i < (is_long ? GS_COUNT(sizes) : 1); i++)
@@ -171,8 +170,7 @@ static void measure_late_switches(uint64_t index) {
     gs_gpu_free(planted);
 }
 
-static void what_shows_late_is_measured(void **state) {
-    (void)state;
+TEST(what_shows_late_is_measured) {
     if (test_number("GRIDSMITH_RUNS", 100000) < 10000)
         skip(); /* a sanitizer sees this code with planted topologies */
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
@@ -305,8 +303,7 @@ static void measure_topology(uint64_t seed, uint64_t index) {
 
 /* GRIDSMITH_INDEX is the first one of the seed. A sanitizer sees the same code with a small GPU; the one of index 2 has
    first groups. */
-static void planted_topologies_are_measured_back(void **state) {
-    (void)state;
+TEST(planted_topologies_are_measured_back) {
     uint64_t plants = test_number("GRIDSMITH_RUNS", 100000) / 100000;
     uint64_t seed = test_number("GRIDSMITH_SEED", 31), first = test_number("GRIDSMITH_INDEX", plants ? 0 : 1);
     for (uint64_t i = first; i < first + (plants ? plants : 1); i++)
@@ -314,16 +311,14 @@ static void planted_topologies_are_measured_back(void **state) {
 }
 
 /* On this one several numbers of grants explain the launches that are always played. */
-static void numbers_that_launches_leave_open_are_decided(void **state) {
-    (void)state;
+TEST(numbers_that_launches_leave_open_are_decided) {
     if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
         skip(); /* a sanitizer sees this code with other topologies */
     measure_topology(101, 6);
 }
 
 /* Built-in GPUs have tie orders with names; the name before the survey has no effect. */
-static void a_tie_order_with_a_name_gets_it(void **state) {
-    (void)state;
+TEST(a_tie_order_with_a_name_gets_it) {
     static const int orders[] = {GS_TIES_EVEN_ODD, GS_TIES_ASCENDING};
     if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
         skip(); /* a sanitizer sees this code in the others */
@@ -342,8 +337,7 @@ static void a_tie_order_with_a_name_gets_it(void **state) {
 }
 
 /* SM 5 never gets a block: it comes last, and the description does not pretend to agree with what was seen. */
-static void an_sm_that_gets_no_block_is_told(void **state) {
-    (void)state;
+TEST(an_sm_that_gets_no_block_is_told) {
     if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
         skip(); /* half a minute under a sanitizer, of code that the others have run */
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
@@ -476,8 +470,7 @@ static void assert_gpcs(const gs_gpu *gpu, int16_t gpc_sms[10][18], const int32_
     }
 }
 
-static void clusters_show_gpcs(void **state) {
-    (void)state;
+TEST(clusters_show_gpcs) {
     static const int32_t clusters[] = {16, 16, 16, 16, 16, 16, 16, 16, 2, 2};
     if (test_is_brief())
         skip(); /* a sanitizer sees this code with planted topologies and with packs */
@@ -508,8 +501,7 @@ static void clusters_show_gpcs(void **state) {
 }
 
 /* One measurement in three differs: the majority is kept, and the survey reports that it was a majority. */
-static void a_device_that_does_not_repeat_itself_is_told(void **state) {
-    (void)state;
+TEST(a_device_that_does_not_repeat_itself_is_told) {
     if (test_is_brief())
         skip(); /* a sanitizer sees this code in the others */
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
@@ -527,16 +519,4 @@ static void a_device_that_does_not_repeat_itself_is_told(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planted_gpus_are_measured_back),
-        cmocka_unit_test(what_shows_late_is_measured),
-        cmocka_unit_test(planted_topologies_are_measured_back),
-        cmocka_unit_test(numbers_that_launches_leave_open_are_decided),
-        cmocka_unit_test(a_tie_order_with_a_name_gets_it),
-        cmocka_unit_test(an_sm_that_gets_no_block_is_told),
-        cmocka_unit_test(clusters_show_gpcs),
-        cmocka_unit_test(a_device_that_does_not_repeat_itself_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -67,8 +67,7 @@ static void *write_all(void *argument) {
     return NULL;
 }
 
-static void test_records_arrive_in_order(void **state) {
-    (void)state;
+TEST(test_records_arrive_in_order) {
     struct pair pair = {.records = test_number("GRIDSMITH_RUNS", 100000) / 5};
     pthread_t thread;
     unsigned char bytes[MOST], wanted[MOST];
@@ -91,8 +90,7 @@ static void test_records_arrive_in_order(void **state) {
     free_pair(&pair);
 }
 
-static void test_limits(void **state) {
-    (void)state;
+TEST(test_limits) {
     struct pair pair = {0};
     unsigned char bytes[ROOM] = {0};
     uint32_t count;
@@ -120,8 +118,7 @@ static void spoil(gs_random *random, uint64_t *memory) {
 
 /* The shared memory may contain anything, and change between any two calls. No memory outside is touched
    (AddressSanitizer checks), and no call hangs. */
-static void test_a_hostile_side_does_no_harm(void **state) {
-    (void)state;
+TEST(test_a_hostile_side_does_no_harm) {
     enum { ROUNDS = 3000, STEPS = 20 };
     gs_random random = gs_random_at(12, 0);
     unsigned char bytes[ROOM];
@@ -145,8 +142,4 @@ static void test_a_hostile_side_does_no_harm(void **state) {
     assert_true(broken > ROUNDS / 10);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_records_arrive_in_order), cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_a_hostile_side_does_no_harm)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

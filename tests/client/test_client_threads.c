@@ -147,8 +147,7 @@ static pid_t start_daemon(void) {
     return process;
 }
 
-static void threads_use_one_client_at_once(void **state) {
-    (void)state;
+TEST(threads_use_one_client_at_once) {
     pid_t daemon = start_daemon();
     static struct thread threads[THREADS];
     gs_client_options options = {.socket = socket_path};
@@ -176,8 +175,7 @@ static void threads_use_one_client_at_once(void **state) {
 }
 
 /* The daemon dies while threads wait: each of them gets an error, and none hangs. */
-static void threads_learn_that_the_daemon_is_gone(void **state) {
-    (void)state;
+TEST(threads_learn_that_the_daemon_is_gone) {
     pid_t daemon = start_daemon();
     static struct thread threads[THREADS];
     gs_client_options options = {.socket = socket_path};
@@ -215,8 +213,4 @@ static int tear_down(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads_use_one_client_at_once),
-                                       cmocka_unit_test(threads_learn_that_the_daemon_is_gone)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)

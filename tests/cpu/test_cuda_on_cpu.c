@@ -76,13 +76,12 @@ static void call_well(const char *kernel, uint32_t blocks, uint32_t threads, siz
     assert_int_equal(code, GS_OK);
 }
 
-static void every_thread_knows_where_it_is(void **state) {
+TEST(every_thread_knows_where_it_is) {
     enum { THREADS = 5 * 3 * 2, BLOCKS = 3 * 4 * 2 };
     static int out[THREADS * BLOCKS];
     gs_work work = {0};
     gs_error error = {.message = ""};
     const uint32_t grid[3] = {3, 4, 2}, block[3] = {5, 3, 2};
-    (void)state;
     int32_t buffer = gs_work_buffer(&work, out, sizeof out);
     gs_work_call(&work, "where", grid, block, 0);
     gs_work_pass_buffer(&work, buffer);
@@ -92,9 +91,8 @@ static void every_thread_knows_where_it_is(void **state) {
     gs_work_free(&work);
 }
 
-static void shared_memory_is_of_the_block(void **state) {
+TEST(shared_memory_is_of_the_block) {
     static int data[40 * 1024], sums[20 * 64], one[32];
-    (void)state;
     for (int i = 0; i < 40 * 1024; i++)
         data[i] = i;
     call_well("reverse", 40, 1024, 4096, data, sizeof data);
@@ -107,9 +105,8 @@ static void shared_memory_is_of_the_block(void **state) {
     assert_int_equal(one[31], 2 * 120 + 100);
 }
 
-static void warps_work_together(void **state) {
+TEST(warps_work_together) {
     static unsigned out[3 * 64 * 10];
-    (void)state;
     memset(out, 0, sizeof out);
     call_well("warps", 3, 64, 0, out, sizeof out);
     for (unsigned i = 0; i < 3 * 64; i++) {
@@ -129,9 +126,8 @@ static void warps_work_together(void **state) {
     }
 }
 
-static void barriers_vote_without_those_that_returned(void **state) {
+TEST(barriers_vote_without_those_that_returned) {
     int out[40 * 3] = {0};
-    (void)state;
     call_well("votes", 1, 40, 0, out, sizeof out);
     for (int i = 0; i < 40; i++) {
         assert_int_equal(out[i * 3], i == 3 ? 0 : 19);
@@ -140,14 +136,13 @@ static void barriers_vote_without_those_that_returned(void **state) {
     }
 }
 
-static void atomics_lose_nothing(void **state) {
+TEST(atomics_lose_nothing) {
     int counts[7] = {0};
     float sum = 0;
     uint64_t most = 0;
     gs_work work = {0};
     gs_error error;
     const uint32_t grid[3] = {100, 1, 1}, block[3] = {64, 1, 1};
-    (void)state;
     int32_t buffers[] = {gs_work_buffer(&work, counts, sizeof counts), gs_work_buffer(&work, &sum, sizeof sum),
                          gs_work_buffer(&work, &most, sizeof most)};
     gs_work_call(&work, "atomics", grid, block, 0);
@@ -175,14 +170,13 @@ static float half_value(uint16_t bits) {
     return bits & 0x8000 ? -value : value;
 }
 
-static void every_half_survives_and_floats_round_to_the_nearest(void **state) {
+TEST(every_half_survives_and_floats_round_to_the_nearest) {
     enum { COUNT = 2 * 63488 };
     static float in[COUNT], back[COUNT];
     static uint16_t out[COUNT];
     gs_work work = {0};
     gs_error error;
     const uint32_t grid[3] = {COUNT / 1024, 1, 1}, block[3] = {1024, 1, 1};
-    (void)state;
     /* Each finite half, and the float just above the middle between it and the next. */
     for (int i = 0; i < COUNT / 2; i++) {
         uint16_t bits = (uint16_t)(i < 31744 ? i : i - 31744 + 0x8000);
@@ -205,14 +199,13 @@ static void every_half_survives_and_floats_round_to_the_nearest(void **state) {
     gs_work_free(&work);
 }
 
-static void matrices_multiply(void **state) {
+TEST(matrices_multiply) {
     uint16_t a[256], b[256];
     float c[256];
     gs_work work = {0};
     gs_error error;
     const uint32_t grid[3] = {1, 1, 1}, block[3] = {32, 1, 1};
     static const uint16_t small[] = {0x0000, 0x3c00, 0x4000, 0xbc00, 0x3800}; /* 0, 1, 2, -1, 0.5 */
-    (void)state;
     for (int i = 0; i < 256; i++) {
         a[i] = small[i * 7 % 5];
         b[i] = small[i * 3 % 5];
@@ -242,21 +235,18 @@ static void fails_with(gs_module *module, const char *kernel, uint32_t blocks, u
         fail_msg("\"%s\" does not say \"%s\"", error.message, words);
 }
 
-static void divergence_is_reported_with_its_places(void **state) {
-    (void)state;
+TEST(divergence_is_reported_with_its_places) {
     fails_with(all.plain, "half_waits", 1, 32, -1, GS_E_KERNEL,
                "16 threads, the first (0,0,0), wait in bar.sync at the PTX of host.cu:");
     fails_with(all.plain, "half_waits", 1, 32, -1, GS_E_KERNEL,
                "16 threads, the first (16,0,0), wait in a shuffle at the PTX of host.cu:");
 }
 
-static void a_crash_is_only_the_kernels(void **state) {
-    (void)state;
+TEST(a_crash_is_only_the_kernels) {
     fails_with(all.plain, "crash", 4, 32, 8, GS_E_KERNEL, "in block (2,0,0), thread (1,0,0) of crash");
 }
 
-static void out_of_bounds_accesses_are_found(void **state) {
-    (void)state;
+TEST(out_of_bounds_accesses_are_found) {
     fails_with(all.sanitized, "out_of_bounds", 1, 8, 64, GS_E_KERNEL, "heap-buffer-overflow");
     fails_with(all.sanitized, "past_shared", 1, 8, 81, GS_E_KERNEL, "outside of the 352 bytes of shared memory");
     int out[64] = {0};
@@ -265,19 +255,17 @@ static void out_of_bounds_accesses_are_found(void **state) {
     assert_int_equal(out[7], 2);
 }
 
-static void wrong_arguments_are_refused(void **state) {
-    (void)state;
+TEST(wrong_arguments_are_refused) {
     fails_with(all.plain, "out_of_bounds", 1, 8, -1, GS_E_USAGE, "has 2 parameters, but 1 arguments");
     fails_with(all.plain, "where", 1, 1025, -1, GS_E_USAGE, "a block has 1025 threads");
     fails_with(all.plain, "nowhere", 1, 1, -1, GS_E_USAGE, "no kernel nowhere");
 }
 
-static void mistakes_of_the_source_have_their_place(void **state) {
+TEST(mistakes_of_the_source_have_their_place) {
     static const char text[] = "__global__ void wrong(int *out) {\n    out[0] = missing;\n}\n";
     static const char *const kernels[] = {"wrong"};
     gs_build build = {.name = "wrong.cu", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
     gs_error error;
-    (void)state;
     assert_null(gs_host_compile(all.host, &build, &error));
     assert_int_equal(error.code, GS_E_KERNEL);
     assert_string_equal(error.file, "wrong.cu");
@@ -285,20 +273,4 @@ static void mistakes_of_the_source_have_their_place(void **state) {
     assert_non_null(strstr(error.message, "missing"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_thread_knows_where_it_is),
-        cmocka_unit_test(shared_memory_is_of_the_block),
-        cmocka_unit_test(warps_work_together),
-        cmocka_unit_test(barriers_vote_without_those_that_returned),
-        cmocka_unit_test(atomics_lose_nothing),
-        cmocka_unit_test(every_half_survives_and_floats_round_to_the_nearest),
-        cmocka_unit_test(matrices_multiply),
-        cmocka_unit_test(divergence_is_reported_with_its_places),
-        cmocka_unit_test(a_crash_is_only_the_kernels),
-        cmocka_unit_test(out_of_bounds_accesses_are_found),
-        cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(mistakes_of_the_source_have_their_place),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)

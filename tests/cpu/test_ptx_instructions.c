@@ -495,11 +495,10 @@ static size_t check(const struct instruction *instruction, const uint64_t *found
     return wrong;
 }
 
-static void every_instruction_computes_what_the_manual_says(void **state) {
+TEST(every_instruction_computes_what_the_manual_says) {
     struct ptx_row rows[GS_COUNT(instructions)];
     const char *on = getenv("GRIDSMITH_ON");
     size_t wrong = 0;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(instructions); i++)
         rows[i] = (struct ptx_row){instructions[i].code, instructions[i].width};
     uint64_t *out = ptx_numbers_run(on ? on : "host", rows, GS_COUNT(rows));
@@ -510,7 +509,4 @@ static void every_instruction_computes_what_the_manual_says(void **state) {
         fail_msg("%zu results are wrong", wrong);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_instruction_computes_what_the_manual_says)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

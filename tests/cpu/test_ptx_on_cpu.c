@@ -82,9 +82,8 @@ static void fails_with(struct call *call, gs_module *module, const char *words) 
 
 /* ---- barriers ---- */
 
-static void named_barriers_make_a_pipeline(void **state) {
+TEST(named_barriers_make_a_pipeline) {
     int out[128];
-    (void)state;
     for (int turn = 0; turn < 4; turn++) {
         struct call call = begin("pipeline", 1, 128, 0);
         call.work.shuffled = turn > 0;
@@ -96,9 +95,8 @@ static void named_barriers_make_a_pipeline(void **state) {
     }
 }
 
-static void barriers_vote_without_those_that_returned(void **state) {
+TEST(barriers_vote_without_those_that_returned) {
     int out[40 * 3] = {0};
-    (void)state;
     struct call call = begin("votes", 1, 40, 0);
     pass(&call, out, sizeof out);
     finish(&call, all.plain);
@@ -109,9 +107,8 @@ static void barriers_vote_without_those_that_returned(void **state) {
     }
 }
 
-static void threads_of_a_warp_meet_from_different_places(void **state) {
+TEST(threads_of_a_warp_meet_from_different_places) {
     int out[64];
-    (void)state;
     struct call call = begin("two_places", 1, 64, 0);
     pass(&call, out, sizeof out);
     finish(&call, all.plain);
@@ -119,9 +116,8 @@ static void threads_of_a_warp_meet_from_different_places(void **state) {
         assert_int_equal(out[i], 63 - i);
 }
 
-static void a_thread_may_wait_for_another_by_polling(void **state) {
+TEST(a_thread_may_wait_for_another_by_polling) {
     int out = 0, flag = 0;
-    (void)state;
     struct call call = begin("waits_for_another", 1, 64, 0);
     pass(&call, &out, sizeof out);
     pass(&call, &flag, sizeof flag);
@@ -129,11 +125,10 @@ static void a_thread_may_wait_for_another_by_polling(void **state) {
     assert_int_equal(out, 7);
 }
 
-static void divergence_is_reported_with_its_places(void **state) {
+TEST(divergence_is_reported_with_its_places) {
     static const char *const words[] = {"16 threads, the first (0,0,0), wait in bar.sync at host.ptx:",
                                         "16 threads, the first (16,0,0), wait in a shuffle at host.ptx:"};
     int out[64];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(words); i++) {
         struct call call = begin("half_waits", 1, 32, 0);
         pass(&call, out, sizeof out);
@@ -143,9 +138,8 @@ static void divergence_is_reported_with_its_places(void **state) {
 
 /* ---- warps ---- */
 
-static void warps_work_together_without_lanes_that_returned(void **state) {
+TEST(warps_work_together_without_lanes_that_returned) {
     static unsigned out[64 * 12];
-    (void)state;
     memset(out, 0, sizeof out);
     struct call call = begin("warps", 1, 64, 0);
     pass(&call, out, sizeof out);
@@ -171,7 +165,7 @@ static void warps_work_together_without_lanes_that_returned(void **state) {
 
 /* ---- calls ---- */
 
-static void functions_are_called(void **state) {
+TEST(functions_are_called) {
     struct triple {
         int a;
         double b;
@@ -179,7 +173,6 @@ static void functions_are_called(void **state) {
     } given = {5, 1.5, 'x'};
     long long out[12][4], factorial = 1;
     int which = 1;
-    (void)state;
     for (int k = 0; k < 2; k++) {
         memset(out, 0, sizeof out);
         struct call call = begin("calls", 1, 12, 0);
@@ -199,9 +192,8 @@ static void functions_are_called(void **state) {
     }
 }
 
-static void branches_by_table_go_where_they_should(void **state) {
+TEST(branches_by_table_go_where_they_should) {
     int out[10] = {123}, shift = 0;
-    (void)state;
     struct call call = begin("cases", 1, 9, 0);
     pass(&call, out, sizeof out);
     gs_work_pass(&call.work, &shift, sizeof shift);
@@ -213,9 +205,8 @@ static void branches_by_table_go_where_they_should(void **state) {
 
 /* ---- memory ---- */
 
-static void memory_has_its_spaces(void **state) {
+TEST(memory_has_its_spaces) {
     int out[32][8];
-    (void)state;
     for (int k = 0; k < 2; k++) {
         memset(out, 0, sizeof out);
         struct call call = begin("memory", 1, 32, 32 * sizeof(double));
@@ -229,14 +220,13 @@ static void memory_has_its_spaces(void **state) {
     }
 }
 
-static void atomics_lose_nothing(void **state) {
+TEST(atomics_lose_nothing) {
     enum { BLOCKS = 50, THREADS = 64, ALL = BLOCKS * THREADS };
     unsigned counts[13] = {0}, parity = 0;
     float sum = 0;
     double sums = 0;
     uint64_t most = 0;
     uint16_t halves[2] = {0};
-    (void)state;
     counts[5] = UINT32_MAX;
     for (unsigned i = 0; i < ALL; i++)
         parity ^= i;
@@ -260,9 +250,8 @@ static void atomics_lose_nothing(void **state) {
     assert_int_equal(halves[1], 0x5a40); /* 200 */
 }
 
-static void copies_fill_with_zeros_and_mbarriers_have_phases(void **state) {
+TEST(copies_fill_with_zeros_and_mbarriers_have_phases) {
     int in[128], out[128];
-    (void)state;
     for (int i = 0; i < 128; i++)
         in[i] = -i - 1;
     struct call call = begin("copies", 1, 32, 0);
@@ -278,12 +267,11 @@ static void copies_fill_with_zeros_and_mbarriers_have_phases(void **state) {
 
 /* ---- matrices ---- */
 
-static void halves_multiply(void **state) {
+TEST(halves_multiply) {
     static const uint16_t small[] = {0x0000, 0x3c00, 0x4000, 0xbc00, 0x3800};
     static const float values[] = {0, 1, 2, -1, 0.5f};
     uint16_t a[16 * 16], b[16 * 8];
     float d[16 * 8];
-    (void)state;
     for (int i = 0; i < 256; i++)
         a[i] = small[i * 7 % 5];
     for (int i = 0; i < 128; i++)
@@ -302,11 +290,10 @@ static void halves_multiply(void **state) {
         }
 }
 
-static void bytes_multiply(void **state) {
+TEST(bytes_multiply) {
     int8_t a[16 * 32];
     uint8_t b[32 * 8];
     int d[16 * 8];
-    (void)state;
     for (int i = 0; i < 512; i++)
         a[i] = (int8_t)(i * 37);
     for (int i = 0; i < 256; i++)
@@ -347,10 +334,9 @@ static size_t count_places(const unsigned *order, const unsigned *other) {
     return count;
 }
 
-static void the_order_is_random_and_repeats_from_its_seed(void **state) {
+TEST(the_order_is_random_and_repeats_from_its_seed) {
     static unsigned plain[ORDER_ALL], first[ORDER_ALL], again[ORDER_ALL], second[ORDER_ALL];
     bool seen[ORDER_ALL] = {false};
-    (void)state;
     run_order(plain, false, 1);
     run_order(first, true, 1);
     run_order(again, true, 1);
@@ -376,14 +362,13 @@ static uint32_t read_past_the_table(gs_module *module, uint64_t seed) {
 }
 
 /* So a kernel that does this is detected, because its results depend on the order. */
-static void what_lies_behind_a_variable_is_random(void **state) {
+TEST(what_lies_behind_a_variable_is_random) {
     static const char text[] = HEAD
         ".const .align 4 .b8 table[8] = {1, 0, 0, 0, 2, 0, 0, 0};\n.visible .entry past_the_table(.param .u64 out) "
         "{\n  .reg .b64 p;\n  .reg .b32 a;\n  ld.param.u64 p, [out];\n  ld.const.u32 a, [table + 40];\n"
         "  st.global.u32 [p], a;\n  ret;\n}\n";
     gs_build build = {.name = "x.ptx", .text = text, .size = sizeof text - 1};
     gs_error error;
-    (void)state;
     gs_module *module = gs_host_compile(all.host, &build, &error);
     assert_non_null(module);
     uint32_t first = read_past_the_table(module, 1), second = read_past_the_table(module, 2),
@@ -404,8 +389,7 @@ static void kernel_fails(gs_module *module, const char *kernel, uint32_t threads
     fails_with(&call, module, words);
 }
 
-static void errors_of_kernels_are_found(void **state) {
-    (void)state;
+TEST(errors_of_kernels_are_found) {
     kernel_fails(all.plain, "past_shared", 32, 40, "4 bytes at 284 are outside of the 256 bytes of shared memory");
     kernel_fails(all.plain, "past_shared", 32, 40, "thread (31,0,0) of past_shared");
     kernel_fails(all.plain, "misaligned", 1, 6, "must be a multiple of 4");
@@ -418,19 +402,17 @@ static void errors_of_kernels_are_found(void **state) {
     kernel_fails(all.sanitized, "past_global", 8, 60, "host.ptx:");
 }
 
-static void kernels_may_print(void **state) {
+TEST(kernels_may_print) {
     int out = -1;
-    (void)state;
     struct call call = begin("prints", 1, 32, 0);
     pass(&call, &out, sizeof out);
     finish(&call, all.plain);
     assert_int_equal(out, 0);
 }
 
-static void wrong_arguments_are_refused(void **state) {
+TEST(wrong_arguments_are_refused) {
     gs_error error;
     int out[4];
-    (void)state;
     struct call call = begin("past_global", 1, 1, 0);
     pass(&call, out, sizeof out);
     assert_int_equal(gs_module_run(all.plain, &call.work, &error), GS_E_USAGE);
@@ -440,7 +422,7 @@ static void wrong_arguments_are_refused(void **state) {
 
 /* ---- PTX that cannot be translated ---- */
 
-static void what_does_not_run_is_refused_with_its_place(void **state) {
+TEST(what_does_not_run_is_refused_with_its_place) {
     static const struct {
         const char *text, *message;
         long line, column;
@@ -457,7 +439,6 @@ static void what_does_not_run_is_refused_with_its_place(void **state) {
         {HEAD ".entry k()\n.explicitcluster\n.reqnctapercluster 2 {\n  ret;\n}",
          "a kernel with clusters does not run on the CPU", 4, 8},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(refused); i++) {
         gs_build build = {.name = "x.ptx", .text = refused[i].text, .size = strlen(refused[i].text)};
         gs_text into = {0};
@@ -470,25 +451,23 @@ static void what_does_not_run_is_refused_with_its_place(void **state) {
     }
 }
 
-static void a_kernel_does_not_suffer_from_its_neighbors(void **state) {
+TEST(a_kernel_does_not_suffer_from_its_neighbors) {
     static const char text[] = HEAD ".entry bad() {\n  tcgen05.alloc 1, 2;\n}\n.entry good() {\n  ret;\n}\n";
     static const char *const kernels[] = {"good"};
     gs_build build = {.name = "x.ptx", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
     gs_text into = {0};
     gs_error error = {.message = ""};
-    (void)state;
     assert_int_equal(gs_host_translate_ptx(&build, &into, &error), GS_OK);
     gs_text_free(&into);
 }
 
 /* Templates have long symbols. */
-static void symbols_may_be_long(void **state) {
+TEST(symbols_may_be_long) {
     enum { LENGTH = 3000 };
     char symbol[LENGTH + 1], helper[LENGTH + 1];
     gs_text text = {0};
     gs_error error = {.message = ""};
     int out = 0;
-    (void)state;
     memset(symbol, 'k', LENGTH);
     memset(helper, 'h', LENGTH);
     symbol[LENGTH] = helper[LENGTH] = '\0';
@@ -510,13 +489,12 @@ static void symbols_may_be_long(void **state) {
 }
 
 /* Warps may be at different barriers of the same number; the threads of a warp may not. */
-static void aligned_barriers_are_for_whole_warps(void **state) {
+TEST(aligned_barriers_are_for_whole_warps) {
     static const char text[] = HEAD ".entry k(.param .u32 first) {\n.reg .pred p;\n.reg .b32 w<3>;\nld.param.u32 w1, "
                                     "[first];\nmov.u32 w2, %tid.x;\nsetp.lt.u32 p, w2, w1;\n@p bra A;\nbar.sync 0;\n"
                                     "ret;\nA: bar.sync 0;\nret;\n}\n";
     gs_build build = {.name = "x.ptx", .text = text, .size = sizeof text - 1};
     gs_error error = {.message = ""};
-    (void)state;
     gs_module *module = gs_host_compile(all.host, &build, &error);
     if (!module)
         fail_msg("%s", error.message);
@@ -532,7 +510,7 @@ static void aligned_barriers_are_for_whole_warps(void **state) {
 
 /* As an H200 did (2026-11-18): a warp that has exited is not counted where a count is given, and the barrier never
    opens; a warp of which some lanes have exited counts as a whole. */
-static void a_count_waits_for_warps_that_have_exited(void **state) {
+TEST(a_count_waits_for_warps_that_have_exited) {
     static const char begin_of[] = "(.param .u32 first) {\n.reg .pred p;\n.reg .b32 w<3>;\nld.param.u32 w1, [first];\n"
                                    "mov.u32 w2, %tid.x;\nsetp.lt.u32 p, w2, w1;\n@p ret;\n";
     static const struct {
@@ -542,7 +520,6 @@ static void a_count_waits_for_warps_that_have_exited(void **state) {
     } rows[] = {{"bar.sync 1", 32, true},         {"bar.sync 1, 96", 32, true},   {"bar.sync 1, 128", 0, true},
                 {"bar.sync 1, 128", 32, false},   {"bar.sync 0, 128", 64, false}, {"barrier.sync 1, 128", 32, false},
                 {"barrier.sync 1, 128", 16, true}};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_text text = {0};
         gs_error error = {.message = ""};
@@ -561,31 +538,4 @@ static void a_count_waits_for_warps_that_have_exited(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_does_not_run_is_refused_with_its_place),
-        cmocka_unit_test(a_kernel_does_not_suffer_from_its_neighbors),
-        cmocka_unit_test(symbols_may_be_long),
-        cmocka_unit_test(aligned_barriers_are_for_whole_warps),
-        cmocka_unit_test(a_count_waits_for_warps_that_have_exited),
-        cmocka_unit_test(named_barriers_make_a_pipeline),
-        cmocka_unit_test(barriers_vote_without_those_that_returned),
-        cmocka_unit_test(threads_of_a_warp_meet_from_different_places),
-        cmocka_unit_test(a_thread_may_wait_for_another_by_polling),
-        cmocka_unit_test(divergence_is_reported_with_its_places),
-        cmocka_unit_test(warps_work_together_without_lanes_that_returned),
-        cmocka_unit_test(functions_are_called),
-        cmocka_unit_test(branches_by_table_go_where_they_should),
-        cmocka_unit_test(memory_has_its_spaces),
-        cmocka_unit_test(atomics_lose_nothing),
-        cmocka_unit_test(copies_fill_with_zeros_and_mbarriers_have_phases),
-        cmocka_unit_test(halves_multiply),
-        cmocka_unit_test(bytes_multiply),
-        cmocka_unit_test(the_order_is_random_and_repeats_from_its_seed),
-        cmocka_unit_test(what_lies_behind_a_variable_is_random),
-        cmocka_unit_test(errors_of_kernels_are_found),
-        cmocka_unit_test(kernels_may_print),
-        cmocka_unit_test(wrong_arguments_are_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)

@@ -452,11 +452,10 @@ static void show_differences(const char *code, const uint64_t *cpu, const uint64
     }
 }
 
-static void exact_instructions_compute_what_an_h200_computes(void **state) {
+TEST(exact_instructions_compute_what_an_h200_computes) {
     struct ptx_row rows[GS_COUNT(recorded)];
     const char *on = getenv("GRIDSMITH_ON");
     size_t wrong = 0;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(recorded); i++)
         rows[i] = (struct ptx_row){recorded[i].code, recorded[i].width};
     uint64_t *cpu = ptx_numbers_run("host", rows, GS_COUNT(rows));
@@ -708,11 +707,10 @@ static size_t check(const struct approximate *row, const uint64_t *results) {
     return wrong;
 }
 
-static void approximate_instructions_are_as_near_as_the_manual_says(void **state) {
+TEST(approximate_instructions_are_as_near_as_the_manual_says) {
     struct ptx_row rows[GS_COUNT(approximate)];
     const char *on = getenv("GRIDSMITH_ON");
     size_t wrong = 0;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(approximate); i++)
         rows[i] = (struct ptx_row){approximate[i].code, approximate[i].width == 'w' ? 'w' : 'h'};
     uint64_t *results = ptx_numbers_run(on ? on : "host", rows, GS_COUNT(rows));
@@ -723,10 +721,4 @@ static void approximate_instructions_are_as_near_as_the_manual_says(void **state
         fail_msg("%zu results are beyond the stated error", wrong);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_instructions_compute_what_an_h200_computes),
-        cmocka_unit_test(approximate_instructions_are_as_near_as_the_manual_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

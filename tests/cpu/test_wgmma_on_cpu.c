@@ -121,14 +121,13 @@ static void check(const struct kind *kind, const float *out, bool keeps) {
         }
 }
 
-static void every_swizzle_is_read(void **state) {
+TEST(every_swizzle_is_read) {
     static const struct {
         int width, swizzle;
         uint64_t along_depth, along_rows;
     } layouts[] = {{0, 0, 128, 256}, {128, 1, 16, 1024}, {64, 2, 16, 512}, {32, 3, 16, 256}};
     static unsigned char image[BYTES];
     static float out[THREADS * 8];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(kinds); i++)
         for (size_t k = 0; k < GS_COUNT(layouts); k++)
             for (uint32_t keeps = 0; keeps < 2; keeps++) {
@@ -151,7 +150,7 @@ static void every_swizzle_is_read(void **state) {
 }
 
 /* Factors in registers, transposed ones and other types. */
-static void other_products_are_refused(void **state) {
+TEST(other_products_are_refused) {
 #define N8 "wgmma.mma_async.sync.aligned.m64n8"
     static const char *const products[] = {
         N8 "k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, {%t, %i, %s, %v}, %b, %keeps, 1, 1, 0;",
@@ -169,12 +168,11 @@ static void other_products_are_refused(void **state) {
 }
 
 /* Products may be on the way when a block returns; the next block must not begin before they are done. */
-static void forms_wait_for_products(void **state) {
+TEST(forms_wait_for_products) {
     static const enum gs_form forms[] = {GS_FORM_PERSISTENT, GS_FORM_CONFINED};
     gs_text text = text_of(NULL);
     gs_ptx_module module;
     gs_error error;
-    (void)state;
     assert_int_equal(gs_ptx_read(&module, "group.ptx", text.data, text.count, &error), GS_OK);
     for (size_t i = 0; i < GS_COUNT(forms); i++) {
         gs_ptx_options options = {.form = forms[i]};
@@ -190,9 +188,4 @@ static void forms_wait_for_products(void **state) {
     gs_text_free(&text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_swizzle_is_read),
-                                       cmocka_unit_test(other_products_are_refused),
-                                       cmocka_unit_test(forms_wait_for_products)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)

@@ -33,8 +33,7 @@ static gs_run *play(gs_device *device, const gs_run *instance, const gs_play_opt
 
 /* ---- opening ---- */
 
-static void an_unknown_gpu_is_described_by_its_driver(void **state) {
-    (void)state;
+TEST(an_unknown_gpu_is_described_by_its_driver) {
     gs_device *device = open_fake("small", "cuda");
     gs_gpu *wanted = gs_gpu_open(test_path("tests/fake/small.json"), NULL);
     gs_text one = {0}, two = {0};
@@ -49,8 +48,7 @@ static void an_unknown_gpu_is_described_by_its_driver(void **state) {
     gs_device_close(device);
 }
 
-static void a_known_gpu_is_recognised(void **state) {
-    (void)state;
+TEST(a_known_gpu_is_recognised) {
     gs_device *device = open_fake("h200", "cuda:0");
     assert_string_equal(device->gpu->name, "h200");
     assert_int_equal(device->gpu->sms, 132);
@@ -70,8 +68,7 @@ static int registers_of(const cu_api *api, gs_probe *probe, int32_t registers, i
     return found;
 }
 
-static void kernels_have_exactly_the_registers_requested(void **state) {
-    (void)state;
+TEST(kernels_have_exactly_the_registers_requested) {
     cu_api api;
     cu_context context;
     gs_probe probe;
@@ -135,8 +132,7 @@ static void check_assembled(const char *log, int architecture) {
 }
 
 /* On GPUs that are not available here, the first guess is right as well. */
-static void the_probe_is_exact_on_every_architecture(void **state) {
-    (void)state;
+TEST(the_probe_is_exact_on_every_architecture) {
     static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) > 100000;
     char ptxas[300];
@@ -216,8 +212,7 @@ static gs_score record_and_score(gs_device *device, const char *class_name, uint
     return score;
 }
 
-static void recordings_show_what_the_gpu_did(void **state) {
-    (void)state;
+TEST(recordings_show_what_the_gpu_did) {
     static const char *const gpus[] = {"small", "h200"};
     static const char *const classes[] = {"plain", "shared", "small", "exits", "priority", "local"};
     for (size_t g = 0; g < GS_COUNT(gpus); g++) {
@@ -241,8 +236,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
 }
 
 /* The fake driver has green contexts, but does not confine kernels to them: the device finds all SMs in each. */
-static void launches_in_green_contexts_are_recorded(void **state) {
-    (void)state;
+TEST(launches_in_green_contexts_are_recorded) {
     gs_device *device = open_fake("h200", "cuda");
     assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as in gpu.c */
     assert_int_equal(gs_device_split(device, NULL), GS_OK);
@@ -259,8 +253,7 @@ static void launches_in_green_contexts_are_recorded(void **state) {
 }
 
 /* A busy machine can be slower than any time limit, so each run is tried several times. */
-static void blocks_that_start_late_are_waited_for(void **state) {
-    (void)state;
+TEST(blocks_that_start_late_are_waited_for) {
     gs_device *device = open_fake("small,late", "cuda");
     for (uint64_t index = 0; index < 10; index++) {
         int tries = 0;
@@ -271,8 +264,7 @@ static void blocks_that_start_late_are_waited_for(void **state) {
 }
 
 /* The SM of a block arrives before the slots of its warps. */
-static void the_rest_of_a_report_is_waited_for(void **state) {
-    (void)state;
+TEST(the_rest_of_a_report_is_waited_for) {
     gs_device *device = open_fake("small,torn", "cuda");
     for (uint64_t index = 0; index < 12; index++)
         record_and_score(device, index % 2 ? "exits" : "shared", index, false);
@@ -326,8 +318,7 @@ static void check_times(const gs_gpu *gpu, const gs_run *run) {
     free(stays.data);
 }
 
-static void timed_runs_have_times(void **state) {
-    (void)state;
+TEST(timed_runs_have_times) {
     gs_device *device = open_fake("small", "cuda");
     gs_bounds bounds = gs_device_bounds(device);
     gs_error error;
@@ -368,8 +359,7 @@ static const gs_seen *seen_of(const gs_run *run, size_t launch) {
 }
 
 /* At the exit of a kernel with a duration the host waits for all its blocks, also for those that have not started. */
-static void an_exit_waits_for_a_timed_kernel(void **state) {
-    (void)state;
+TEST(an_exit_waits_for_a_timed_kernel) {
     gs_device *device = open_fake("small", "cuda");
     gs_run *run = play_text(device, RUN(KERNEL("a", "25", ",\"duration_us\":2000") "," EXIT("a") "," KERNEL(
                                         "b", "10", ",\"duration_us\":100")));
@@ -386,8 +376,7 @@ static void an_exit_waits_for_a_timed_kernel(void **state) {
 }
 
 /* A kernel without a duration stays until the end of the run, and launches that wait for it are recorded as waiting. */
-static void kernels_with_and_without_durations_mix(void **state) {
-    (void)state;
+TEST(kernels_with_and_without_durations_mix) {
     gs_device *device = open_fake("small", "cuda");
     for (int i = 0; i < 2; i++) {
         gs_run *run =
@@ -405,8 +394,7 @@ static void kernels_with_and_without_durations_mix(void **state) {
     gs_device_close(device);
 }
 
-static void a_stream_keeps_its_order(void **state) {
-    (void)state;
+TEST(a_stream_keeps_its_order) {
     gs_device *device = open_fake("small", "cuda");
     gs_run *run = play_text(device, RUN(KERNEL("other", "1", "") "," KERNEL("first", "1", ",\"stream\":7") "," KERNEL(
                                         "second", "1", ",\"stream\":7") "," EXIT("first")));
@@ -423,8 +411,7 @@ static void a_stream_keeps_its_order(void **state) {
 
 /* ---- errors ---- */
 
-static void an_unusable_gpu_is_said_to_be_so(void **state) {
-    (void)state;
+TEST(an_unusable_gpu_is_said_to_be_so) {
     static const struct {
         const char *words, *device, *message;
     } cases[] = {
@@ -452,8 +439,7 @@ static gs_error play_wrong(gs_device *device, const gs_run *instance) {
     return error;
 }
 
-static void a_run_that_cannot_be_recorded_is_refused(void **state) {
-    (void)state;
+TEST(a_run_that_cannot_be_recorded_is_refused) {
     gs_device *device = open_fake("small", "cuda");
     static const struct {
         const char *text;
@@ -493,8 +479,7 @@ static void a_run_that_cannot_be_recorded_is_refused(void **state) {
     gs_device_close(device);
 }
 
-static void a_launch_that_fails_ends_its_run_only(void **state) {
-    (void)state;
+TEST(a_launch_that_fails_ends_its_run_only) {
     gs_device *device = open_fake("small,launch-fails", "cuda");
     gs_run *instance = test_run_of(RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", "") "," KERNEL("c", "4", "")));
     gs_error error = play_wrong(device, instance);
@@ -506,8 +491,7 @@ static void a_launch_that_fails_ends_its_run_only(void **state) {
 }
 
 /* Growing local memory blocks the launch until the GPU is idle, and it becomes idle only after a stop. */
-static void a_launch_that_blocks_the_host_is_freed(void **state) {
-    (void)state;
+TEST(a_launch_that_blocks_the_host_is_freed) {
     gs_device *device = open_fake("small,blocks-host", "cuda");
     int64_t begin_ns = gs_now_ns();
     gs_run *run = play_text(device, RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", ",\"local_bytes\":4096") "," KERNEL(
@@ -533,8 +517,7 @@ static void a_launch_that_blocks_the_host_is_freed(void **state) {
     gs_device_close(device);
 }
 
-static void a_stuck_gpu_does_not_hang_the_host(void **state) {
-    (void)state;
+TEST(a_stuck_gpu_does_not_hang_the_host) {
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -558,14 +541,13 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
 /* ---- applications ---- */
 
 /* At a large size the results of the first pass are expected, because there is no reference. */
-static void a_load_notices_what_is_wrong(void **state) {
+TEST(a_load_notices_what_is_wrong) {
     static const gs_zoo_size size = {"large", {64, 48, 16}};
     static const float wrong = 1e6f;
     gs_zoo_task task = {.name = NULL};
     gs_zoo_load load;
     gs_zoo_round round;
     gs_error error;
-    (void)state;
     setenv("GRIDSMITH_FAKE", "small", 1);
     gs_app_stream *stream = gs_app_stream_cuda("", &error);
     assert_non_null(stream);
@@ -593,7 +575,7 @@ static void a_load_notices_what_is_wrong(void **state) {
 }
 
 /* Track 1 counts, which takes a while, and track 0 copies what it has counted. */
-static void a_track_waits_for_another(void **state) {
+TEST(a_track_waits_for_another) {
     enum { NUMBERS = 10000000, ROUNDS = 5 };
     static const char text[] =
         ".version 7.0\n.target sm_80\n.address_size 64\n"
@@ -613,7 +595,6 @@ static void a_track_waits_for_another(void **state) {
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}};
     uint64_t buffers[2];
     gs_error error;
-    (void)state;
     setenv("GRIDSMITH_FAKE", "small", 1);
     gs_app_stream *stream = gs_app_stream_cuda("", &error);
     assert_non_null(stream);
@@ -646,28 +627,7 @@ static void a_track_waits_for_another(void **state) {
 int main(int argc, char **argv) {
     (void)argc;
     enum { MOST_TRIES = 4 };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_unknown_gpu_is_described_by_its_driver),
-        cmocka_unit_test(a_known_gpu_is_recognised),
-        cmocka_unit_test(a_load_notices_what_is_wrong),
-        cmocka_unit_test(a_track_waits_for_another),
-        cmocka_unit_test(kernels_have_exactly_the_registers_requested),
-        cmocka_unit_test(the_probe_is_exact_on_every_architecture),
-        cmocka_unit_test(recordings_show_what_the_gpu_did),
-        cmocka_unit_test(launches_in_green_contexts_are_recorded),
-        cmocka_unit_test(blocks_that_start_late_are_waited_for),
-        cmocka_unit_test(the_rest_of_a_report_is_waited_for),
-        cmocka_unit_test(timed_runs_have_times),
-        cmocka_unit_test(an_exit_waits_for_a_timed_kernel),
-        cmocka_unit_test(kernels_with_and_without_durations_mix),
-        cmocka_unit_test(a_stream_keeps_its_order),
-        cmocka_unit_test(an_unusable_gpu_is_said_to_be_so),
-        cmocka_unit_test(a_run_that_cannot_be_recorded_is_refused),
-        cmocka_unit_test(a_launch_that_fails_ends_its_run_only),
-        cmocka_unit_test(a_launch_that_blocks_the_host_is_freed),
-        cmocka_unit_test(a_stuck_gpu_does_not_hang_the_host),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = TEST_ALL(NULL, NULL);
     char tries[20];
     snprintf(tries, sizeof tries, "%d", (int)test_number("GRIDSMITH_TRIES", 1) + 1);
     if (failed && atoi(tries) <= MOST_TRIES && setenv("GRIDSMITH_TRIES", tries, 1) == 0)

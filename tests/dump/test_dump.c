@@ -56,10 +56,9 @@ static const gs_dump_place *place_of_kind(const gs_dump_places *places, uint32_t
 }
 
 /* Two blocks of 128 threads: two warps of each poll a flag, the others are at a barrier. */
-static void shows_where_warps_wait(void **state) {
+TEST(shows_where_warps_wait) {
     gs_dump dump;
     gs_dump_places places;
-    (void)state;
     open_dump("sync", &dump, &places);
     assert_int_equal(dump.grids.count, 1);
     assert_string_equal(places.kernels.data[0], "_Z11missed_synci");
@@ -92,10 +91,9 @@ static void shows_where_warps_wait(void **state) {
     gs_dump_free(&dump);
 }
 
-static void shows_clusters(void **state) {
+TEST(shows_clusters) {
     gs_dump dump;
     gs_dump_places places;
-    (void)state;
     open_dump("cluster", &dump, &places);
     assert_int_equal(dump.grids.data[0].cluster[0], 4);
     assert_int_equal(dump.grids.data[0].resident, 8);
@@ -107,10 +105,9 @@ static void shows_clusters(void **state) {
 }
 
 /* 100 blocks of one kernel hold SMs that 32 of the 64 blocks of another need. */
-static void shows_blocks_that_never_started(void **state) {
+TEST(shows_blocks_that_never_started) {
     gs_dump dump;
     gs_dump_places places;
-    (void)state;
     open_dump("two-kernels", &dump, &places);
     assert_int_equal(dump.grids.count, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -129,10 +126,9 @@ static void shows_blocks_that_never_started(void **state) {
     gs_dump_free(&dump);
 }
 
-static void shows_calls_of_the_driver(void **state) {
+TEST(shows_calls_of_the_driver) {
     gs_dump dump;
     gs_dump_places places;
-    (void)state;
     open_dump("heap", &dump, &places);
     const gs_dump_place *calls = place_of_kind(&places, 0, GS_SASS_POLLS);
     assert_non_null(calls);
@@ -246,13 +242,12 @@ static long peak_kb(void) {
     return peak;
 }
 
-static void reads_a_full_gpu_in_little_memory(void **state) {
+TEST(reads_a_full_gpu_in_little_memory) {
     enum { MOST_KB = 20 << 10 };
     struct maker maker = {.file = tmpfile()};
     char path[40];
     gs_dump dump;
     gs_error error = {.code = GS_OK};
-    (void)state;
     assert_non_null(maker.file);
     make_full(&maker);
     assert_int_equal(maker.count, 819856);
@@ -287,11 +282,10 @@ static gs_code read_bytes(const char *bytes, size_t count, gs_error *error) {
     return code;
 }
 
-static void refuses_what_is_no_dump(void **state) {
+TEST(refuses_what_is_no_dump) {
     size_t count = 0;
     gs_error error;
     char *bytes = read_corpus("spin", &count);
-    (void)state;
     assert_int_equal(read_bytes("", 0, &error), GS_E_FORMAT);
     assert_non_null(strstr(error.message, "not a GPU core dump"));
     assert_int_equal(read_bytes(bytes, 64, &error), GS_E_FORMAT);
@@ -303,11 +297,10 @@ static void refuses_what_is_no_dump(void **state) {
 }
 
 /* Bytes of headers and tables that are changed at random are read, or refused with a message. */
-static void survives_damage(void **state) {
+TEST(survives_damage) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 200;
     size_t count = 0;
     char *bytes = read_corpus("spin", &count), *damaged = malloc(count);
-    (void)state;
     assert_non_null(damaged);
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
@@ -326,15 +319,4 @@ static void survives_damage(void **state) {
     free(bytes);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shows_where_warps_wait),
-        cmocka_unit_test(shows_clusters),
-        cmocka_unit_test(shows_blocks_that_never_started),
-        cmocka_unit_test(shows_calls_of_the_driver),
-        cmocka_unit_test(reads_a_full_gpu_in_little_memory),
-        cmocka_unit_test(refuses_what_is_no_dump),
-        cmocka_unit_test(survives_damage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

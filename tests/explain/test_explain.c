@@ -108,8 +108,7 @@ static void compare_account(const gs_run *run, const gs_part *part) {
     free(freed);
 }
 
-static void the_account_is_what_happens_at_each_nanosecond(void **state) {
-    (void)state;
+TEST(the_account_is_what_happens_at_each_nanosecond) {
     for (uint64_t i = 0; i < 600; i++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 3), i);
         gs_run *run = random_program(&random, i % 50 ? 60 : 25000);
@@ -167,8 +166,7 @@ static gs_explained explain_run(const gs_run *run, const char *range, const gs_w
         run, &(gs_explain_options){.range = range, .what_ifs = what_if, .what_if_count = what_if ? 1 : 0});
 }
 
-static void steps_are_found_without_start_up(void **state) {
-    (void)state;
+TEST(steps_are_found_without_start_up) {
     gs_run *run = program_of_steps(8, 10000);
     gs_explained explained = explain_run(run, NULL, NULL);
     assert_int_equal(explained.part.period, 4);
@@ -214,8 +212,7 @@ static gs_code refuse_range(const gs_run *run, const char *range, const char *wo
 }
 
 /* Steps of 40 us from 230 us on, each with a range; a range in each step, and one around two launches of start-up. */
-static void ranges_are_parts(void **state) {
-    (void)state;
+TEST(ranges_are_parts) {
     gs_run *run = program_of_steps(8, 10000);
     assert_int_equal(refuse_range(run, "nvtx=step", "nvtx=step: the recording has no named ranges"), GS_E_USAGE);
     char name[24];
@@ -265,8 +262,7 @@ static void ranges_are_parts(void **state) {
 }
 
 /* Numbers after # are not part of a kind, wherever they are; others are. */
-static void ranges_of_a_kind_are_one_row(void **state) {
-    (void)state;
+TEST(ranges_of_a_kind_are_one_row) {
     gs_run *run = program_of_steps(8, 10000);
     char name[24];
     for (int i = 0; i < 6; i++) {
@@ -303,8 +299,7 @@ static gs_outcome try_words(const gs_run *run, const char *words) {
 }
 
 /* The GPU takes 4 us for a step, and the gaps between its operations. */
-static void a_step_takes_as_long_as_the_host_or_the_gpu(void **state) {
-    (void)state;
+TEST(a_step_takes_as_long_as_the_host_or_the_gpu) {
     gs_run *run = program_of_steps(10, 10000);
     assert_int_equal(try_words(run, "host=2x").least_ns, 20000);
     assert_int_equal(try_words(run, "host=0.5x").least_ns, 80000);
@@ -325,8 +320,7 @@ static void take_longer(gs_run *run) {
         run->launches.data[i].issue.end_ns += 3000;
 }
 
-static void steps_side_by_side_have_an_interval(void **state) {
-    (void)state;
+TEST(steps_side_by_side_have_an_interval) {
     gs_run *run = program_of_steps(10, 10000);
     take_longer(run);
     gs_outcome one = try_words(run, "host=never-late"), two = try_words(run, "host=never-late,streams=2");
@@ -340,8 +334,7 @@ static void steps_side_by_side_have_an_interval(void **state) {
 }
 
 /* Not by kernels that do nearly nothing, nor by those that have few SMs, and others of their own. */
-static void what_cannot_be_lost_is_not_in_the_interval(void **state) {
-    (void)state;
+TEST(what_cannot_be_lost_is_not_in_the_interval) {
     gs_run *run = program_of_steps(10, 10000);
     gs_outcome brief = try_words(run, "host=never-late,streams=2");
     assert_true(brief.saved_ns > 0);
@@ -363,8 +356,7 @@ static void what_cannot_be_lost_is_not_in_the_interval(void **state) {
 
 /* Kernels a, b and c of 10, 50 and 10 us, each two full waves of the GPU: 70 us of work in a step, whatever runs beside
    what. */
-static void a_full_gpu_is_not_faster_on_other_streams(void **state) {
-    (void)state;
+TEST(a_full_gpu_is_not_faster_on_other_streams) {
     const char *const changes[] = {"streams=a", "streams=b", "streams=c", "graph,streams=b",
                                    "host=never-late,streams=a+c"};
     gs_text text = {0};
@@ -386,8 +378,7 @@ static void a_full_gpu_is_not_faster_on_other_streams(void **state) {
 }
 
 /* Twice as long with half the blocks, if blocks are the limit; a wave that is not full once stays as it is. */
-static void launches_get_other_shapes(void **state) {
-    (void)state;
+TEST(launches_get_other_shapes) {
     gs_run *run = program_of_steps(10, 10000);
     gs_outcome as_is = try_words(run, "host=never-late"), half = try_words(run, "host=never-late,blocks=one:66");
     assert_int_equal(half.least_ns, as_is.least_ns);
@@ -410,8 +401,7 @@ static void launches_get_other_shapes(void **state) {
 }
 
 /* A GPU before 9.0 has no clusters. One launch of each step has. */
-static void clusters_are_foreign_to_older_gpus(void **state) {
-    (void)state;
+TEST(clusters_are_foreign_to_older_gpus) {
     gs_run *run = program_of_steps(10, 10000);
     const char *const names[] = {"a100", "h100-sxm"};
     for (size_t i = 0; i < run->launches.count; i++)
@@ -461,8 +451,7 @@ static bool is_advised(const gs_explained *explained, const char *words) {
 }
 
 /* What waits for SMs behind a kernel that is as large as the GPU gets SMs of its own. */
-static void sms_are_left_to_small_kernels(void **state) {
-    (void)state;
+TEST(sms_are_left_to_small_kernels) {
     gs_run *run = large_beside_small();
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_explained explained;
@@ -479,8 +468,7 @@ static void sms_are_left_to_small_kernels(void **state) {
 }
 
 /* Of a measured pair it is known what it loses: all of what is saved, a part, or nothing. */
-static void measured_pairs_make_intervals_narrow(void **state) {
-    (void)state;
+TEST(measured_pairs_make_intervals_narrow) {
     gs_run *run = program_of_steps(10, 10000);
     gs_what_if what_if;
     gs_error error = {0};
@@ -534,8 +522,7 @@ static gs_run *program_of(const char *kernels, int long_us, int ahead_us) {
 }
 
 /* Steps that the profiler takes for one are parts of it: nobody advises to run them at the same time. */
-static void parts_of_a_step_are_not_independent(void **state) {
-    (void)state;
+TEST(parts_of_a_step_are_not_independent) {
     gs_run *run = program_of("abxabxabxabxabxabxabxabx", 400, 0);
     gs_explained explained = advise_run(run, NULL);
     assert_false(explained.part.is_inside);
@@ -578,8 +565,7 @@ static void name_layers(gs_run *run, const char *name, int64_t layers) {
         gs_run_add_range(run, name, at_ns, at_ns + layers * LAYER_NS, NULL);
 }
 
-static void named_steps_may_be_equal_layers(void **state) {
-    (void)state;
+TEST(named_steps_may_be_equal_layers) {
     gs_run *run = program_of_layers();
     expect_steps(run, NULL, 2, 0, 0);
     gs_run_add_range(run, "other", 7 * LAYER_NS, 9 * LAYER_NS, NULL); /* ranges that are not regular say nothing */
@@ -617,8 +603,7 @@ static gs_run *program_of_noisy_layers(uint64_t index, int64_t longer_ns) {
     return run;
 }
 
-static void a_host_pauses_between_steps_of_equal_layers(void **state) {
-    (void)state;
+TEST(a_host_pauses_between_steps_of_equal_layers) {
     for (uint64_t i = 0; i < 50; i++)
         for (int is_longer = 0; is_longer < 2; is_longer++) {
             gs_run *run = program_of_noisy_layers(i, is_longer ? 30000 : 0);
@@ -631,8 +616,7 @@ static void a_host_pauses_between_steps_of_equal_layers(void **state) {
         }
 }
 
-static void who_knows_the_step_says_so(void **state) {
-    (void)state;
+TEST(who_knows_the_step_says_so) {
     gs_run *run = program_of_layers();
     expect_steps(run, "every=2", 4, 2, 0);
     name_layers(run, "step", 2);
@@ -660,8 +644,7 @@ static gs_run *program_that_seems_to_wait(size_t longer) {
 
 /* With a wait, steps on two streams follow each other. A host that goes on once before the GPU has ended does not wait.
  */
-static void a_host_that_goes_on_does_not_wait(void **state) {
-    (void)state;
+TEST(a_host_that_goes_on_does_not_wait) {
     gs_run *run = program_that_seems_to_wait(SIZE_MAX / 4);
     assert_int_equal(try_words(run, "host=4x,streams=2").least_ns, 69500);
     gs_run_free(run);
@@ -671,8 +654,7 @@ static void a_host_that_goes_on_does_not_wait(void **state) {
 }
 
 /* With waits for 61 us of the GPU a step cannot take 66 us, so the host does not wait. It could with 78 us. */
-static void a_step_is_too_short_for_waits(void **state) {
-    (void)state;
+TEST(a_step_is_too_short_for_waits) {
     gs_run *run = program_that_seems_to_wait(SIZE_MAX / 4);
     assert_int_equal(try_without_recorder(run, "host=4x,streams=2", 66000).least_ns / 100, 464);
     assert_true(try_without_recorder(run, "host=4x,streams=2", 78000).least_ns > 61000);
@@ -680,8 +662,7 @@ static void a_step_is_too_short_for_waits(void **state) {
 }
 
 /* Kernels of 10 us that were recorded in a stream, 1 us apart: in a graph 0.1 us. */
-static void nodes_of_a_made_graph_follow_closely(void **state) {
-    (void)state;
+TEST(nodes_of_a_made_graph_follow_closely) {
     gs_run *run = program_of("abcabcabcabcabcabcabcabcabcabc", 10, 0);
     assert_int_equal(try_words(run, "host=never-late").least_ns, 33000);
     assert_int_equal(try_words(run, "graph,host=never-late").least_ns, 30300);
@@ -704,8 +685,7 @@ static gs_run *program_of_two_streams(int64_t other_us) {
 }
 
 /* Another stream costs the host 30 us there, and as much back, but no more than it took. */
-static void one_stream_spares_the_host(void **state) {
-    (void)state;
+TEST(one_stream_spares_the_host) {
     gs_run *run = program_of_two_streams(60);
     assert_int_equal(try_words(run, "streams=1").least_ns, 90000);
     gs_run_free(run);
@@ -715,8 +695,7 @@ static void one_stream_spares_the_host(void **state) {
 }
 
 /* A host that takes 40 us for each launch of 10 us. A step of one launch has nothing that a graph could save. */
-static void graphs_are_advised_for_short_steps(void **state) {
-    (void)state;
+TEST(graphs_are_advised_for_short_steps) {
     const char *const programs[] = {"aaaaaaaa", "abababababababab"};
     for (int i = 0; i < 2; i++) {
         gs_run *run = program_of(programs[i], 10, 5);
@@ -735,8 +714,7 @@ static void graphs_are_advised_for_short_steps(void **state) {
 }
 
 /* Copies of 50 us run ahead of kernels of 100 us that wait for them: a step takes as long as its kernel. */
-static void a_stream_that_runs_ahead_is_not_the_program(void **state) {
-    (void)state;
+TEST(a_stream_that_runs_ahead_is_not_the_program) {
     gs_text text = {0};
     gs_text_add(&text, "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":[");
     for (int i = 0; i < 10; i++)
@@ -760,8 +738,7 @@ static void a_stream_that_runs_ahead_is_not_the_program(void **state) {
 }
 
 /* What repeats must be a good part of the program; otherwise it is all, or a step of the profiler. */
-static void a_small_part_does_not_stand_for_a_program(void **state) {
-    (void)state;
+TEST(a_small_part_does_not_stand_for_a_program) {
     gs_run *run = program_of("xabababababyz", 20, 5);
     gs_explained explained = explain_run(run, NULL, NULL);
     assert_int_equal(explained.part.period, 2);
@@ -781,12 +758,11 @@ static void a_small_part_does_not_stand_for_a_program(void **state) {
 }
 
 /* One long kernel before the steps is start-up; after them, or in the middle, it is not. */
-static void long_start_up_is_left_out(void **state) {
+TEST(long_start_up_is_left_out) {
     static const struct {
         const char *kernels;
         size_t period;
     } programs[] = {{"xababababab", 2}, {"xabababababa", 2}, {"ababababx", 0}, {"xcdefghabababab", 0}};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         gs_run *run = program_of(programs[i].kernels, 2000, 5);
         gs_explained explained = explain_run(run, NULL, NULL);
@@ -798,8 +774,7 @@ static void long_start_up_is_left_out(void **state) {
 }
 
 /* Many short steps are less of the program than a few long ones. */
-static void the_steps_are_those_with_most_time(void **state) {
-    (void)state;
+TEST(the_steps_are_those_with_most_time) {
     gs_run *run = program_of("xxxxxaaaaaaaaaaaaaaaaaaaa", 1000, 5);
     gs_explained explained = explain_run(run, NULL, NULL);
     assert_int_equal(explained.part.first, 0);
@@ -809,8 +784,7 @@ static void the_steps_are_those_with_most_time(void **state) {
 }
 
 /* The GPU was 300 us behind the host: a part in the middle finds its launches there. */
-static void a_part_begins_with_what_the_gpu_had(void **state) {
-    (void)state;
+TEST(a_part_begins_with_what_the_gpu_had) {
     gs_run *run = program_of("pqxyzrs", 100, 300);
     gs_run_add_range(run, "middle", 22000, 325000, NULL);
     gs_explained explained = explain_run(run, "nvtx=middle", NULL);
@@ -823,8 +797,7 @@ static void a_part_begins_with_what_the_gpu_had(void **state) {
 }
 
 /* The host takes 100 us after each step of three launches, also after the last of few. */
-static void the_time_after_a_step_is_played(void **state) {
-    (void)state;
+TEST(the_time_after_a_step_is_played) {
     const char *const ranges[] = {NULL, "steps=1-1", "steps=2-2"};
     gs_run *run = program_of("abxabxabx", 10, 5);
     for (size_t i = 0; i < run->launches.count; i++) {
@@ -850,8 +823,7 @@ static void the_time_after_a_step_is_played(void **state) {
 }
 
 /* Two equal steps, then nothing for long: what is played is not what was recorded, and nothing is advised. */
-static void steps_that_differ_are_not_judged(void **state) {
-    (void)state;
+TEST(steps_that_differ_are_not_judged) {
     gs_run *run = program_of("abxabxabx", 20, 5);
     for (size_t i = 6; i < 9; i++) {
         gs_issue *issue = &run->launches.data[i].issue;
@@ -868,8 +840,7 @@ static void steps_that_differ_are_not_judged(void **state) {
 }
 
 /* Steps without times at the beginning and the end are left out; a launch that ends when it starts has no time. */
-static void launches_without_times_are_no_steps(void **state) {
-    (void)state;
+TEST(launches_without_times_are_no_steps) {
     gs_run *run = program_of("aaaaaaaa", 0, 5);
     run->launches.data[0].issue.start_ns = run->launches.data[0].issue.end_ns = GS_NO_TIME;
     run->launches.data[3].issue.start_ns = run->launches.data[3].issue.end_ns = GS_NO_TIME;
@@ -894,8 +865,7 @@ static void launches_without_times_are_no_steps(void **state) {
 }
 
 /* What the host issued first need not start first. */
-static void a_part_begins_with_the_earliest_start(void **state) {
-    (void)state;
+TEST(a_part_begins_with_the_earliest_start) {
     gs_run *run = program_of("abc", 0, 5);
     run->launches.data[0].issue.start_ns += 500000;
     run->launches.data[0].issue.end_ns += 500000;
@@ -909,8 +879,7 @@ static void a_part_begins_with_the_earliest_start(void **state) {
 }
 
 /* Before the first operation and after the last one nothing was recorded. */
-static void a_range_of_time_is_within_the_recording(void **state) {
-    (void)state;
+TEST(a_range_of_time_is_within_the_recording) {
     gs_run *run = program_of("abc", 0, 5);
     gs_explained explained = explain_run(run, "ms=0-1000000", NULL);
     assert_int_equal(explained.part.from_ns, run->launches.data[0].issue.start_ns);
@@ -925,8 +894,7 @@ static void a_range_of_time_is_within_the_recording(void **state) {
 }
 
 /* Steps of 100 us, each with a kernel that runs 30 us into the next step: time outside of the part does not count. */
-static void kernels_count_within_the_part(void **state) {
-    (void)state;
+TEST(kernels_count_within_the_part) {
     gs_run *run = program_of("abababababab", 0, 5);
     for (size_t i = 0; i < run->launches.count; i++) {
         gs_issue *issue = &run->launches.data[i].issue;
@@ -967,8 +935,7 @@ static gs_run *program_with_stall(size_t place, int64_t apart_ns, int64_t kernel
 }
 
 /* Whichever step the host was late in, it counts as much; a graph is not slower, and neither are all SMs. */
-static void a_stall_counts_the_same_in_each_step(void **state) {
-    (void)state;
+TEST(a_stall_counts_the_same_in_each_step) {
     for (size_t place = 4; place < 18; place++) {
         gs_run *run = program_with_stall(place, 60000, 10000);
         gs_explained explained = explain_run(run, NULL, NULL);
@@ -1015,9 +982,8 @@ static gs_run *program_that_starts_early(int steps, const char *after) {
 }
 
 /* Whether the recording says that a launch may start early, or only shows it, the step takes as long as it did. */
-static void kernels_that_start_early_are_played_so(void **state) {
+TEST(kernels_that_start_early_are_played_so) {
     static const char *const after[] = {NULL, ",\"after\":[{\"id\":%d,\"when\":\"trigger\"}]"};
-    (void)state;
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     for (size_t i = 0; i < GS_COUNT(after); i++) {
         gs_run *run = program_that_starts_early(12, after[i]);
@@ -1038,8 +1004,7 @@ static void kernels_that_start_early_are_played_so(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void what_ifs_that_make_no_sense_are_refused(void **state) {
-    (void)state;
+TEST(what_ifs_that_make_no_sense_are_refused) {
     static const struct {
         const char *words, *message;
     } mistakes[] = {
@@ -1090,41 +1055,4 @@ static void what_ifs_that_make_no_sense_are_refused(void **state) {
     gs_run_free(run);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_account_is_what_happens_at_each_nanosecond),
-                                       cmocka_unit_test(steps_are_found_without_start_up),
-                                       cmocka_unit_test(ranges_are_parts),
-                                       cmocka_unit_test(ranges_of_a_kind_are_one_row),
-                                       cmocka_unit_test(a_step_takes_as_long_as_the_host_or_the_gpu),
-                                       cmocka_unit_test(steps_side_by_side_have_an_interval),
-                                       cmocka_unit_test(what_cannot_be_lost_is_not_in_the_interval),
-                                       cmocka_unit_test(a_full_gpu_is_not_faster_on_other_streams),
-                                       cmocka_unit_test(launches_get_other_shapes),
-                                       cmocka_unit_test(graphs_are_advised_for_short_steps),
-                                       cmocka_unit_test(clusters_are_foreign_to_older_gpus),
-                                       cmocka_unit_test(sms_are_left_to_small_kernels),
-                                       cmocka_unit_test(measured_pairs_make_intervals_narrow),
-                                       cmocka_unit_test(parts_of_a_step_are_not_independent),
-                                       cmocka_unit_test(named_steps_may_be_equal_layers),
-                                       cmocka_unit_test(a_host_pauses_between_steps_of_equal_layers),
-                                       cmocka_unit_test(a_host_that_goes_on_does_not_wait),
-                                       cmocka_unit_test(a_step_is_too_short_for_waits),
-                                       cmocka_unit_test(nodes_of_a_made_graph_follow_closely),
-                                       cmocka_unit_test(one_stream_spares_the_host),
-                                       cmocka_unit_test(who_knows_the_step_says_so),
-                                       cmocka_unit_test(a_small_part_does_not_stand_for_a_program),
-                                       cmocka_unit_test(long_start_up_is_left_out),
-                                       cmocka_unit_test(the_steps_are_those_with_most_time),
-                                       cmocka_unit_test(a_part_begins_with_what_the_gpu_had),
-                                       cmocka_unit_test(the_time_after_a_step_is_played),
-                                       cmocka_unit_test(a_stream_that_runs_ahead_is_not_the_program),
-                                       cmocka_unit_test(steps_that_differ_are_not_judged),
-                                       cmocka_unit_test(launches_without_times_are_no_steps),
-                                       cmocka_unit_test(a_part_begins_with_the_earliest_start),
-                                       cmocka_unit_test(a_range_of_time_is_within_the_recording),
-                                       cmocka_unit_test(kernels_count_within_the_part),
-                                       cmocka_unit_test(a_stall_counts_the_same_in_each_step),
-                                       cmocka_unit_test(kernels_that_start_early_are_played_so),
-                                       cmocka_unit_test(what_ifs_that_make_no_sense_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

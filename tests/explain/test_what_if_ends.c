@@ -127,8 +127,7 @@ static bool check_what_if(const gs_gpu *gpu, const struct step *step, const char
     return has_end;
 }
 
-static void a_what_if_has_a_time_or_names_what_never_starts(void **state) {
-    (void)state;
+TEST(a_what_if_has_a_time_or_names_what_never_starts) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     int ended = 0, count = test_is_brief() ? 50 : 200;
     for (uint64_t i = 0; i < (uint64_t)count; i++) {
@@ -144,8 +143,7 @@ static void a_what_if_has_a_time_or_names_what_never_starts(void **state) {
 }
 
 /* Eight blocks of 1024 threads do not fit in one SM. */
-static void clusters_need_sms_for_all_their_blocks(void **state) {
-    (void)state;
+TEST(clusters_need_sms_for_all_their_blocks) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     const struct step step = {3, {{132, 256, 1, 1}, {64, 1024, 8, 1}, {132, 256, 1, 1}}};
     gs_run *run = program_of(&step);
@@ -164,8 +162,7 @@ static void clusters_need_sms_for_all_their_blocks(void **state) {
 }
 
 /* Clusters of 8 blocks in a recorded green context of one SM, which cannot be: nothing is advised. */
-static void a_program_that_never_ends_is_refused(void **state) {
-    (void)state;
+TEST(a_program_that_never_ends_is_refused) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     const struct step step = {2, {{132, 256, 1, 1}, {64, 1024, 8, 1}}};
     gs_run *run = program_of(&step), *changed;
@@ -189,9 +186,4 @@ static void a_program_that_never_ends_is_refused(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_what_if_has_a_time_or_names_what_never_starts),
-                                       cmocka_unit_test(clusters_need_sms_for_all_their_blocks),
-                                       cmocka_unit_test(a_program_that_never_ends_is_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -34,8 +34,7 @@ static gs_campaign play(const char *device_name, const char *gpu_name, const gs_
 
 /* ---- campaigns ---- */
 
-static void the_model_agrees_with_itself(void **state) {
-    (void)state;
+TEST(the_model_agrees_with_itself) {
     static const char *const gpus[] = {"rtx3090", "h200", "a100", "v100"};
     const char *classes[32] = {NULL};
     for (size_t i = 0; gs_class_name(i); i++)
@@ -70,8 +69,7 @@ static bool count_mismatches(void *user, uint64_t index, const gs_run *recorded,
     return true;
 }
 
-static void a_planted_quirk_is_found(void **state) {
-    (void)state;
+TEST(a_planted_quirk_is_found) {
     static const char *const devices[] = {"model:rtx3090,skip=5", "model:rtx3090,warp_placement=free",
                                           "model:rtx3090,placement=round-robin"};
     for (size_t i = 0; i < GS_COUNT(devices); i++) {
@@ -114,8 +112,7 @@ static gs_run *hasty_play(gs_device *device, const gs_run *script, const gs_play
     return run;
 }
 
-static void the_patient_recording_counts(void **state) {
-    (void)state;
+TEST(the_patient_recording_counts) {
     static const gs_device_ops ops = {.name = "hasty", .play = hasty_play};
     struct hasty hasty = {.slow = open_device("model:rtx3090")};
     gs_device device = {.ops = &ops, .gpu = hasty.slow->gpu, .clusters = 1, .inside = &hasty};
@@ -150,8 +147,7 @@ static bool check_order(void *user, uint64_t index, const gs_run *recorded, bool
 }
 
 /* Other threads have played and predicted more by then. */
-static void a_campaign_ends_at_the_run_that_ends_it(void **state) {
-    (void)state;
+TEST(a_campaign_ends_at_the_run_that_ends_it) {
     for (uint64_t last = 0; last < 60; last += 7) {
         struct order order = {.until = last};
         gs_campaign_options options = {
@@ -181,8 +177,7 @@ static gs_run *failing_play(gs_device *device, const gs_run *script, const gs_pl
 }
 
 /* What was done before it counts, whether it fails when it is played or when it is played again. */
-static void a_run_that_fails_is_named(void **state) {
-    (void)state;
+TEST(a_run_that_fails_is_named) {
     static const gs_device_ops ops = {.name = "failing", .play = failing_play};
     for (int again = 0; again < 2; again++) {
         struct failing failing = {.good = open_device("model:rtx3090"), .at = 23, .patient = again};
@@ -212,8 +207,7 @@ static gs_run *cluster_play(gs_device *device, const gs_run *script, const gs_pl
     return run;
 }
 
-static void clusters_are_counted_aside(void **state) {
-    (void)state;
+TEST(clusters_are_counted_aside) {
     static const gs_device_ops ops = {.name = "cluster", .play = cluster_play};
     static const char *const classes[] = {"cluster", NULL};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
@@ -266,8 +260,7 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
 }
 
 /* A kernel that can never run would end a campaign, and runs that leave the GPU half empty would test little. */
-static void random_runs_fit_and_fill_the_gpu(void **state) {
-    (void)state;
+TEST(random_runs_fit_and_fill_the_gpu) {
     static const char *const gpus[] = {"rtx3090", "h200"};
     uint64_t count = gs_max_u64(test_number("GRIDSMITH_RUNS", 100000) / 400, 20);
     for (size_t g = 0; g < GS_COUNT(gpus); g++)
@@ -286,8 +279,7 @@ static void random_runs_fit_and_fill_the_gpu(void **state) {
         }
 }
 
-static void a_run_repeats_from_seed_and_index(void **state) {
-    (void)state;
+TEST(a_run_repeats_from_seed_and_index) {
     gs_device *device = open_device("model:h200");
     assert_int_equal(gs_device_split(device, NULL), GS_OK);
     gs_bounds bounds = gs_device_bounds(device);
@@ -331,8 +323,7 @@ static void digest_runs(const gs_bounds *bounds, const char *class_name, char te
 
 /* What was found with a seed and an index is reported with these: later versions must draw the same run. A class that
    is added gets a row. */
-static void seeds_of_reports_stay_valid(void **state) {
-    (void)state;
+TEST(seeds_of_reports_stay_valid) {
     static const struct {
         const char *class_name, *on_rtx3090, *on_h200;
     } rows[] = {
@@ -364,17 +355,4 @@ static void seeds_of_reports_stay_valid(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_agrees_with_itself),
-        cmocka_unit_test(a_planted_quirk_is_found),
-        cmocka_unit_test(a_campaign_ends_at_the_run_that_ends_it),
-        cmocka_unit_test(a_run_that_fails_is_named),
-        cmocka_unit_test(the_patient_recording_counts),
-        cmocka_unit_test(clusters_are_counted_aside),
-        cmocka_unit_test(random_runs_fit_and_fill_the_gpu),
-        cmocka_unit_test(a_run_repeats_from_seed_and_index),
-        cmocka_unit_test(seeds_of_reports_stay_valid),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

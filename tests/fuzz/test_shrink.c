@@ -228,8 +228,7 @@ static void shrink_planted(const struct planted *planted, int times) {
     gs_device_close(device);
 }
 
-static void an_sm_that_gets_no_blocks_is_found(void **state) {
-    (void)state;
+TEST(an_sm_that_gets_no_blocks_is_found) {
     const struct planted planted[] = {
         {"skip=5", "small", 20, 2}, {"skip=5", "plain", 16, 2}, {"skip=5", "exits", 20, 2}};
     for (size_t i = 0; i < GS_COUNT(planted); i++)
@@ -237,8 +236,7 @@ static void an_sm_that_gets_no_blocks_is_found(void **state) {
 }
 
 /* The bounds allow for other seeds. Mechanism 2.2 shows only if a third kernel follows two others. */
-static void each_mechanism_shrinks_to_few_launches(void **state) {
-    (void)state;
+TEST(each_mechanism_shrinks_to_few_launches) {
     const struct planted planted[] = {
         {"warp_placement=free", "small", 20, 5},
         {"warp_placement=free", "plain", 12, 5},
@@ -259,8 +257,7 @@ static void each_mechanism_shrinks_to_few_launches(void **state) {
 }
 
 /* The whole answer for one case: 44 blocks reach SM 5 in the order of ties, 0, 2, .. 80, 1, 3, 5. */
-static void the_answer_names_the_sm_and_its_state(void **state) {
-    (void)state;
+TEST(the_answer_names_the_sm_and_its_state) {
     gs_device *device = open_device("model:rtx3090,skip=5");
     gs_gpu *model = open_gpu("rtx3090");
     gs_run *run = test_run_file("scenarios/case-4.1.json");
@@ -289,8 +286,7 @@ static void the_answer_names_the_sm_and_its_state(void **state) {
     gs_device_close(device);
 }
 
-static void what_has_an_amount_of_its_own_is_dropped_or_made_round(void **state) {
-    (void)state;
+TEST(what_has_an_amount_of_its_own_is_dropped_or_made_round) {
     gs_device *device = open_device("model:rtx3090,skip=0");
     gs_gpu *model = open_gpu("rtx3090");
     gs_run *run =
@@ -310,8 +306,7 @@ static void what_has_an_amount_of_its_own_is_dropped_or_made_round(void **state)
     gs_device_close(device);
 }
 
-static void agreement_is_said(void **state) {
-    (void)state;
+TEST(agreement_is_said) {
     gs_device *device = open_device("model:rtx3090");
     gs_gpu *model = open_gpu("rtx3090");
     gs_run *run = test_run_file("scenarios/case-2.1.json");
@@ -330,8 +325,7 @@ static void agreement_is_said(void **state) {
     gs_device_close(device);
 }
 
-static void the_device_is_not_played_more_than_allowed(void **state) {
-    (void)state;
+TEST(the_device_is_not_played_more_than_allowed) {
     gs_device *device = open_device("model:rtx3090,skip=5");
     gs_gpu *model = open_gpu("rtx3090");
     uint64_t index = 0;
@@ -362,8 +356,7 @@ static gs_run *play_flaky(gs_device *device, const gs_run *script, const gs_play
     return gs_device_play(shows ? flaky->quirky : flaky->plain, script, options, error);
 }
 
-static void a_difference_that_does_not_repeat_is_not_believed(void **state) {
-    (void)state;
+TEST(a_difference_that_does_not_repeat_is_not_believed) {
     static const gs_device_ops ops = {.name = "flaky", .play = play_flaky};
     struct flaky flaky = {.quirky = open_device("model:rtx3090,skip=5"), .plain = open_device("model:rtx3090")};
     gs_device device = {.ops = &ops, .gpu = flaky.plain->gpu, .clusters = 1, .inside = &flaky};
@@ -386,8 +379,7 @@ static void a_difference_that_does_not_repeat_is_not_believed(void **state) {
 }
 
 /* A recording can only play the runs it contains: nothing shrinks, but the difference is described. */
-static void a_recording_is_described_as_it_is(void **state) {
-    (void)state;
+TEST(a_recording_is_described_as_it_is) {
     char path[] = "/tmp/gridsmith-shrink-XXXXXX", name[64];
     int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
@@ -412,16 +404,4 @@ static void a_recording_is_described_as_it_is(void **state) {
     remove(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_sm_that_gets_no_blocks_is_found),
-        cmocka_unit_test(each_mechanism_shrinks_to_few_launches),
-        cmocka_unit_test(the_answer_names_the_sm_and_its_state),
-        cmocka_unit_test(what_has_an_amount_of_its_own_is_dropped_or_made_round),
-        cmocka_unit_test(agreement_is_said),
-        cmocka_unit_test(the_device_is_not_played_more_than_allowed),
-        cmocka_unit_test(a_difference_that_does_not_repeat_is_not_believed),
-        cmocka_unit_test(a_recording_is_described_as_it_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -31,8 +31,7 @@ static gs_gpu *read_gpu(const char *text, gs_error *error) {
     return gpu;
 }
 
-static void descriptions_are_written_as_they_were_read(void **state) {
-    (void)state;
+TEST(descriptions_are_written_as_they_were_read) {
     size_t count = 0;
     for (; gs_gpu_builtin(count); count++) {
         gs_error error;
@@ -142,8 +141,7 @@ static const struct {
     {GPU(TPC, LIMITS, "") "{}", "but a second one follows"},
 };
 
-static void bad_descriptions_are_refused(void **state) {
-    (void)state;
+TEST(bad_descriptions_are_refused) {
     for (size_t i = 0; i < GS_COUNT(bad_descriptions); i++) {
         const char *text = bad_descriptions[i].text, *words = bad_descriptions[i].words;
         gs_error error;
@@ -155,8 +153,7 @@ static void bad_descriptions_are_refused(void **state) {
 }
 
 /* The descriptions above have no other mistake. */
-static void the_same_without_a_mistake_is_read(void **state) {
-    (void)state;
+TEST(the_same_without_a_mistake_is_read) {
     gs_error error;
     gs_gpu *good = read_gpu(GPU(TPC, LIMITS, "\"tie_order\":[1,0]"), &error);
     if (!good)
@@ -174,8 +171,7 @@ static void replace(char *text, const char *what, const char *with) {
 }
 
 /* Columns count from 1: the second 0 of the lists. */
-static void a_mistake_in_the_gpcs_has_its_place(void **state) {
-    (void)state;
+TEST(a_mistake_in_the_gpcs_has_its_place) {
     static const char text[] = GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, "");
     gs_error error;
     assert_null(read_gpu(text, &error));
@@ -183,8 +179,7 @@ static void a_mistake_in_the_gpcs_has_its_place(void **state) {
     assert_int_equal(error.column, strstr(text, "[1,0]") - text + 4);
 }
 
-static void the_sms_of_gpcs_and_a_uuid_are_written_back(void **state) {
-    (void)state;
+TEST(the_sms_of_gpcs_and_a_uuid_are_written_back) {
     char text[2000] = GPU(TPC ",\"gpc_sms\":[[1],[0]]", LIMITS, "");
     gs_error error;
     gs_text written = {0};
@@ -201,8 +196,7 @@ static void the_sms_of_gpcs_and_a_uuid_are_written_back(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void limits_that_do_not_fit_together_are_refused(void **state) {
-    (void)state;
+TEST(limits_that_do_not_fit_together_are_refused) {
     static const struct {
         const char *what, *with, *words;
     } rows[] = {
@@ -227,8 +221,7 @@ static void limits_that_do_not_fit_together_are_refused(void **state) {
     }
 }
 
-static void an_unknown_gpu_is_named_with_the_nearest_one(void **state) {
-    (void)state;
+TEST(an_unknown_gpu_is_named_with_the_nearest_one) {
     gs_error error;
     assert_null(gs_gpu_open("gtx480", &error));
     assert_string_equal(error.message,
@@ -236,8 +229,7 @@ static void an_unknown_gpu_is_named_with_the_nearest_one(void **state) {
                         "the known ones; or give the path of a description");
 }
 
-static void names_do_not_depend_on_case_and_separators(void **state) {
-    (void)state;
+TEST(names_do_not_depend_on_case_and_separators) {
     static const struct {
         const char *given, *name;
     } rows[] = {{"H200", "h200"},
@@ -261,8 +253,7 @@ static void names_do_not_depend_on_case_and_separators(void **state) {
 }
 
 /* Names of GPUs by the driver, with the number of SMs. */
-static void a_gpu_is_known_by_the_name_that_the_driver_has(void **state) {
-    (void)state;
+TEST(a_gpu_is_known_by_the_name_that_the_driver_has) {
     static const struct {
         const char *driver_name;
         int32_t sms;
@@ -289,8 +280,7 @@ static void a_gpu_is_known_by_the_name_that_the_driver_has(void **state) {
     }
 }
 
-static void only_measured_gpus_assume_nothing(void **state) {
-    (void)state;
+TEST(only_measured_gpus_assume_nothing) {
     for (size_t i = 0; gs_gpu_builtin(i); i++) {
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
         bool is_measured = strcmp(gpu->name, "h200") == 0 || strcmp(gpu->name, "rtx3090") == 0;
@@ -304,8 +294,7 @@ static void only_measured_gpus_assume_nothing(void **state) {
     }
 }
 
-static void a_gpu_like_another_says_so(void **state) {
-    (void)state;
+TEST(a_gpu_like_another_says_so) {
     gs_error error;
     gs_gpu *h200 = gs_gpu_open("h200", NULL), *part = gs_gpu_part(h200, 114, &error);
     assert_int_equal(gs_gpu_assume_like(part, &error), GS_OK);
@@ -321,8 +310,7 @@ static void a_gpu_like_another_says_so(void **state) {
 }
 
 /* Section II-C: 512 threads, 32 registers, 32 KB: three blocks, limited by warps and by shared memory. */
-static void occupancy_is_that_of_section_ii_c(void **state) {
-    (void)state;
+TEST(occupancy_is_that_of_section_ii_c) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_shape shape = {.threads = 512, .registers = 32, .shared_bytes = 32768, .carveout_percent = GS_NO_CARVEOUT};
     gs_occupancy occupancy;
@@ -393,8 +381,7 @@ static void compare_with_toolkit(const gs_gpu *gpu, const gs_shape *shape, uint6
                  wanted.limitingFactors);
 }
 
-static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
-    (void)state;
+TEST(occupancy_is_that_of_the_cuda_toolkit) {
     for (size_t i = 0; gs_gpu_builtin(i); i++) {
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
         for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000); index++) {
@@ -414,8 +401,7 @@ static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
     }
 }
 #else
-static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
-    (void)state;
+TEST(occupancy_is_that_of_the_cuda_toolkit) {
     print_message("skipped: there is no CUDA toolkit here, so no cuda_occupancy.h to compare with\n");
     skip();
 }
@@ -449,8 +435,7 @@ static void assert_carve_out(const gs_gpu *gpu, gs_shape plain, int32_t percent,
     *too_small += wanted < block && without.shared_config_bytes != asked;
 }
 
-static void carve_outs_are_those_of_the_documents(void **state) {
-    (void)state;
+TEST(carve_outs_are_those_of_the_documents) {
     static const char *const names[] = {"rtx3090", "h200"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         gs_gpu *gpu = gs_gpu_open(names[i], NULL);
@@ -464,8 +449,7 @@ static void carve_outs_are_those_of_the_documents(void **state) {
 }
 
 /* The dispatcher updates rooms incrementally. They must be equal to those computed from the state. */
-static void a_dispatcher_never_forgets_a_change(void **state) {
-    (void)state;
+TEST(a_dispatcher_never_forgets_a_change) {
     enum { KERNELS = 20, STEPS = 400 };
     for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000) / 500; index++) {
         gs_random random = gs_random_at(17, index);
@@ -528,8 +512,7 @@ static bool is_board_of(const char *name, const gs_gpu *gpu) {
 
 /* A GPU opens by its name and by its title, as the driver reports it, with words for the board; with other words it is
    another GPU. */
-static void names_of_the_driver_are_names(void **state) {
-    (void)state;
+TEST(names_of_the_driver_are_names) {
     static const char *const boards[] = {"", " NVL", "-SXM4-80GB", " 80GB HBM3", "-PCIE-40GB", " 141GB HBM3e"};
     static const char *const others[] = {" Ti", " SUPER", " Laptop GPU", " MIG 1g.18gb", "-SXM-64GB", "X", " D"};
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 7);
@@ -560,8 +543,7 @@ static void names_of_the_driver_are_names(void **state) {
 }
 
 /* A simulator's own limits, on the mechanisms of a described GPU; what is not given stays. */
-static void a_simulator_gives_its_own_limits(void **state) {
-    (void)state;
+TEST(a_simulator_gives_its_own_limits) {
     gs_gpu_limits limits = {
         .sms = 80, .blocks_per_sm = 8, .threads_per_sm = 1024, .registers_per_sm = 32768, .shared_per_sm_bytes = 49152};
     gs_gpu *gpu = gs_gpu_new("h200", &limits, NULL), *like = gs_gpu_open("h200", NULL);
@@ -588,8 +570,7 @@ static void a_simulator_gives_its_own_limits(void **state) {
     gs_gpu_free(like);
 }
 
-static void limits_that_no_sm_has_are_refused(void **state) {
-    (void)state;
+TEST(limits_that_no_sm_has_are_refused) {
     static const struct {
         gs_gpu_limits limits;
         const char *message;
@@ -609,26 +590,4 @@ static void limits_that_no_sm_has_are_refused(void **state) {
     assert_int_equal(error.code, GS_E_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptions_are_written_as_they_were_read),
-        cmocka_unit_test(bad_descriptions_are_refused),
-        cmocka_unit_test(the_same_without_a_mistake_is_read),
-        cmocka_unit_test(a_mistake_in_the_gpcs_has_its_place),
-        cmocka_unit_test(the_sms_of_gpcs_and_a_uuid_are_written_back),
-        cmocka_unit_test(limits_that_do_not_fit_together_are_refused),
-        cmocka_unit_test(an_unknown_gpu_is_named_with_the_nearest_one),
-        cmocka_unit_test(names_do_not_depend_on_case_and_separators),
-        cmocka_unit_test(a_gpu_is_known_by_the_name_that_the_driver_has),
-        cmocka_unit_test(only_measured_gpus_assume_nothing),
-        cmocka_unit_test(a_gpu_like_another_says_so),
-        cmocka_unit_test(occupancy_is_that_of_section_ii_c),
-        cmocka_unit_test(occupancy_is_that_of_the_cuda_toolkit),
-        cmocka_unit_test(carve_outs_are_those_of_the_documents),
-        cmocka_unit_test(a_dispatcher_never_forgets_a_change),
-        cmocka_unit_test(names_of_the_driver_are_names),
-        cmocka_unit_test(a_simulator_gives_its_own_limits),
-        cmocka_unit_test(limits_that_no_sm_has_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

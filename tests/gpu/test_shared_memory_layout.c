@@ -84,8 +84,7 @@ static size_t play_run(const gs_gpu *gpu, const json_t *run) {
     return places;
 }
 
-static void blocks_lie_where_they_were_seen(void **state) {
-    (void)state;
+TEST(blocks_lie_where_they_were_seen) {
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_input *input = gs_input_open(test_path("corpus/h200-places.jsonl.gz"), &error);
@@ -108,7 +107,4 @@ static void blocks_lie_where_they_were_seen(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_lie_where_they_were_seen)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -97,8 +97,7 @@ static void expect_names(const char *text, const char *wanted) {
     gs_text_free(&found);
 }
 
-static void included_names_are_found(void **state) {
-    (void)state;
+TEST(included_names_are_found) {
     expect_names("#include \"a.h\"\n#include <b.h>\n", "1:\"a.h\";2:<b.h>;");
     expect_names("int x; // #include \"a.h\"\n * #include <b.h>\nint y; #include <c.h>\n", "");
     expect_names("  #  include/**/\"a.h\"", "1:\"a.h\";");
@@ -138,8 +137,7 @@ static void expect_expansion(const char *macros, const char *text, const char *w
     gs_text_free(&name);
 }
 
-static void names_that_macros_put_together_are_known(void **state) {
-    (void)state;
+TEST(names_that_macros_put_together_are_known) {
 #define TEXTS "TEXT_(x) #x\nTEXT(x) TEXT_(x)\n"
     expect_expansion("A \"a.h\"", "A", "\"a.h\"");
     expect_expansion("A B\nB <b.h>", "A // so", "<b.h>");
@@ -158,8 +156,7 @@ static void names_that_macros_put_together_are_known(void **state) {
 #undef TEXTS
 }
 
-static void unstable_texts_are_known(void **state) {
-    (void)state;
+TEST(unstable_texts_are_known) {
     static const char *const unstable[] = {"int x = f(__TIME__);", "__DATE__", "(__TIMESTAMP__"};
     static const char *const stable[] = {"", "int THE__TIME__;", "__DATE__2", "asm(\"nop\")"};
     for (size_t i = 0; i < GS_COUNT(unstable); i++)
@@ -268,8 +265,7 @@ static bool has_compiler(const char *name) {
     return system(command) == 0;
 }
 
-static void all_that_compilers_read_is_found(void **state) {
-    (void)state;
+TEST(all_that_compilers_read_is_found) {
     char nasty[4000];
     run("mkdir -p '%s/a b' %s/c", folder, folder);
     write_text(in_folder("a b/one.h"), "#include \"../c/two.h\"\n");
@@ -290,9 +286,8 @@ static void all_that_compilers_read_is_found(void **state) {
     }
 }
 
-static void all_that_kernels_of_the_zoo_read_is_found(void **state) {
+TEST(all_that_kernels_of_the_zoo_read_is_found) {
     glob_t files;
-    (void)state;
     assert_int_equal(glob(test_path("kernels/*.cu"), 0, NULL, &files), 0);
     for (size_t i = 0; i < files.gl_pathc; i++) {
         char *text;
@@ -323,8 +318,7 @@ static gs_dependencies dependencies_after(int64_t ns) {
     return all;
 }
 
-static void headers_of_the_system_are_known_by_their_times(void **state) {
-    (void)state;
+TEST(headers_of_the_system_are_known_by_their_times) {
     run("mkdir -p %s", in_folder("system"));
     for (int is_settled = 0; is_settled < 2; is_settled++) {
         gs_dependencies all = dependencies_after(is_settled ? 3000000000 : 0);
@@ -362,9 +356,8 @@ static void expect_image(const char *text, const char *option, bool was_cached, 
     gs_image_free(image);
 }
 
-static void images_depend_on_what_they_include(void **state) {
+TEST(images_depend_on_what_they_include) {
     char text[500], macro[500];
-    (void)state;
     run("mkdir -p %s/inner", folder);
     write_text(in_folder("value.h"), "#include \"inner/value.h\"\n");
     write_text(in_folder("inner/value.h"), "#define VALUE 1\n#if __has_include(\"other.h\")\n#endif\n");
@@ -390,11 +383,10 @@ static void images_depend_on_what_they_include(void **state) {
 
 /* A file that changes while the compiler runs. On a busy machine the other process may change nothing in that time:
    then it is compiled again. */
-static void images_of_files_that_change_meanwhile_are_not_kept(void **state) {
+TEST(images_of_files_that_change_meanwhile_are_not_kept) {
     enum { MOST_TRIES = 50 };
     char text[500];
     gs_error error;
-    (void)state;
     snprintf(text, sizeof text, "#include \"%s\"\n__global__ void one(int *at) { at[0] = VALUE; }\n",
              in_folder("moving.h"));
     write_text(in_folder("moving.h"), "#define VALUE 0\n");
@@ -420,10 +412,9 @@ static void images_of_files_that_change_meanwhile_are_not_kept(void **state) {
     assert_false(is_kept);
 }
 
-static void another_compiler_compiles_again(void **state) {
+TEST(another_compiler_compiles_again) {
     static const char text[] = "__global__ void one(int *at) { at[0] = 1; }\n";
     char real[PATH_MAX];
-    (void)state;
     run("ln -sf $(command -v cc) %s", in_folder("first-cc"));
     run("printf '#!/bin/sh\nexec cc \"$@\"\n' > %s; chmod +x %s", in_folder("my-cc"), in_folder("my-cc"));
     assert_non_null(realpath(in_folder("first-cc"), real));
@@ -438,12 +429,11 @@ static void another_compiler_compiles_again(void **state) {
 }
 
 /* PTX, an object, a fatbin that is compressed, a library: all of them have the kernel `add`. */
-static void images_are_made_of_files_with_ptx(void **state) {
+TEST(images_are_made_of_files_with_ptx) {
     static const char *const names[] = {"add90.ptx", "add.o", "size.fatbin", "library.a"};
     gs_error error = {.code = GS_OK};
     char path[100], *bytes;
     size_t size;
-    (void)state;
     for (size_t i = 0; i <= GS_COUNT(names); i++) {
         const char *name = i < GS_COUNT(names) ? names[i] : "add.cubin";
         snprintf(path, sizeof path, "tests/fuzz/corpus/container/%s", name);
@@ -478,10 +468,9 @@ static void expect_refusal(const char *text, const gs_compiler_limits *limits, c
     assert_non_null(strstr(error.message, words));
 }
 
-static void only_plain_files_are_included(void **state) {
+TEST(only_plain_files_are_included) {
     char text[500];
     gs_error error;
-    (void)state;
     expect_refusal("\n#include \"/dev/zero\"\n__global__ void one() {}\n", NULL, "/dev/zero is not a regular file");
     assert_null(make("\n#include \"/dev/zero\"\n__global__ void one() {}\n", NULL, NULL, &error));
     assert_int_equal(error.line, 2);
@@ -494,9 +483,8 @@ static void only_plain_files_are_included(void **state) {
     expect_refusal(text, NULL, "exceeds the limit of 16 MB");
 }
 
-static void number_and_size_of_included_files_are_limited(void **state) {
+TEST(number_and_size_of_included_files_are_limited) {
     gs_text many = {0}, large = {0};
-    (void)state;
     run("mkdir %s && cd %s && seq 0 %d | xargs touch && truncate -s %dM l0 l1 l2 l3 l4 l5 l6 l7 l8 l9 la lb lc ld le "
         "lf lg",
         in_folder("many"), in_folder("many"), GS_INCLUDES, GS_INCLUDE_MB);
@@ -537,9 +525,8 @@ static bool can_start_processes(int number) {
     return is_made;
 }
 
-static void compilers_are_limited(void **state) {
+TEST(compilers_are_limited) {
     gs_text bomb = make_bomb();
-    (void)state;
     expect_refusal(bomb.data, &(gs_compiler_limits){.memory_mb = 150}, "the compiler needed more than 150 MB");
     expect_refusal(bomb.data, &(gs_compiler_limits){.seconds = 1}, "the compiler took longer than 1 s");
     gs_text_free(&bomb);
@@ -562,9 +549,8 @@ static void expect_priority(bool has_others, long wanted) {
         fail_msg("%s; expected: %s", error.message, words);
 }
 
-static void compilers_leave_the_cores_to_others(void **state) {
+TEST(compilers_leave_the_cores_to_others) {
     int mine = getpriority(PRIO_PROCESS, 0);
-    (void)state;
     write_text(in_folder("nice-cc"), "#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec cc \"$@\"; esac\n"
                                      "echo runs at $(nice), no more >&2; exit 1\n");
     assert_int_equal(chmod(in_folder("nice-cc"), 0700), 0);
@@ -579,9 +565,8 @@ static bool has_landlock(void) {
 }
 
 /* The name of a file that macros put together is found, but not each. */
-static void compilers_see_only_what_was_found(void **state) {
+TEST(compilers_see_only_what_was_found) {
     char text[500];
-    (void)state;
     if (!has_landlock()) {
         print_message("skipped: this kernel has no Landlock\n");
         skip();
@@ -628,9 +613,8 @@ static size_t count_scratch(void) {
     return count;
 }
 
-static void stopped_compilers_leave_nothing(void **state) {
+TEST(stopped_compilers_leave_nothing) {
     gs_error error;
-    (void)state;
     gs_images *images = gs_images_open(in_folder("cache"), &error);
     assert_non_null(images);
     gs_text bomb = make_bomb();
@@ -666,8 +650,7 @@ static void expect_trust(const char *path, const char *words) {
         assert_non_null(strstr(error.message, words));
 }
 
-static void folders_that_others_can_write_are_refused(void **state) {
-    (void)state;
+TEST(folders_that_others_can_write_are_refused) {
     run("mkdir -p %s/safe/below %s/open/below", folder, folder);
     expect_trust("/", NULL);
     expect_trust("/usr/include", NULL);
@@ -692,10 +675,9 @@ static void folders_that_others_can_write_are_refused(void **state) {
     expect_trust(in_folder("circle"), "too many symbolic links");
 }
 
-static void files_of_others_are_refused(void **state) {
+TEST(files_of_others_are_refused) {
     enum { SOMEBODY = 12345 };
     gs_error error;
-    (void)state;
     if (geteuid() != 0) {
         print_message("skipped: only root can give files to others\n");
         skip();
@@ -715,11 +697,10 @@ static void files_of_others_are_refused(void **state) {
 }
 
 /* An image that another user has put there, or that others can write, is not used. */
-static void images_of_others_are_not_used(void **state) {
+TEST(images_of_others_are_not_used) {
     static const char text[] = "__global__ void planted(int *at) { at[0] = 1; }\n";
     gs_error error;
     char path[300];
-    (void)state;
     gs_image *image = make(text, NULL, NULL, &error);
     assert_non_null(image);
     snprintf(path, sizeof path, "%s/%s.image", in_folder("cache"), image->key);
@@ -739,26 +720,5 @@ static void images_of_others_are_not_used(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(included_names_are_found),
-        cmocka_unit_test(names_that_macros_put_together_are_known),
-        cmocka_unit_test(unstable_texts_are_known),
-        cmocka_unit_test(all_that_compilers_read_is_found),
-        cmocka_unit_test(all_that_kernels_of_the_zoo_read_is_found),
-        cmocka_unit_test(headers_of_the_system_are_known_by_their_times),
-        cmocka_unit_test(images_depend_on_what_they_include),
-        cmocka_unit_test(images_of_files_that_change_meanwhile_are_not_kept),
-        cmocka_unit_test(another_compiler_compiles_again),
-        cmocka_unit_test(images_are_made_of_files_with_ptx),
-        cmocka_unit_test(only_plain_files_are_included),
-        cmocka_unit_test(number_and_size_of_included_files_are_limited),
-        cmocka_unit_test(compilers_are_limited),
-        cmocka_unit_test(compilers_leave_the_cores_to_others),
-        cmocka_unit_test(compilers_see_only_what_was_found),
-        cmocka_unit_test(stopped_compilers_leave_nothing),
-        cmocka_unit_test(folders_that_others_can_write_are_refused),
-        cmocka_unit_test(files_of_others_are_refused),
-        cmocka_unit_test(images_of_others_are_not_used),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return TEST_ALL(set_up, tear_down);
 }

@@ -76,8 +76,7 @@ static void assert_lines(gs_imported *imported, const char *wanted) {
 #define LACKS           "\"lacks\":[\"cluster\",\"carveout_percent\",\"local_bytes\",\"priority\"],\"events\":\"follow\"}\n"
 
 /* The trace of a real program: every number of kernels and of copies, their streams, times and order. */
-static void a_real_trace_is_imported(void **state) {
-    (void)state;
+TEST(a_real_trace_is_imported) {
     gs_imported imported = {0};
     gs_error error;
     assert_int_equal(gs_import(test_path("corpus/pytorch-two-streams.json.gz"), &all, &imported, &error), GS_OK);
@@ -114,8 +113,7 @@ static void a_real_trace_is_imported(void **state) {
 }
 
 /* Kernels before their calls, two GPUs, copies of each kind, a key after "args", values that are not numbers. */
-static void events_may_come_in_any_order(void **state) {
-    (void)state;
+TEST(events_may_come_in_any_order) {
     static const char text[] =
         "{\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA A100-SXM4-80GB\",\"numSms\":108},"
         "{\"numSms\":7,\"id\":1,\"name\":\"NVIDIA GeForce RTX 3095\"}],\"traceEvents\":[\n" KERNEL(
@@ -170,8 +168,7 @@ static void events_may_come_in_any_order(void **state) {
 }
 
 /* Ranges that the program named. One that ended before all work is left out, one that began before it is cut. */
-static void named_ranges_are_imported(void **state) {
-    (void)state;
+TEST(named_ranges_are_imported) {
 #define NAMED(name, ts, dur) "{\"cat\":\"user_annotation\",\"name\":\"" name "\",\"ts\":" ts ",\"dur\":" dur "},"
     gs_imported imported = import_text(
         "[" NAMED("step#1", "90", "20") NAMED("early", "90", "5") NAMED("in\\n", "101", "1") NAMED("", "101", "1")
@@ -188,8 +185,7 @@ static void named_ranges_are_imported(void **state) {
 }
 
 /* A list without an object around it, a launch without a call, escapes in a name. */
-static void a_launch_without_a_call_follows_its_stream(void **state) {
-    (void)state;
+TEST(a_launch_without_a_call_follows_its_stream) {
     gs_imported imported = import_text(
         "[" KERNEL("a", "0", "7", "1", "10", "1") "," KERNEL(
             "\\u00e9\\\"\\ud83d\\ude00", "0", "7", "2", "12",
@@ -206,8 +202,7 @@ static void a_launch_without_a_call_follows_its_stream(void **state) {
 }
 
 /* Work at the beginning of a stream that has no call was issued before the next, whose call is known. */
-static void calls_keep_their_times_behind_work_without_one(void **state) {
-    (void)state;
+TEST(calls_keep_their_times_behind_work_without_one) {
     gs_imported imported =
         import_text("[" KERNEL("a", "0", "7", "1", "20", "10") "," KERNEL("b", "0", "7", "2", "31", "2") "," KERNEL(
                         "c", "0", "8", "3", "5", "2") "," CALL("l", "2", "1") "," CALL("l", "3", "2") "]",
@@ -220,8 +215,7 @@ static void calls_keep_their_times_behind_work_without_one(void **state) {
 }
 
 /* A stream that waits for an event waits for the last work before the record. */
-static void waits_become_edges(void **state) {
-    (void)state;
+TEST(waits_become_edges) {
     gs_imported imported = import_text(
         "[" KERNEL("a", "0", "7", "1", "10", "9") "," KERNEL("b", "0", "7", "4", "30", "1") "," KERNEL(
             "c", "0", "8", "6", "40",
@@ -249,8 +243,7 @@ static void waits_become_edges(void **state) {
 }
 
 /* A wait that cannot become an edge is counted: its call, that of the record, or its numbers are not there. */
-static void waits_that_are_left_out_are_counted(void **state) {
-    (void)state;
+TEST(waits_that_are_left_out_are_counted) {
     static const struct {
         const char *records, *numbers, *words;
     } rows[] = {
@@ -365,8 +358,7 @@ static const struct {
     {"[" KERNEL("a", "0", "7", "1", "1", "1") "] x", 0, 0, "more text after the end of the trace"},
 };
 
-static void what_is_wrong_with_a_trace_is_said(void **state) {
-    (void)state;
+TEST(what_is_wrong_with_a_trace_is_said) {
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
         gs_error error = import_error(wrong[i].text, &all);
         if (!strstr(error.message, wrong[i].words) || (wrong[i].line && error.line != wrong[i].line) ||
@@ -381,8 +373,7 @@ static void what_is_wrong_with_a_trace_is_said(void **state) {
 }
 
 /* Any beginning of a trace is refused, but for the whole. */
-static void every_cut_is_found(void **state) {
-    (void)state;
+TEST(every_cut_is_found) {
     static const char text[] = "{\"traceEvents\":[" KERNEL("a\\u0041", "0", "7", "1", "1.5", "1") "," CALL(
         "l", "1", "1") ",{\"cat\":\"x\",\"args\":{\"y\":[\"\\\\\"]}}]}";
     for (size_t i = 0; i < strlen(text); i++) {
@@ -459,8 +450,7 @@ static const char new_export[] = STRINGS GPUS
     "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);"
     "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1790857026000000000);";
 
-static void a_database_of_nsight_systems_is_imported(void **state) {
-    (void)state;
+TEST(a_database_of_nsight_systems_is_imported) {
     gs_imported imported = {0};
     gs_error error;
     if (import_sql(new_export, &imported, &error) != GS_OK)
@@ -491,8 +481,7 @@ static void a_database_of_nsight_systems_is_imported(void **state) {
 }
 
 /* Ranges have a text, or the id of one; marks and domains have no end or no name. */
-static void ranges_of_nsight_systems_are_imported(void **state) {
-    (void)state;
+TEST(ranges_of_nsight_systems_are_imported) {
     static const char ranges[] =
         "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER);"
         "INSERT INTO NVTX_EVENTS VALUES (1000, 3000, 59, 'forward', NULL), (2000, 4000, 60, NULL, 2), "
@@ -514,8 +503,7 @@ static void ranges_of_nsight_systems_are_imported(void **state) {
 }
 
 /* Columns and tables come and go between versions. */
-static void an_old_export_has_fewer_columns(void **state) {
-    (void)state;
+TEST(an_old_export_has_fewer_columns) {
     gs_imported imported = {0};
     gs_error error;
     assert_int_equal(
@@ -543,8 +531,7 @@ static void an_old_export_has_fewer_columns(void **state) {
         "{\"op\":\"end\"}\n");
 }
 
-static void databases_that_are_no_traces_are_refused(void **state) {
-    (void)state;
+TEST(databases_that_are_no_traces_are_refused) {
     static const struct {
         const char *sql, *words;
     } rows[] = {
@@ -575,8 +562,7 @@ static void databases_that_are_no_traces_are_refused(void **state) {
 }
 
 /* 400 waits for 400 equal records. */
-static void rows_that_a_file_cannot_hold_are_refused(void **state) {
-    (void)state;
+TEST(rows_that_a_file_cannot_hold_are_refused) {
 #define TIMES_400 " FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 400) SELECT i FROM n);"
     static const char more[] =
         "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION SELECT 1500, 1500, 0, 1, 13, 13, " PID ", 2, 70" TIMES_400
@@ -616,8 +602,7 @@ static const char cuobjdump_output[] =
     "  REG:14 STACK:32 SHARED:1536 LOCAL:8 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0\r\n";
 
 /* Names that are not UTF-8, and lines without one. */
-static void names_become_printable(void **state) {
-    (void)state;
+TEST(names_become_printable) {
     gs_imported imported = import_text("arch = sm_80\n Function a\xff\x1b:\n  REG:8\n Function :\n  REG:8\n", &all);
     assert_int_equal(imported.kernels.count, 1);
     assert_string_equal(imported.kernels.data[0].name, "a??");
@@ -633,8 +618,7 @@ static void names_become_printable(void **state) {
     gs_imported_free(&imported);
 }
 
-static void kernels_of_compilers_are_listed(void **state) {
-    (void)state;
+TEST(kernels_of_compilers_are_listed) {
     static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0, false},
                                              {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400, false},
                                              {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0, false},
@@ -668,8 +652,7 @@ static void kernels_of_compilers_are_listed(void **state) {
 }
 
 /* PyTorch 2.11 writes waits for events without saying where the events were recorded (corpus/waits.py). */
-static void waits_that_name_nothing_are_counted(void **state) {
-    (void)state;
+TEST(waits_that_name_nothing_are_counted) {
     gs_imported imported = {0};
     gs_error error;
     assert_int_equal(gs_import(test_path("corpus/pytorch-sync.json.gz"), &all, &imported, &error), GS_OK);
@@ -683,8 +666,7 @@ static void waits_that_name_nothing_are_counted(void **state) {
 }
 
 /* The output of cuobjdump for tests/cases/compiled.cu. */
-static void real_output_of_cuobjdump_is_read(void **state) {
-    (void)state;
+TEST(real_output_of_cuobjdump_is_read) {
     static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0, false},
                                              {(char *)"_Z5spillPfi", (char *)"sm_80", 19, 0, 400, false},
                                              {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0, false},
@@ -711,8 +693,7 @@ static void real_output_of_cuobjdump_is_read(void **state) {
 
 /* ---- data that the user supplies ---- */
 
-static void names_of_cublas_have_clusters(void **state) {
-    (void)state;
+TEST(names_of_cublas_have_clusters) {
     gs_import_options options = {.device = GS_NOT_GIVEN};
     gs_imported imported =
         import_text("[" KERNEL("nvjet_sm90_hsh_64x32_64x16_2x1_h_bz", "0", "7", "1", "1", "1") "," KERNEL(
@@ -725,8 +706,7 @@ static void names_of_cublas_have_clusters(void **state) {
     gs_imported_free(&imported);
 }
 
-static void settings_supply_what_a_trace_lacks(void **state) {
-    (void)state;
+TEST(settings_supply_what_a_trace_lacks) {
     static const char *const settings[] = {"at::gemm*:cluster=2,carveout_percent=100", "*:local_bytes=8",
                                            "at::gem<x>:cluster=5"};
     gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 3};
@@ -772,8 +752,7 @@ static void settings_supply_what_a_trace_lacks(void **state) {
 }
 
 /* Names in recordings may be mangled, those of traces are not. */
-static void a_recording_supplies_what_a_trace_lacks(void **state) {
-    (void)state;
+TEST(a_recording_supplies_what_a_trace_lacks) {
     static const char recording[] =
         "{\"schema\":\"gridsmith.run/1\",\"device\":1,\"events\":[]}\n"
         "{\"schema\":\"gridsmith.run/1\",\"device\":0,\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
@@ -881,8 +860,7 @@ static void assert_named(gs_code code, const gs_imported *imported, const gs_err
         fail_msg("without %s: code %d: %s\n%s", field, (int)code, words ? words : "nothing", trace);
 }
 
-static void a_field_that_is_missing_is_named(void **state) {
-    (void)state;
+TEST(a_field_that_is_missing_is_named) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     for (size_t i = 0; i < GS_COUNT(traced_fields) * 8; i++) {
         size_t dropped = i / 8;
@@ -909,8 +887,7 @@ static void a_field_that_is_missing_is_named(void **state) {
 }
 
 /* Notes on registers and shared memory are not given once they are supplied; calls without a time are refused. */
-static void what_is_supplied_is_not_missing(void **state) {
-    (void)state;
+TEST(what_is_supplied_is_not_missing) {
     static const char text[] =
         "[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"device\":0,"
         "\"grid\":[2,1,1],\"block\":[32,1,1],\"correlation\":1}},"
@@ -936,8 +913,7 @@ static void what_is_supplied_is_not_missing(void **state) {
 }
 
 /* A GPU without a description: the compute capability counts first, then limits, then SMs. */
-static void the_nearest_description_is_named(void **state) {
-    (void)state;
+TEST(the_nearest_description_is_named) {
     static const struct {
         const char *properties, *nearest;
     } rows[] = {
@@ -969,8 +945,7 @@ static void the_nearest_description_is_named(void **state) {
 }
 
 /* A slice of a GPU has its name, but fewer SMs. A trace may also not name the GPU. */
-static void other_sms_and_nameless_gpus_are_said(void **state) {
-    (void)state;
+TEST(other_sms_and_nameless_gpus_are_said) {
     static const struct {
         const char *properties, *words;
     } rows[] = {
@@ -994,8 +969,7 @@ static void other_sms_and_nameless_gpus_are_said(void **state) {
 }
 
 /* A database with negative shared memory, or an end before the start, is refused. */
-static void negative_numbers_of_databases_are_refused(void **state) {
-    (void)state;
+TEST(negative_numbers_of_databases_are_refused) {
     static const struct {
         const char *change, *words;
     } rows[] = {
@@ -1026,8 +1000,7 @@ static void negative_numbers_of_databases_are_refused(void **state) {
 }
 
 /* A number that is not whole, or too large, would become another. */
-static void numbers_that_would_change_are_refused(void **state) {
-    (void)state;
+TEST(numbers_that_would_change_are_refused) {
     static const struct {
         const char *change, *words;
     } rows[] = {
@@ -1059,8 +1032,7 @@ static void numbers_that_would_change_are_refused(void **state) {
     }
 }
 
-static void streams_with_large_numbers_stay_distinct(void **state) {
-    (void)state;
+TEST(streams_with_large_numbers_stay_distinct) {
     gs_imported imported = {0};
     gs_error error;
     gs_text sql = {0};
@@ -1084,8 +1056,7 @@ static void streams_with_large_numbers_stay_distinct(void **state) {
 }
 
 /* Tools write -1 where there is no GPU. */
-static void a_launch_of_no_gpu_is_said(void **state) {
-    (void)state;
+TEST(a_launch_of_no_gpu_is_said) {
     gs_imported imported = import_text("[" KERNEL("a", "-1", "7", "1", "10", "9") "]", &all);
     assert_non_null(strstr(imported.notes.data, "1 launch or copy without \"device\": GPU 0 is assumed"));
     assert_int_equal(imported.data[0]->origin.device, 0);
@@ -1093,8 +1064,7 @@ static void a_launch_of_no_gpu_is_said(void **state) {
 }
 
 /* Kernels without a context or a process stay in the streams of the copies. */
-static void work_without_a_context_stays_in_its_stream(void **state) {
-    (void)state;
+TEST(work_without_a_context_stays_in_its_stream) {
     static const struct {
         const char *column, *words;
     } rows[] = {
@@ -1129,8 +1099,7 @@ static void work_without_a_context_stays_in_its_stream(void **state) {
 }
 
 /* The name of a copy says between which memories it copies; a memset needs none. */
-static void a_copy_without_its_kind_is_said(void **state) {
-    (void)state;
+TEST(a_copy_without_its_kind_is_said) {
     static const char rest[] = "\"ts\":3,\"dur\":1,\"args\":{\"device\":0,\"context\":1,\"stream\":7,\"bytes\":64}}]";
     static const char words[] = "1 copy without \"name\": the direction is not known\n";
     for (int i = 0; i < 2; i++) {
@@ -1154,8 +1123,7 @@ static void a_copy_without_its_kind_is_said(void **state) {
 }
 
 /* A change to the new export, and what is said of it. */
-static void what_databases_lack_is_said(void **state) {
-    (void)state;
+TEST(what_databases_lack_is_said) {
     static const struct {
         const char *change, *kernel, *words;
     } rows[] = {
@@ -1184,8 +1152,7 @@ static void what_databases_lack_is_said(void **state) {
 }
 
 /* SQLite itself would read what is left of the last page. */
-static void a_database_that_is_cut_is_refused(void **state) {
-    (void)state;
+TEST(a_database_that_is_cut_is_refused) {
     char path[] = "/tmp/gridsmith-import-XXXXXX";
     int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
@@ -1207,16 +1174,14 @@ static void a_database_that_is_cut_is_refused(void **state) {
 }
 
 /* cuobjdump says UNKNOWN of kernels that call themselves. */
-static void an_unknown_stack_is_said(void **state) {
-    (void)state;
+TEST(an_unknown_stack_is_said) {
     gs_imported imported = import_text("arch = sm_80\n Function a:\n  REG:8 STACK:UNKNOWN SHARED:0 LOCAL:0\n", &all);
     assert_non_null(strstr(imported.notes.data, "1 kernel with an unknown stack: no local memory is assumed"));
     gs_imported_free(&imported);
 }
 
 /* A setting changes the list of kernels, and says what the compiler does not know. */
-static void a_stack_that_is_supplied_is_known(void **state) {
-    (void)state;
+TEST(a_stack_that_is_supplied_is_known) {
     static const char *const settings[] = {"a:local_bytes=64,registers=9"};
     const gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
     gs_imported imported = import_text("arch = sm_80\n Function a:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n"
@@ -1245,8 +1210,7 @@ static void put_kept(gs_text *kept, const char *text, int architecture) {
     gs_imported_free(&imported);
 }
 
-static void a_gpu_takes_the_newest_code_that_it_can_run(void **state) {
-    (void)state;
+TEST(a_gpu_takes_the_newest_code_that_it_can_run) {
     static const char text[] = CODE("sm_80", "a", "1") CODE("sm_90", "a", "2") CODE("sm_86", "a", "3")
         CODE("sm_90a", "b", "4") CODE("sm_90", "b", "5") CODE("sm_80", "c", "6") CODE("compute_80", "d", "7");
     static const struct {
@@ -1276,8 +1240,7 @@ static void a_gpu_takes_the_newest_code_that_it_can_run(void **state) {
     "\"correlation\":2,\"registers per thread\":32,\"shared "                                                          \
     "memory\":0,\"grid\":[2,3,1],\"block\":[64,1,1],\"priority\":-1}}"
 
-static void priorities_of_some_launches_are_lacking(void **state) {
-    (void)state;
+TEST(priorities_of_some_launches_are_lacking) {
     static const char some[] = "[" KERNEL("a", "0", "7", "1", "1", "1") "," URGENT "," CALL("l", "2", "0") "]";
     static const char every[] = "[" URGENT "," CALL("l", "2", "0") "]";
     static const char *const settings[] = {"*:priority=2"};
@@ -1296,8 +1259,7 @@ static void priorities_of_some_launches_are_lacking(void **state) {
     gs_imported_free(&imported);
 }
 
-static void streams_of_different_gpus_need_no_waits(void **state) {
-    (void)state;
+TEST(streams_of_different_gpus_need_no_waits) {
     static const char one_each[] =
         "[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL("b", "1", "8", "2", "1", "1") "]";
     static const char two[] = "[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL(
@@ -1316,8 +1278,7 @@ static void streams_of_different_gpus_need_no_waits(void **state) {
 }
 
 /* What is lacking is said, except what --set or --with supplies for all launches. */
-static void what_a_trace_lacks_is_said_until_it_is_supplied(void **state) {
-    (void)state;
+TEST(what_a_trace_lacks_is_said_until_it_is_supplied) {
     static const struct {
         const char *setting, *words;
     } rows[] = {
@@ -1338,47 +1299,4 @@ static void what_a_trace_lacks_is_said_until_it_is_supplied(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_real_trace_is_imported),
-        cmocka_unit_test(events_may_come_in_any_order),
-        cmocka_unit_test(named_ranges_are_imported),
-        cmocka_unit_test(ranges_of_nsight_systems_are_imported),
-        cmocka_unit_test(a_launch_without_a_call_follows_its_stream),
-        cmocka_unit_test(calls_keep_their_times_behind_work_without_one),
-        cmocka_unit_test(waits_become_edges),
-        cmocka_unit_test(waits_that_are_left_out_are_counted),
-        cmocka_unit_test(what_databases_lack_is_said),
-        cmocka_unit_test(a_database_that_is_cut_is_refused),
-        cmocka_unit_test(an_unknown_stack_is_said),
-        cmocka_unit_test(a_stack_that_is_supplied_is_known),
-        cmocka_unit_test(a_gpu_takes_the_newest_code_that_it_can_run),
-        cmocka_unit_test(priorities_of_some_launches_are_lacking),
-        cmocka_unit_test(streams_of_different_gpus_need_no_waits),
-        cmocka_unit_test(what_a_trace_lacks_is_said_until_it_is_supplied),
-        cmocka_unit_test(what_is_wrong_with_a_trace_is_said),
-        cmocka_unit_test(every_cut_is_found),
-        cmocka_unit_test(a_database_of_nsight_systems_is_imported),
-        cmocka_unit_test(an_old_export_has_fewer_columns),
-        cmocka_unit_test(databases_that_are_no_traces_are_refused),
-        cmocka_unit_test(rows_that_a_file_cannot_hold_are_refused),
-        cmocka_unit_test(names_become_printable),
-        cmocka_unit_test(kernels_of_compilers_are_listed),
-        cmocka_unit_test(real_output_of_cuobjdump_is_read),
-        cmocka_unit_test(waits_that_name_nothing_are_counted),
-        cmocka_unit_test(names_of_cublas_have_clusters),
-        cmocka_unit_test(settings_supply_what_a_trace_lacks),
-        cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),
-        cmocka_unit_test(a_field_that_is_missing_is_named),
-        cmocka_unit_test(what_is_supplied_is_not_missing),
-        cmocka_unit_test(the_nearest_description_is_named),
-        cmocka_unit_test(other_sms_and_nameless_gpus_are_said),
-        cmocka_unit_test(negative_numbers_of_databases_are_refused),
-        cmocka_unit_test(numbers_that_would_change_are_refused),
-        cmocka_unit_test(streams_with_large_numbers_stay_distinct),
-        cmocka_unit_test(a_launch_of_no_gpu_is_said),
-        cmocka_unit_test(work_without_a_context_stays_in_its_stream),
-        cmocka_unit_test(a_copy_without_its_kind_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

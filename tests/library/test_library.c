@@ -54,8 +54,7 @@ static void assert_same_prediction(const gs_gpu *gpu, const gs_run *run, const g
     gs_run_free(found);
 }
 
-static void runs_made_by_calls_are_those_of_files(void **state) {
-    (void)state;
+TEST(runs_made_by_calls_are_those_of_files) {
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 200 + 1; i++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), i);
         gs_gpu *gpu = random_gpu(&random, 30);
@@ -78,8 +77,7 @@ static void assert_refused(gs_run *run, gs_launch_spec spec, const char *words) 
     assert_int_equal(gs_run_launch(run, &spec, NULL), GS_E_USAGE);
 }
 
-static void wrong_calls_are_refused(void **state) {
-    (void)state;
+TEST(wrong_calls_are_refused) {
     gs_error error;
     gs_run *run = gs_run_new(&error);
     gs_launch_spec good = spec_of("k", 4), bad;
@@ -121,8 +119,7 @@ static void wrong_calls_are_refused(void **state) {
     gs_run_free(run);
 }
 
-static void errors_in_memory_have_a_place(void **state) {
-    (void)state;
+TEST(errors_in_memory_have_a_place) {
     static const char text[] = "{\"schema\":\"gridsmith.run/1\",\n \"events\":[{\"op\":\"launch\",\"kernel\":7}]}";
     gs_error error = {.code = GS_OK};
     gs_runs *runs = gs_runs_memory("my.json", text, sizeof text - 1, &error);
@@ -132,8 +129,7 @@ static void errors_in_memory_have_a_place(void **state) {
     gs_runs_close(runs);
 }
 
-static void answers_are_texts(void **state) {
-    (void)state;
+TEST(answers_are_texts) {
     static const struct {
         const char *format, *begins;
     } rows[] = {{"table", "rtx3090, 82 SMs"},
@@ -165,8 +161,7 @@ static void answers_are_texts(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void recorded_programs_are_compared(void **state) {
-    (void)state;
+TEST(recorded_programs_are_compared) {
     static const char *const formats[] = {"comparison", "timeline", "html", "svg"};
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
@@ -184,8 +179,7 @@ static void recorded_programs_are_compared(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void together_is_answered(void **state) {
-    (void)state;
+TEST(together_is_answered) {
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_run *run = gs_run_new(&error);
@@ -235,8 +229,7 @@ static void *predict_often(void *gpu) {
     return first;
 }
 
-static void threads_share_a_gpu(void **state) {
-    (void)state;
+TEST(threads_share_a_gpu) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     pthread_t threads[THREADS];
@@ -254,15 +247,4 @@ static void threads_share_a_gpu(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_made_by_calls_are_those_of_files),
-        cmocka_unit_test(wrong_calls_are_refused),
-        cmocka_unit_test(errors_in_memory_have_a_place),
-        cmocka_unit_test(answers_are_texts),
-        cmocka_unit_test(recorded_programs_are_compared),
-        cmocka_unit_test(together_is_answered),
-        cmocka_unit_test(threads_share_a_gpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -28,8 +28,7 @@ static gs_regression fit_columns(const double *x, int columns, const double *y, 
 /* ---- textbooks ---- */
 
 /* Four sets with the same line and residuals. */
-static void anscombe(void **state) {
-    (void)state;
+TEST(anscombe) {
     static const double x1[] = {10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5}, x4[] = {8, 8, 8, 8, 8, 8, 8, 19, 8, 8, 8};
     static const double y[4][11] = {{8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68},
                                     {9.14, 8.14, 8.74, 8.77, 9.26, 8.10, 6.13, 3.10, 9.13, 7.26, 4.74},
@@ -43,8 +42,7 @@ static void anscombe(void **state) {
     }
 }
 
-static void norris(void **state) {
-    (void)state;
+TEST(norris) {
     static const double y[] = {0.1, 338.8, 118.1, 888.0, 9.2,   228.1, 668.5, 998.5, 449.1, 778.9, 559.2, 0.3,
                                0.1, 778.1, 668.8, 339.3, 448.9, 10.8,  557.7, 228.3, 998.0, 888.8, 119.6, 0.3,
                                0.6, 557.6, 339.3, 888.0, 998.5, 778.9, 10.2,  117.6, 228.9, 668.4, 449.2, 0.2};
@@ -58,8 +56,7 @@ static void norris(void **state) {
 }
 
 /* Six columns that are nearly dependent: the normal equations lose about ten digits here. */
-static void longley(void **state) {
-    (void)state;
+TEST(longley) {
     static const double y[] = {60323, 61122, 60171, 61187, 63221, 63639, 64989, 63761,
                                66019, 67857, 68169, 66513, 68655, 69564, 69331, 70551};
     static const double x[16][6] = {
@@ -81,8 +78,7 @@ static void longley(void **state) {
 }
 
 /* Wampler's polynomials of degree 5 at 0 to 20, whose coefficients are known: the powers are nearly dependent. */
-static void wampler(void **state) {
-    (void)state;
+TEST(wampler) {
     for (int set = 0; set < 2; set++) {
         double x[21][5], y[21] = {0}, ratio = set == 0 ? 1 : 0.1;
         for (int i = 0; i < 21; i++) {
@@ -99,8 +95,7 @@ static void wampler(void **state) {
     }
 }
 
-static void rows_that_determine_nothing(void **state) {
-    (void)state;
+TEST(rows_that_determine_nothing) {
     static const double same[] = {1, 2, 1, 2, 1, 2}, values[] = {1, 2, 3}, zero[] = {1, 0, 1, 0, 1, 0};
     gs_regression fit;
     assert_false(gs_regress(same, 2, values, 3, &fit));
@@ -109,8 +104,7 @@ static void rows_that_determine_nothing(void **state) {
 }
 
 /* Against the normal equations, written out, for lines. */
-static void lines_are_those_of_the_formulas(void **state) {
-    (void)state;
+TEST(lines_are_those_of_the_formulas) {
     for (int round = 0; round < plan_rounds(2000); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), (uint64_t)round);
         size_t points = (size_t)gs_random_from(&random, 3, 40);
@@ -137,8 +131,7 @@ static double noise(gs_random *random, double part) {
 }
 
 /* The mean error is less than the noise. */
-static void forecasts_alone(void **state) {
-    (void)state;
+TEST(forecasts_alone) {
     int all = 0;
     double off = 0;
     for (int round = 0; round < plan_rounds(2000); round++) {
@@ -161,8 +154,7 @@ static void forecasts_alone(void **state) {
         plan_expect_near(off / all, 0, 0.01);
 }
 
-static void a_model_says_where_it_does_not_apply(void **state) {
-    (void)state;
+TEST(a_model_says_where_it_does_not_apply) {
     gs_line_model model;
     static const gs_fit_point good[] = {{100, 11}, {200, 21}, {400, 41}, {800, 81}};
     static const gs_fit_point wild[] = {{100, 11}, {200, 51}, {400, 21}, {800, 181}, {900, 11}};
@@ -235,8 +227,7 @@ static double literal_squares(const gs_fit_point *points, size_t count, double k
 }
 
 /* No knee of a fine grid is better than the one that was found. */
-static void the_knee_is_the_best_of_all(void **state) {
-    (void)state;
+TEST(the_knee_is_the_best_of_all) {
     for (int round = 0; round < plan_rounds(300); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 3), (uint64_t)round);
         gs_pair_rates rates = random_rates(&random);
@@ -258,8 +249,7 @@ static void the_knee_is_the_best_of_all(void **state) {
 
 /* Without noise all is found exactly. With noise of 2%, a knee where the slope changes by a half or more is found,
    within a tenth on average, and forecasts are better than the noise. */
-static void planted_knees_are_found(void **state) {
-    (void)state;
+TEST(planted_knees_are_found) {
     int two = 0, clear = 0, all = 0;
     double off = 0, knee_off = 0;
     for (int round = 0; round < plan_rounds(2000); round++) {
@@ -296,8 +286,7 @@ static void planted_knees_are_found(void **state) {
 }
 
 /* A straight line has no knee, also with noise: less than one in fifty is found. */
-static void a_line_has_no_knee(void **state) {
-    (void)state;
+TEST(a_line_has_no_knee) {
     int two = 0, all = plan_rounds(1000);
     for (int round = 0; round < all; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 5), (uint64_t)round);
@@ -314,8 +303,7 @@ static void a_line_has_no_knee(void **state) {
 }
 
 /* Three to five points, as a plan has them, give the rates where kernels are as fast as alone afterwards. */
-static void few_points_give_the_rates(void **state) {
-    (void)state;
+TEST(few_points_give_the_rates) {
     double off = 0;
     int all = plan_rounds(2000);
     for (int round = 0; round < all; round++) {
@@ -353,8 +341,7 @@ static void few_points_give_the_rates(void **state) {
     assert_false(gs_pair_few_rates(slow, 0, &found));
 }
 
-static void pairs_where_no_model_applies(void **state) {
-    (void)state;
+TEST(pairs_where_no_model_applies) {
     gs_pair_rates rates = {0.8, 0.5, 1, 0.9};
     gs_random random = gs_random_at(1, 1);
     gs_fit_point points[300];
@@ -382,11 +369,10 @@ static void pairs_where_no_model_applies(void **state) {
 }
 
 /* A launch of few waves: a part of a wave takes as long as a whole one. */
-static void whole_waves_are_forecast(void **state) {
+TEST(whole_waves_are_forecast) {
     static const double sizes[] = {128, 256, 358, 460, 512};
     gs_fit_point waves[5], line[5];
     gs_line_model model;
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         double noise = i % 2 ? 1.002 : 0.999;
         waves[i] = (gs_fit_point){sizes[i], (4 + 48 * ceil(sizes[i] / 132)) * noise};
@@ -407,22 +393,4 @@ static void whole_waves_are_forecast(void **state) {
     plan_expect_near(model.wave, 0, 1e-9);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_waves_are_forecast),
-        cmocka_unit_test(anscombe),
-        cmocka_unit_test(norris),
-        cmocka_unit_test(longley),
-        cmocka_unit_test(wampler),
-        cmocka_unit_test(rows_that_determine_nothing),
-        cmocka_unit_test(lines_are_those_of_the_formulas),
-        cmocka_unit_test(forecasts_alone),
-        cmocka_unit_test(a_model_says_where_it_does_not_apply),
-        cmocka_unit_test(the_knee_is_the_best_of_all),
-        cmocka_unit_test(planted_knees_are_found),
-        cmocka_unit_test(a_line_has_no_knee),
-        cmocka_unit_test(few_points_give_the_rates),
-        cmocka_unit_test(pairs_where_no_model_applies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

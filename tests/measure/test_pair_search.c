@@ -205,8 +205,7 @@ static bool check_all_ways(gs_pair_search *search, const struct pair_case *drawn
     return all.best.sides[0].registers || all.best.sides[1].registers;
 }
 
-static void search_finds_the_best_way_of_random_pairs(void **state) {
-    (void)state;
+TEST(search_finds_the_best_way_of_random_pairs) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
@@ -315,9 +314,8 @@ static int64_t number_in(const char *path, const char *sql) {
     return number;
 }
 
-static void a_plan_that_was_interrupted_goes_on(void **state) {
+TEST(a_plan_that_was_interrupted_goes_on) {
     struct fixture fixture;
-    (void)state;
     set_up(&fixture);
     gs_text whole = plan_of(&fixture, false, 0), part = {0};
     int64_t before = -1, after = 0;
@@ -339,9 +337,8 @@ static void a_plan_that_was_interrupted_goes_on(void **state) {
     tear_down(&fixture);
 }
 
-static void a_kernel_that_has_changed_is_measured_again(void **state) {
+TEST(a_kernel_that_has_changed_is_measured_again) {
     struct fixture fixture;
-    (void)state;
     set_up(&fixture);
     gs_text first = plan_of(&fixture, true, 0);
     int64_t others =
@@ -357,7 +354,7 @@ static void a_kernel_that_has_changed_is_measured_again(void **state) {
 }
 
 /* With any contents of the file, the plan is the same as without it. */
-static void a_plan_file_with_nonsense_changes_nothing(void **state) {
+TEST(a_plan_file_with_nonsense_changes_nothing) {
     static const char *const attacks[] = {
         "UPDATE measurements SET us = -1",
         "UPDATE measurements SET us = 0, us1 = 0",
@@ -371,7 +368,6 @@ static void a_plan_file_with_nonsense_changes_nothing(void **state) {
         "UPDATE measurements SET kernel1 = kernel1 || 'x'",
     };
     struct fixture fixture;
-    (void)state;
     set_up(&fixture);
     gs_text whole = plan_of(&fixture, true, 0);
     for (size_t i = 0; i < GS_COUNT(attacks); i++) {
@@ -397,10 +393,9 @@ static void refuse(const char *path, const char *gpu, const char *device, const 
     assert_null(strchr(error.message, '\n'));
 }
 
-static void files_that_are_no_plan_are_refused(void **state) {
+TEST(files_that_are_no_plan_are_refused) {
     struct fixture fixture;
     char bytes[300];
-    (void)state;
     set_up(&fixture);
     FILE *file = fopen(fixture.path, "w");
     fprintf(file,
@@ -430,11 +425,10 @@ static void files_that_are_no_plan_are_refused(void **state) {
 
 /* ---- failures ---- */
 
-static void one_bad_kernel_does_not_end_the_plan(void **state) {
+TEST(one_bad_kernel_does_not_end_the_plan) {
     enum { STUCK = 1, TOUCHY, LARGE };
     struct fixture fixture;
     gs_error error;
-    (void)state;
     set_up(&fixture);
     for (int i = 0; i < KERNELS; i++) {
         fixture.given[i].forms[0] = gs_shape_of(128, 32, 0);
@@ -466,14 +460,13 @@ static void one_bad_kernel_does_not_end_the_plan(void **state) {
     tear_down(&fixture);
 }
 
-static void partners_are_shaped_around_black_boxes(void **state) {
+TEST(partners_are_shaped_around_black_boxes) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_pair_search_kernel given[2] = {{.name = "gemm", .blocks = 1000, .has_form = {true}, .is_black_box = true},
                                       {.name = "mine", .blocks = 100, .has_form = {true}}};
     gs_model_kernel kernels[2] = {{.us = 1}, {.us = 100, .needed = {16}, .cost = {1}, .surplus = 1, .registers = {32}}};
     gs_model model = {.kernels = kernels, .sms = gpu->sms};
-    (void)state;
     given[0].forms[0] = gs_shape_of(256, 128, 100 << 10); /* two fit by shared memory; half of the registers is free */
     given[0].forms[0].registers = 64;
     given[1].forms[0] = gs_shape_of(128, 32, 0);
@@ -490,10 +483,9 @@ static void partners_are_shaped_around_black_boxes(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void models_have_points(void **state) {
+TEST(models_have_points) {
     struct fixture fixture;
     gs_error error;
-    (void)state;
     set_up(&fixture);
     gs_pair_search *search =
         gs_pair_search_new(fixture.gpu, fixture.given, KERNELS, &(gs_pair_search_options){.models = true}, &error);
@@ -516,14 +508,13 @@ static void models_have_points(void **state) {
 }
 
 /* A kernel whose times are mostly noise may have no model. The plan can still be read. */
-static void a_kernel_that_is_faster_with_more_blocks_has_no_model(void **state) {
+TEST(a_kernel_that_is_faster_with_more_blocks_has_no_model) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_pair_search_kernel given = {.name = "short", .blocks = 400, .has_form = {true}, .launches = 1};
     gs_measurement next;
     gs_line_model model;
     gs_text text = {0};
-    (void)state;
     given.forms[0] = gs_shape_of(128, 32, 0);
     gs_pair_search *search = gs_pair_search_new(gpu, &given, 1, &(gs_pair_search_options){.models = true}, &error);
     while (gs_pair_search_next(search, &next, &error)) {
@@ -540,17 +531,4 @@ static void a_kernel_that_is_faster_with_more_blocks_has_no_model(void **state) 
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(search_finds_the_best_way_of_random_pairs),
-        cmocka_unit_test(a_plan_that_was_interrupted_goes_on),
-        cmocka_unit_test(a_kernel_that_has_changed_is_measured_again),
-        cmocka_unit_test(a_plan_file_with_nonsense_changes_nothing),
-        cmocka_unit_test(files_that_are_no_plan_are_refused),
-        cmocka_unit_test(one_bad_kernel_does_not_end_the_plan),
-        cmocka_unit_test(partners_are_shaped_around_black_boxes),
-        cmocka_unit_test(models_have_points),
-        cmocka_unit_test(a_kernel_that_is_faster_with_more_blocks_has_no_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

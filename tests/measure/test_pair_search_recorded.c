@@ -126,8 +126,7 @@ static void plan_recorded(const char *path, double noise, uint64_t seed, struct 
 static const char *const paths[] = {GRIDSMITH_SOURCE "/corpus/h200-plan-ways.txt",
                                     GRIDSMITH_SOURCE "/corpus/h200-plan-ways-2.txt"};
 
-static void pairs_of_two_h200s_run_in_the_best_way(void **state) {
-    (void)state;
+TEST(pairs_of_two_h200s_run_in_the_best_way) {
     for (size_t i = 0; i < GS_COUNT(paths); i++) {
         struct choices choices = {.pairs = 0};
         plan_recorded(paths[i], 0, 0, &choices);
@@ -139,8 +138,7 @@ static void pairs_of_two_h200s_run_in_the_best_way(void **state) {
 }
 
 /* Clocks change, and worker blocks drift: a way that was measured may take another time later. */
-static void most_choices_hold_if_measurements_are_off(void **state) {
-    (void)state;
+TEST(most_choices_hold_if_measurements_are_off) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), rounds = 1 + test_number("GRIDSMITH_RUNS", 100000) / 2500;
     for (int percent = 1; percent <= 4; percent++) {
         struct choices choices = {.pairs = 0};
@@ -156,8 +154,4 @@ static void most_choices_hold_if_measurements_are_off(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_two_h200s_run_in_the_best_way),
-                                       cmocka_unit_test(most_choices_hold_if_measurements_are_off)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -57,8 +57,7 @@ static void expect_filled(gs_profile_store *store) {
     plan_expect_near(gs_samples_median(&pair->ways[0].shares[1]), 0.7, 1e-3);
 }
 
-static void what_was_learned_is_there_next_time(void **state) {
-    (void)state;
+TEST(what_was_learned_is_there_next_time) {
     const char *path = fresh_file();
     gs_profile_store *store = open_file(path);
     assert_null(gs_profile_store_problem(store));
@@ -105,10 +104,9 @@ static void expect_command(const gs_profile_store *store, uint64_t key, double u
 }
 
 /* Of more commands than there is place for, those of last time are there. What cannot have been measured is not. */
-static void commands_are_there_next_time(void **state) {
+TEST(commands_are_there_next_time) {
     enum { FIRST = 4, LAST = FIRST + GS_STORE_COMMANDS };
     const char *path = fresh_file();
-    (void)state;
     gs_profile_store *store = open_file(path);
     for (uint64_t key = FIRST; key < LAST; key++)
         put_command(store, key, 0);
@@ -177,8 +175,7 @@ static void set_later_version(const char *path) {
     execute(path, sql);
 }
 
-static void without_a_usable_file_the_store_works_in_memory(void **state) {
-    (void)state;
+TEST(without_a_usable_file_the_store_works_in_memory) {
     const char *path = fresh_file();
     FILE *text = fopen(path, "w");
     for (int i = 0; i < 1000; i++)
@@ -196,13 +193,12 @@ static void without_a_usable_file_the_store_works_in_memory(void **state) {
     expect_problem("/nowhere/at/all.db", "unable to open");
 }
 
-static void what_an_earlier_version_measured_is_measured_again(void **state) {
+TEST(what_an_earlier_version_measured_is_measured_again) {
     static const char old[] = "CREATE TABLE profiles(key INTEGER, walked_ns REAL); INSERT INTO profiles VALUES(2, 9);"
                               "CREATE TABLE points(key INTEGER); INSERT INTO points VALUES(2);"
                               "PRAGMA application_id=1198746992; PRAGMA user_version=1";
     const char *path = fresh_file();
     size_t at = 0;
-    (void)state;
     execute(path, old);
     gs_profile_store *store = open_file(path);
     assert_null(gs_profile_store_problem(store));
@@ -229,8 +225,7 @@ static void unlock_file(sqlite3 *other) {
     sqlite3_close(other);
 }
 
-static void a_locked_file_is_tried_again(void **state) {
-    (void)state;
+TEST(a_locked_file_is_tried_again) {
     const char *path = fresh_file();
     gs_profile_store *store = open_file(path);
     for (int i = 0; i < 2; i++) { /* a problem that comes back is reported again */
@@ -251,8 +246,7 @@ static void a_locked_file_is_tried_again(void **state) {
 }
 
 /* A file that cannot be read when the store is opened is not written later. */
-static void a_file_that_is_locked_at_the_start_is_not_used(void **state) {
-    (void)state;
+TEST(a_file_that_is_locked_at_the_start_is_not_used) {
     const char *path = fresh_file();
     sqlite3 *other = NULL;
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
@@ -268,8 +262,7 @@ static void a_file_that_is_locked_at_the_start_is_not_used(void **state) {
 }
 
 /* Damage that is found by a save is reported after it, and the file is not used again. */
-static void a_file_that_is_damaged_while_it_is_open_is_reported(void **state) {
-    (void)state;
+TEST(a_file_that_is_damaged_while_it_is_open_is_reported) {
     const char *path = fresh_file();
     gs_profile_store *store = open_file(path);
     fill(store);
@@ -289,8 +282,7 @@ static void a_file_that_is_damaged_while_it_is_open_is_reported(void **state) {
     gs_profile_store_close(store);
 }
 
-static void a_full_disk_is_tried_again(void **state) {
-    (void)state;
+TEST(a_full_disk_is_tried_again) {
     const char *path = fresh_file();
     gs_profile_store *store = open_file(path);
     fill(store);
@@ -312,8 +304,7 @@ static void a_full_disk_is_tried_again(void **state) {
     gs_profile_store_close(store);
 }
 
-static void impossible_rows_of_the_file_are_left_out(void **state) {
-    (void)state;
+TEST(impossible_rows_of_the_file_are_left_out) {
     const char *path = fresh_file();
     gs_profile_store *store = open_file(path);
     fill(store);
@@ -343,8 +334,7 @@ static void impossible_rows_of_the_file_are_left_out(void **state) {
     gs_profile_store_close(store);
 }
 
-static void a_file_with_random_damage_never_crashes(void **state) {
-    (void)state;
+TEST(a_file_with_random_damage_never_crashes) {
     const char *path = fresh_file();
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 3);
     gs_profile_store *store = open_file(path);
@@ -375,8 +365,7 @@ static void a_file_with_random_damage_never_crashes(void **state) {
     fresh_file();
 }
 
-static void the_store_is_bounded_and_held_profiles_stay(void **state) {
-    (void)state;
+TEST(the_store_is_bounded_and_held_profiles_stay) {
     gs_profile_store *store = plan_store();
     gs_profile *held = plan_profile(store, 3, 0.5, 1000);
     for (uint64_t i = 0; i < 3 * GS_STORE_PROFILES; i++) {
@@ -402,19 +391,4 @@ static void the_store_is_bounded_and_held_profiles_stay(void **state) {
     assert_null(gs_profile_store_open(NULL, "x", 0, NULL));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_learned_is_there_next_time),
-        cmocka_unit_test(commands_are_there_next_time),
-        cmocka_unit_test(without_a_usable_file_the_store_works_in_memory),
-        cmocka_unit_test(what_an_earlier_version_measured_is_measured_again),
-        cmocka_unit_test(a_locked_file_is_tried_again),
-        cmocka_unit_test(a_file_that_is_locked_at_the_start_is_not_used),
-        cmocka_unit_test(a_file_that_is_damaged_while_it_is_open_is_reported),
-        cmocka_unit_test(a_full_disk_is_tried_again),
-        cmocka_unit_test(impossible_rows_of_the_file_are_left_out),
-        cmocka_unit_test(a_file_with_random_damage_never_crashes),
-        cmocka_unit_test(the_store_is_bounded_and_held_profiles_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

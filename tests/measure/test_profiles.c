@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-static void the_curve_is_what_was_measured(void **state) {
-    (void)state;
+TEST(the_curve_is_what_was_measured) {
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     assert_int_equal(gs_profile_duration_ns(&profile), 0);
     plan_expect_near(gs_profile_share(&profile, 50), 0.5, 1e-9);
@@ -25,8 +24,7 @@ static void the_curve_is_what_was_measured(void **state) {
     plan_expect_near(gs_profile_share(&profile, 1000), 0.99, 1e-9);
 }
 
-static void impossible_measurements_are_ignored(void **state) {
-    (void)state;
+TEST(impossible_measurements_are_ignored) {
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000}, before = profile;
     gs_profile_ran(&profile, false, profile.blocks, 0);
     gs_profile_ran(&profile, false, 0, 10);
@@ -37,8 +35,7 @@ static void impossible_measurements_are_ignored(void **state) {
     assert_memory_equal(&profile, &before, sizeof profile);
 }
 
-static void a_disturbed_sample_changes_nothing(void **state) {
-    (void)state;
+TEST(a_disturbed_sample_changes_nothing) {
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     for (int i = 0; i < 7; i++)
         gs_profile_rate(&profile, 100, 1000, i == 3 ? 100000 : 1000);
@@ -48,8 +45,7 @@ static void a_disturbed_sample_changes_nothing(void **state) {
     plan_expect_near(profile.alone, 0.5, 1e-9);
 }
 
-static void noise_does_not_make_fewer_sms_faster(void **state) {
-    (void)state;
+TEST(noise_does_not_make_fewer_sms_faster) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 1);
     for (int i = 0; i < plan_rounds(2000); i++) {
         gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
@@ -85,8 +81,7 @@ static double literal_rate(const gs_profile *profile, int32_t at) {
 }
 
 /* Where measurements contradict each other, those that were repeated count for more. */
-static void a_rate_measured_often_counts_for_more(void **state) {
-    (void)state;
+TEST(a_rate_measured_often_counts_for_more) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 3);
     for (int i = 0; i < plan_rounds(20000); i++) {
         gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
@@ -102,8 +97,7 @@ static void a_rate_measured_often_counts_for_more(void **state) {
 }
 
 /* For example the rate of a launch with few blocks. */
-static void a_rate_that_stops_growing_needs_no_more_sms(void **state) {
-    (void)state;
+TEST(a_rate_that_stops_growing_needs_no_more_sms) {
     gs_profile profile = {.key = 1, .sms = SMS, .blocks = 40};
     gs_profile_ran(&profile, false, profile.blocks, 1000);
     gs_profile_rate(&profile, 20, profile.blocks, 1000);
@@ -113,8 +107,7 @@ static void a_rate_that_stops_growing_needs_no_more_sms(void **state) {
 }
 
 /* A curve that was not measured on all SMs goes on in proportion. */
-static void more_sms_than_were_measured_do_more(void **state) {
-    (void)state;
+TEST(more_sms_than_were_measured_do_more) {
     gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
     gs_profile_rate(&profile, 33, 1000, 1000);
     plan_expect_near(profile.alone, 4, 1e-9);
@@ -123,8 +116,7 @@ static void more_sms_than_were_measured_do_more(void **state) {
 }
 
 /* Measuring as gs_profile_wanted requests, with some noise, must find any curve in a few steps. */
-static void measuring_what_is_wanted_finds_the_curve(void **state) {
-    (void)state;
+TEST(measuring_what_is_wanted_finds_the_curve) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 2);
     int most = 0, all = 0, count = plan_rounds(2000);
     double worst = 0;
@@ -152,8 +144,7 @@ static void measuring_what_is_wanted_finds_the_curve(void **state) {
 }
 
 /* Of a kernel that has nine tenths of its rate on `knee` SMs. */
-static void classes_follow_the_curve(void **state) {
-    (void)state;
+TEST(classes_follow_the_curve) {
     static const struct {
         int32_t knee;
         enum gs_level memory, compute;
@@ -177,8 +168,7 @@ static void classes_follow_the_curve(void **state) {
     assert_string_equal(gs_level_name(GS_LEVEL_MEDIUM), "medium");
 }
 
-static void keys_tell_launches_apart(void **state) {
-    (void)state;
+TEST(keys_tell_launches_apart) {
     uint32_t one[3] = {1, 2, 3}, other[3] = {1, 3, 2};
     uint64_t key = gs_profile_key(7, "k", 6, one, 0);
     assert_true(key == gs_profile_key(7, "k", 6, one, 0) && key != 0);
@@ -266,8 +256,7 @@ static int play_comparison(gs_profile *profile, const struct played *played, gs_
     return launches;
 }
 
-static void a_block_loop_is_preferred_where_it_is_faster(void **state) {
-    (void)state;
+TEST(a_block_loop_is_preferred_where_it_is_faster) {
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     gs_random random = gs_random_at(1, 0);
     struct played played = {.loop = 1 / 3.0, .depths = {1}, .period = 1, .clock = 1};
@@ -299,8 +288,7 @@ static struct played draw_played(gs_random *random) {
 /* Block loops of most kernels cost up to 10% (docs/reports/forms.md), or gain little. Whichever depths alternate, in
    however long a row launches are handed over, such a kernel hardly ever gets a block loop, and keeps it only until the
    next comparison. One that gains much gets one. */
-static void a_wrong_form_is_rare_and_does_not_last(void **state) {
-    (void)state;
+TEST(a_wrong_form_is_rare_and_does_not_last) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), count = test_number("GRIDSMITH_RUNS", 100000) / 5;
     uint64_t wrong = 0, twice = 0, missed = 0, launches = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -323,8 +311,7 @@ static void a_wrong_form_is_rare_and_does_not_last(void **state) {
     assert_true(wrong <= 1 + count / 1000 && twice == 0 && missed <= 1 + count / 100);
 }
 
-static void grids_that_are_alike_share_a_profile(void **state) {
-    (void)state;
+TEST(grids_that_are_alike_share_a_profile) {
     static const uint64_t classes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     for (uint64_t blocks = 1, at = 0; blocks <= 32; blocks++) {
         at += at + 1 < GS_COUNT(classes) && classes[at + 1] <= blocks;
@@ -337,21 +324,4 @@ static void grids_that_are_alike_share_a_profile(void **state) {
     assert_int_equal(gs_profile_duration_ns(&profile), 800);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_curve_is_what_was_measured),
-        cmocka_unit_test(impossible_measurements_are_ignored),
-        cmocka_unit_test(a_disturbed_sample_changes_nothing),
-        cmocka_unit_test(noise_does_not_make_fewer_sms_faster),
-        cmocka_unit_test(a_rate_measured_often_counts_for_more),
-        cmocka_unit_test(a_rate_that_stops_growing_needs_no_more_sms),
-        cmocka_unit_test(more_sms_than_were_measured_do_more),
-        cmocka_unit_test(measuring_what_is_wanted_finds_the_curve),
-        cmocka_unit_test(classes_follow_the_curve),
-        cmocka_unit_test(keys_tell_launches_apart),
-        cmocka_unit_test(a_wrong_form_is_rare_and_does_not_last),
-        cmocka_unit_test(grids_that_are_alike_share_a_profile),
-        cmocka_unit_test(a_block_loop_is_preferred_where_it_is_faster),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

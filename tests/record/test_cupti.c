@@ -142,12 +142,11 @@ _Static_assert(offsetof(CUlaunchConfig, hStream) == 32 && offsetof(CUlaunchConfi
 #    define RUNTIME_NUMBER(call, function, number, thread, stream, other)                                              \
         {#function, CUPTI_RUNTIME_TRACE_CBID_##function, (number)},
 
-static void functions_have_the_numbers_of_cupti(void **state) {
+TEST(functions_have_the_numbers_of_cupti) {
     static const struct {
         const char *function;
         unsigned theirs, ours;
     } numbers[] = {GS_DRIVER_CALLS(NUMBER) GS_RUNTIME_CALLS(RUNTIME_NUMBER)};
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].theirs != numbers[i].ours)
             fail_msg("%s is %u, not %u", numbers[i].function, numbers[i].theirs, numbers[i].ours);
@@ -169,7 +168,7 @@ static int stream_of(const char *function, bool per_thread, uint32_t *id, int *o
 #    define RUNTIME_AT(function)                                                                                       \
         { #function, offsetof(function##_params, stream) }
 
-static void streams_are_where_cupti_has_them(void **state) {
+TEST(streams_are_where_cupti_has_them) {
     static const struct {
         const char *function;
         int at;
@@ -229,13 +228,12 @@ static void streams_are_where_cupti_has_them(void **state) {
                    RUNTIME_AT(cudaStreamBeginCaptureToGraph_v12030)};
     uint32_t id;
     int other;
-    (void)state;
     for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++)
         if (stream_of(streams[i].function, false, &id, &other) != streams[i].at)
             fail_msg("the stream of %s is at %d", streams[i].function, streams[i].at);
 }
 
-static void other_parameters_are_where_cupti_has_them(void **state) {
+TEST(other_parameters_are_where_cupti_has_them) {
     static const struct {
         const char *function;
         int at;
@@ -251,7 +249,6 @@ static void other_parameters_are_where_cupti_has_them(void **state) {
                   {"cuGraphInstantiateWithParams", offsetof(cuGraphInstantiateWithParams_params, hGraph)}};
     uint32_t id;
     int other;
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         stream_of(others[i].function, false, &id, &other);
         if (other != others[i].at)
@@ -259,7 +256,7 @@ static void other_parameters_are_where_cupti_has_them(void **state) {
     }
 }
 
-static void functions_of_threads_have_the_numbers_of_cupti(void **state) {
+TEST(functions_of_threads_have_the_numbers_of_cupti) {
     static const struct {
         const char *function;
         unsigned theirs;
@@ -281,7 +278,6 @@ static void functions_of_threads_have_the_numbers_of_cupti(void **state) {
                    {"cuStreamEndCapture", CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz}};
     uint32_t id;
     int other;
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         stream_of(numbers[i].function, true, &id, &other);
         if (id != numbers[i].theirs)
@@ -289,26 +285,12 @@ static void functions_of_threads_have_the_numbers_of_cupti(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_have_the_numbers_of_cupti),
-        cmocka_unit_test(functions_of_threads_have_the_numbers_of_cupti),
-        cmocka_unit_test(streams_are_where_cupti_has_them),
-        cmocka_unit_test(other_parameters_are_where_cupti_has_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #else
 
-static void the_headers_of_cupti_are_not_installed(void **state) {
-    (void)state;
+TEST(the_headers_of_cupti_are_not_installed) {
     skip();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_headers_of_cupti_are_not_installed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #endif
+
+TEST_MAIN(NULL, NULL)

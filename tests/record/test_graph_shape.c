@@ -138,9 +138,8 @@ static void check_shape(const gs_graph_shape *shape, const uint64_t *wanted, uin
     assert_true(last == whole);
 }
 
-static void nodes_wait_for_what_the_graph_says(void **state) {
+TEST(nodes_wait_for_what_the_graph_says) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 5, tried = 0;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         uint64_t sets[MOST_WORKING] = {0}, next_id = 0;
@@ -163,20 +162,13 @@ static int refuse(void *graph, void **nodes, size_t *count) {
     return 1;
 }
 
-static void a_graph_that_cannot_be_read_has_no_shape(void **state) {
+TEST(a_graph_that_cannot_be_read_has_no_shape) {
     gs_graph_reader refusing = reader;
     struct graph graph = {.count = 1};
-    (void)state;
     refusing.nodes = refuse;
     assert_null(gs_graph_shape_read(&refusing, &graph));
     refusing.nodes = NULL;
     assert_null(gs_graph_shape_read(&refusing, &graph));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_wait_for_what_the_graph_says),
-        cmocka_unit_test(a_graph_that_cannot_be_read_has_no_shape),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

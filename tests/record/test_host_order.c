@@ -207,9 +207,8 @@ static void free_program(struct program *program) {
     free(program);
 }
 
-static void launches_wait_for_what_cuda_says(void **state) {
+TEST(launches_wait_for_what_cuda_says) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 10;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         struct program *program = new_program(seed, i);
         for (int k = 0; k < CALLS; k++)
@@ -224,14 +223,13 @@ static void launches_wait_for_what_cuda_says(void **state) {
 
 /* ---- single rules ---- */
 
-static void captured_calls_launch_nothing(void **state) {
+TEST(captured_calls_launch_nothing) {
     struct program *program = new_program(1, 0);
     gs_host_call begin = make_call(program, GS_CALL_BEGIN_CAPTURE, 3, STREAMS),
                  launch = make_call(program, GS_CALL_LAUNCH, 3, 0), other = make_call(program, GS_CALL_LAUNCH, 4, 0),
                  record = make_call(program, GS_CALL_EVENT_RECORD, 3, STREAMS),
                  wait = make_call(program, GS_CALL_EVENT_WAIT, 4, STREAMS),
                  end = make_call(program, GS_CALL_END_CAPTURE, 3, STREAMS);
-    (void)state;
     gs_host_order_call(program->order, &begin);
     assert_int_equal(gs_host_order_call(program->order, &launch), 0);
     assert_int_not_equal(gs_host_order_call(program->order, &other), 0);
@@ -246,14 +244,13 @@ static void captured_calls_launch_nothing(void **state) {
     free_program(program);
 }
 
-static void nothing_waits_for_a_launch_that_failed(void **state) {
+TEST(nothing_waits_for_a_launch_that_failed) {
     struct program *program = new_program(1, 0);
     gs_host_call launch = make_call(program, GS_CALL_LAUNCH, 3, 0),
                  record = make_call(program, GS_CALL_EVENT_RECORD, 3, STREAMS),
                  wait = make_call(program, GS_CALL_EVENT_WAIT, 4, STREAMS),
                  next = make_call(program, GS_CALL_LAUNCH, 4, 0);
     gs_host_launch taken;
-    (void)state;
     gs_host_order_call(program->order, &launch);
     gs_host_order_failed(program->order, launch.correlation);
     gs_host_order_call(program->order, &record);
@@ -267,7 +264,7 @@ static void nothing_waits_for_a_launch_that_failed(void **state) {
 }
 
 /* A new event may have the handle of a destroyed one. */
-static void an_event_that_is_gone_stands_for_nothing(void **state) {
+TEST(an_event_that_is_gone_stands_for_nothing) {
     struct program *program = new_program(1, 0);
     gs_host_call launch = make_call(program, GS_CALL_LAUNCH, 3, 0),
                  record = make_call(program, GS_CALL_EVENT_RECORD, 3, STREAMS),
@@ -275,7 +272,6 @@ static void an_event_that_is_gone_stands_for_nothing(void **state) {
                  wait = make_call(program, GS_CALL_EVENT_WAIT, 4, STREAMS),
                  next = make_call(program, GS_CALL_LAUNCH, 4, 0);
     gs_host_launch taken;
-    (void)state;
     gs_host_order_call(program->order, &launch);
     gs_host_order_call(program->order, &record);
     gs_host_order_call(program->order, &gone);
@@ -288,14 +284,13 @@ static void an_event_that_is_gone_stands_for_nothing(void **state) {
 }
 
 /* Copies of no bytes have no record. */
-static void launches_without_a_record_do_not_fill_the_memory(void **state) {
+TEST(launches_without_a_record_do_not_fill_the_memory) {
     enum { WAITING = 1 << 21, MORE = 1000 };
     if (test_is_brief())
         skip(); /* so many launches take seconds with a sanitizer */
     struct program *program = new_program(1, 0);
     gs_host_call call = make_call(program, GS_CALL_LAUNCH, 3, 0);
     gs_host_launch taken;
-    (void)state;
     for (int i = 0; i < WAITING + MORE; i++) {
         call.correlation++;
         call.at_ns += i == WAITING ? 20000000000 : 1000; /* a pause */
@@ -309,11 +304,10 @@ static void launches_without_a_record_do_not_fill_the_memory(void **state) {
     free_program(program);
 }
 
-static void numbers_are_found_until_they_are_removed(void **state) {
+TEST(numbers_are_found_until_they_are_removed) {
     gs_random random = gs_random_at(7, 0);
     gs_number_map map = {0};
     uint64_t values[512] = {0};
-    (void)state;
     for (int i = 0; i < 200000; i++) {
         uint64_t key = (uint64_t)gs_random_from(&random, 1, 511), *found = gs_number_map_find(&map, key);
         assert_int_equal(found ? *found : 0, values[key]);
@@ -328,14 +322,4 @@ static void numbers_are_found_until_they_are_removed(void **state) {
     gs_number_map_clear(&map);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_found_until_they_are_removed),
-        cmocka_unit_test(launches_wait_for_what_cuda_says),
-        cmocka_unit_test(captured_calls_launch_nothing),
-        cmocka_unit_test(nothing_waits_for_a_launch_that_failed),
-        cmocka_unit_test(launches_without_a_record_do_not_fill_the_memory),
-        cmocka_unit_test(an_event_that_is_gone_stands_for_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

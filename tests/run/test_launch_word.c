@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-static void words_are_read_as_meant(void **state) {
-    (void)state;
+TEST(words_are_read_as_meant) {
     static const struct {
         const char *word, *kernel;
         int64_t blocks;
@@ -51,8 +50,7 @@ static void words_are_read_as_meant(void **state) {
     "use registers=96 (or r96), shared=200KB (s200K), local=1KB (l1K), cluster=2 (c2), priority=-1 (p-1), "            \
     "carveout=50 or stream=NAME"
 
-static void mistakes_name_the_part(void **state) {
-    (void)state;
+TEST(mistakes_name_the_part) {
     static const struct {
         const char *word, *message;
     } rows[] = {
@@ -96,18 +94,10 @@ static void mistakes_name_the_part(void **state) {
     }
 }
 
-static void files_are_not_kernels(void **state) {
-    (void)state;
+TEST(files_are_not_kernels) {
     static const char *const files[] = {"run.json", "-", "a/b=1x1.json", "=1x1", ""};
     for (size_t i = 0; i < GS_COUNT(files); i++)
         assert_false(gs_is_launch_word(files[i]));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_read_as_meant),
-        cmocka_unit_test(mistakes_name_the_part),
-        cmocka_unit_test(files_are_not_kernels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -19,8 +19,7 @@
 #define HEAD        "{\"schema\":\"gridsmith.run/1\",\"events\":\"follow\"}\n"
 #define RUN(events) "{\"schema\":\"gridsmith.run/1\",\"events\":[" events "]}"
 
-static void a_run_is_written_as_it_was_read(void **state) {
-    (void)state;
+TEST(a_run_is_written_as_it_was_read) {
     static const char *const texts[] = {
         RUN(""),
         RUN(LAUNCH("")),
@@ -67,8 +66,7 @@ static void a_run_is_written_as_it_was_read(void **state) {
 }
 
 /* What files do not hold is copied, too. */
-static void a_copy_has_the_pace(void **state) {
-    (void)state;
+TEST(a_copy_has_the_pace) {
     gs_run *run = test_run_of(RUN(LAUNCH("")));
     run->has_pace = true;
     for (size_t i = 0; i < GS_COUNT(run->pace_ns); i++)
@@ -80,8 +78,7 @@ static void a_copy_has_the_pace(void **state) {
     gs_run_free(run);
 }
 
-static void defaults_and_white_space_do_not_matter(void **state) {
-    (void)state;
+TEST(defaults_and_white_space_do_not_matter) {
     gs_run *run = test_run_of("\n {\"events\" : [\n" LAUNCH(
         ",\"cluster\":1,\"local_bytes\":0,\"priority\":0") "] ,\"schema\":\"gridsmith.run/1\"}");
     gs_text text = {0};
@@ -219,8 +216,7 @@ static void expect_place_of_key(const char *text, const gs_error *error) {
         fail_msg("%s\ngave %ld:%ld: %s", text, error->line, error->column, error->message);
 }
 
-static void what_is_wrong_is_refused_with_its_place(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_refused_with_its_place) {
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
         gs_error error = test_run_error(wrong[i].text);
         if (!strstr(error.message, wrong[i].words) || (wrong[i].line && error.line != wrong[i].line) ||
@@ -254,8 +250,7 @@ static void assert_same_run(const char *text, const char *wanted) {
 }
 
 /* Each line is read as it would be in a list, by the fast reader or, where a line is unusual, by the other. */
-static void events_may_follow_a_run(void **state) {
-    (void)state;
+TEST(events_may_follow_a_run) {
     static const char *const events[] = {
         WITH_ID("7", ""),
         WITH_ID("-7", ",\"stream\":-1,\"priority\":-5,\"local_bytes\":16,\"carveout_percent\":50,\"cluster\":2"),
@@ -307,8 +302,7 @@ static bool is_read_fast(const char *line) {
 
 /* A recording has a million usual lines: they must not all go to the slow reader. What they say is the same for both.
  */
-static void usual_lines_are_read_fast(void **state) {
-    (void)state;
+TEST(usual_lines_are_read_fast) {
 #define MEMSET(rest) "{\"op\":\"memset\",\"bytes\":1" rest "}"
 #define COPY(rest)   "{\"op\":\"copy\",\"bytes\":1" rest "}"
     static const char *const fast[] = {
@@ -398,8 +392,7 @@ static void usual_lines_are_read_fast(void **state) {
 }
 
 /* A number of a launch by its key, as `import --set` gives it. */
-static void numbers_of_a_launch_are_set_by_key(void **state) {
-    (void)state;
+TEST(numbers_of_a_launch_are_set_by_key) {
     gs_launch launch = gs_launch_default();
     gs_error error;
     static const char *const others[] = {"op",          "id",     "kernel",        "stream", "duration_us", "grid",
@@ -436,8 +429,7 @@ static void numbers_of_a_launch_are_set_by_key(void **state) {
 }
 
 /* Several runs may stand in one file, in either form. */
-static void the_next_run_ends_the_events_of_the_one_before(void **state) {
-    (void)state;
+TEST(the_next_run_ends_the_events_of_the_one_before) {
     static const char text[] =
         HEAD WITH_ID("1", "") "\n" HEAD HEAD WITH_ID("1", "") "\n" WITH_ID("2", "") "\n" RUN("") "\n";
     static const size_t launches[] = {1, 0, 2, 0};
@@ -471,8 +463,7 @@ static char *read_all(const char *text, gs_error *error) {
 #define PART(device, events)                                                                                           \
     "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"device\":" device ",\"events\":[" events "]}"
 
-static void a_recording_of_several_gpus_is_a_run_for_each(void **state) {
-    (void)state;
+TEST(a_recording_of_several_gpus_is_a_run_for_each) {
     /* The launches of GPU 1 come first, and 4 waits for 1 of the same GPU, for 2 of the other, and for a copy. */
     static const char text[] = PART(
         "1",
@@ -507,8 +498,7 @@ static void a_recording_of_several_gpus_is_a_run_for_each(void **state) {
 }
 
 /* Each GPU is a pass over the run, so there is a limit. */
-static void a_run_of_very_many_gpus_is_refused(void **state) {
-    (void)state;
+TEST(a_run_of_very_many_gpus_is_refused) {
     gs_text text = {0};
     gs_error error = {.code = GS_OK};
     gs_text_add(&text, HEAD);
@@ -521,8 +511,7 @@ static void a_run_of_very_many_gpus_is_refused(void **state) {
 
 /* A program that is killed leaves a file without an end, perhaps with a part of a line, perhaps without a launch that
    others wait for. */
-static void a_recording_that_was_cut_off_is_read(void **state) {
-    (void)state;
+TEST(a_recording_that_was_cut_off_is_read) {
     gs_run *run = test_run_of(HEAD WITH_ID("1", "") "\n" WITH_ID("2", ",\"after\":[0,1]") "\n{\"op\":\"launch\",\"id");
     assert_int_equal(run->launches.count, 2);
     assert_true(run->is_cut && !run->has_ended);
@@ -544,8 +533,7 @@ static void a_recording_that_was_cut_off_is_read(void **state) {
 }
 
 /* Recorders write a launch when it is reported; the run has launches in the order in which the host issued them. */
-static void launches_are_put_in_the_order_of_the_host(void **state) {
-    (void)state;
+TEST(launches_are_put_in_the_order_of_the_host) {
     assert_same_run(
         HEAD WITH_ID("3", ",\"at_us\":5,\"after\":[1,\"c\"]") "\n" WITH_ID(
             "4", ",\"at_us\":5") "\n"
@@ -568,8 +556,7 @@ static void expect_no_runs(gs_runs *runs) {
 }
 
 /* A small file of many blanks is not read to its end. */
-static void blanks_do_not_take_for_ever(void **state) {
-    (void)state;
+TEST(blanks_do_not_take_for_ever) {
     enum { MIB = 1 << 20, COUNT = 24 };
     static char blanks[MIB];
     char path[] = "/tmp/gridsmith-run-XXXXXX";
@@ -589,8 +576,7 @@ static void blanks_do_not_take_for_ever(void **state) {
     unlink(path);
 }
 
-static void empty_files_have_no_runs(void **state) {
-    (void)state;
+TEST(empty_files_have_no_runs) {
     char path[] = "/tmp/gridsmith-run-XXXXXX";
     gs_error error;
     int descriptor = mkstemp(path);
@@ -605,8 +591,7 @@ static void empty_files_have_no_runs(void **state) {
 }
 
 /* Names, streams and facts are stored once, however many launches have them. */
-static void launches_share_what_is_equal(void **state) {
-    (void)state;
+TEST(launches_share_what_is_equal) {
     gs_run *run = test_run_of(HEAD WITH_ID("1", ",\"stream\":5,\"graph\":1") "\n" WITH_ID(
         "2", ",\"stream\":5,\"graph\":1") "\n" WITH_ID("3", ",\"stream\":\"5\",\"graph\":2") "\n");
     const gs_launch *launches = run->launches.data;
@@ -618,8 +603,7 @@ static void launches_share_what_is_equal(void **state) {
 }
 
 /* A launch that a GPU does not take is reported with its line. */
-static void a_launch_that_never_fits_is_refused_with_its_line(void **state) {
-    (void)state;
+TEST(a_launch_that_never_fits_is_refused_with_its_line) {
     gs_run *run = test_run_of(HEAD WITH_ID("2", ",\"at_us\":2,\"cluster\":2") "\n" WITH_ID("1", ",\"at_us\":1") "\n");
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_error error;
@@ -631,8 +615,7 @@ static void a_launch_that_never_fits_is_refused_with_its_line(void **state) {
 }
 
 /* A prediction keeps ids, times, edges and copies. */
-static void a_prediction_keeps_what_was_recorded(void **state) {
-    (void)state;
+TEST(a_prediction_keeps_what_was_recorded) {
     static const char text[] = RUN("{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}," WITH_ID(
         "2", ",\"at_us\":1,\"after\":[1]") "," WITH_ID("3", ",\"at_us\":1,\"after\":[2],\"device\":0"));
     gs_run *run = test_run_of(text);
@@ -656,8 +639,7 @@ static void a_prediction_keeps_what_was_recorded(void **state) {
 }
 
 /* Names of files and from files cannot break the line of an error message. */
-static void control_characters_do_not_reach_the_terminal(void **state) {
-    (void)state;
+TEST(control_characters_do_not_reach_the_terminal) {
     gs_error error = test_run_error("{\"schema\":\"gridsmith.run/1\",\"a\\n\\u001b[31mb\":1,\"events\":[]}");
     char text[1024];
     snprintf(error.file, sizeof error.file, "a\n\033[31m.json");
@@ -667,8 +649,7 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
 }
 
 /* Tables show the names of a run unchanged. */
-static void names_with_control_characters_are_refused(void **state) {
-    (void)state;
+TEST(names_with_control_characters_are_refused) {
     static const char *const rows[] = {"\"kernel\":\"a\\u001b[31m\"", "\"kernel\":\"a\\nb\"",
                                        "\"kernel\":\"a\xc2\x9b\"", "\"kernel\":\"a\",\"stream\":\"\\u007f\"",
                                        "\"kernel\":\"a\",\"id\":\"\\t\""};
@@ -684,8 +665,7 @@ static void names_with_control_characters_are_refused(void **state) {
 }
 
 /* An error that only a GPU can find has its place too. */
-static void a_kernel_that_never_fits_is_refused(void **state) {
-    (void)state;
+TEST(a_kernel_that_never_fits_is_refused) {
     static const struct {
         const char *shape, *words;
     } rows[] = {
@@ -734,8 +714,7 @@ static void expect_selected(const gs_run *run, const char *patterns, const char 
 }
 
 /* Each shape of a kernel once, with the most blocks of its launches. */
-static void kernels_are_selected_by_name(void **state) {
-    (void)state;
+TEST(kernels_are_selected_by_name) {
     enum { LONG = 300 };
     gs_run *run = gs_run_new(NULL);
     char name[LONG + 1] = "long", pattern[LONG + 5];
@@ -776,8 +755,7 @@ static void kernels_are_selected_by_name(void **state) {
 }
 
 /* In any range of blocks, nearly all of the spread occurs, and evenly. */
-static void durations_are_spread_evenly(void **state) {
-    (void)state;
+TEST(durations_are_spread_evenly) {
     enum { BASE = 5000, SPREAD = 640000, RANGE = 64 };
     const gs_launch launch = {.duration_ns = BASE, .spread_ns = SPREAD};
     for (int64_t first = 0; first < 4000000; first = first * 3 + 17) {
@@ -798,11 +776,10 @@ static void durations_are_spread_evenly(void **state) {
 }
 
 /* Of launches that are picked, those are marked that are like the one before in everything that can be changed. */
-static void picked_launches_that_are_alike_are_marked(void **state) {
+TEST(picked_launches_that_are_alike_are_marked) {
     gs_launch launches[8];
     size_t order[2 * GS_COUNT(launches)];
     gs_run *run = gs_run_new(NULL);
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(launches); i++) {
         launches[i] = gs_launch_default();
         launches[i].kernel = (char *)"a";
@@ -828,31 +805,4 @@ static void picked_launches_that_are_alike_are_marked(void **state) {
     gs_run_free(run);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(picked_launches_that_are_alike_are_marked),
-        cmocka_unit_test(a_run_is_written_as_it_was_read),
-        cmocka_unit_test(a_copy_has_the_pace),
-        cmocka_unit_test(defaults_and_white_space_do_not_matter),
-        cmocka_unit_test(kernels_are_selected_by_name),
-        cmocka_unit_test(what_is_wrong_is_refused_with_its_place),
-        cmocka_unit_test(events_may_follow_a_run),
-        cmocka_unit_test(usual_lines_are_read_fast),
-        cmocka_unit_test(numbers_of_a_launch_are_set_by_key),
-        cmocka_unit_test(the_next_run_ends_the_events_of_the_one_before),
-        cmocka_unit_test(a_recording_of_several_gpus_is_a_run_for_each),
-        cmocka_unit_test(a_run_of_very_many_gpus_is_refused),
-        cmocka_unit_test(a_recording_that_was_cut_off_is_read),
-        cmocka_unit_test(launches_are_put_in_the_order_of_the_host),
-        cmocka_unit_test(empty_files_have_no_runs),
-        cmocka_unit_test(blanks_do_not_take_for_ever),
-        cmocka_unit_test(launches_share_what_is_equal),
-        cmocka_unit_test(a_launch_that_never_fits_is_refused_with_its_line),
-        cmocka_unit_test(a_prediction_keeps_what_was_recorded),
-        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
-        cmocka_unit_test(names_with_control_characters_are_refused),
-        cmocka_unit_test(a_kernel_that_never_fits_is_refused),
-        cmocka_unit_test(durations_are_spread_evenly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -80,8 +80,7 @@ static void add_run(gs_score *score, uint64_t index) {
     gs_gpu_free(other);
 }
 
-static void scores_are_as_before(void **state) {
-    (void)state;
+TEST(scores_are_as_before) {
     bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
     FILE *file = fopen(test_path("tests/run/scores.txt"), is_written ? "w" : "r");
     assert_non_null(file);
@@ -101,7 +100,4 @@ static void scores_are_as_before(void **state) {
     fclose(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scores_are_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

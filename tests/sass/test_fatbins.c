@@ -60,8 +60,7 @@ static void expect_cubin(const char *name, int architecture, const char *kernel,
     free(file.bytes);
 }
 
-static void the_cubin_of_the_driver_is_found(void **state) {
-    (void)state;
+TEST(the_cubin_of_the_driver_is_found) {
     static const char *const names[] = {"speed.fatbin", "size.fatbin"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         expect_cubin(names[i], 90, "count", ZSTD_decompress, "only_90a");
@@ -128,8 +127,7 @@ static int choose(uint32_t first, uint64_t flags, uint32_t second, uint64_t othe
     return chosen;
 }
 
-static void cubins_for_one_gpu_come_first(void **state) {
-    (void)state;
+TEST(cubins_for_one_gpu_come_first) {
     enum { PLAIN = 0, ONE = 0x1100000, FAMILY = 0x1200000 };
     assert_int_equal(choose(100, PLAIN, 100, ONE, 100), 2);
     assert_int_equal(choose(100, ONE, 100, FAMILY, 100), 1);
@@ -139,8 +137,7 @@ static void cubins_for_one_gpu_come_first(void **state) {
     assert_int_equal(choose(103, ONE, 120, ONE, 100), 0);
 }
 
-static void sizes_of_images_are_known(void **state) {
-    (void)state;
+TEST(sizes_of_images_are_known) {
     static const char *const names[] = {"speed.fatbin", "size.fatbin", "count80.cubin", "count90.cubin",
                                         "count100.cubin"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
@@ -157,8 +154,7 @@ static void sizes_of_images_are_known(void **state) {
     assert_int_equal(gs_fatbin_bytes("// PTX\n.version 8.8\n"), 0);
 }
 
-static void matches_of_lz4_repeat_and_overlap(void **state) {
-    (void)state;
+TEST(matches_of_lz4_repeat_and_overlap) {
     unsigned char into[64];
     /* "ab", then 20 bytes from a distance of 2, then "c". */
     static const unsigned char packed[] = {0x2f, 'a', 'b', 2, 0, 1, 0x10, 'c'};
@@ -201,8 +197,7 @@ static gs_text write_longer(const char *bytes, size_t size, size_t more) {
     return written;
 }
 
-static void program_headers_follow_what_they_cover(void **state) {
-    (void)state;
+TEST(program_headers_follow_what_they_cover) {
     static const char *const names[] = {"count80.cubin", "count90.cubin", "count100.cubin"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]), old;
@@ -226,8 +221,7 @@ static void program_headers_follow_what_they_cover(void **state) {
 }
 
 /* In objects that are not linked, variables that begin as zeros and shared memory have types of their own. */
-static void memory_without_values_takes_no_space(void **state) {
-    (void)state;
+TEST(memory_without_values_takes_no_space) {
     static const uint32_t types[] = {8, 0x70000007, 0x7000000a};
     const uint64_t large = 1 << 24;
     struct file file = read_corpus("count90.cubin");
@@ -321,8 +315,7 @@ static void expect_refusal(const char *bytes, size_t size, const char *names, co
     gs_sass_free(&image);
 }
 
-static void a_copy_uses_the_variables_of_the_first(void **state) {
-    (void)state;
+TEST(a_copy_uses_the_variables_of_the_first) {
     static const char *const names[] = {"count80.cubin", "count90.cubin", "count100.cubin"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]);
@@ -371,8 +364,7 @@ static void share_module(int architecture, const char *variables, const char *bo
 static const char counter[] = ".global .align 4 .u32 counter;",
                   add_counter[] = "atom.global.add.u32 %r2, [counter], 1;";
 
-static void modules_with_other_memory_are_refused(void **state) {
-    (void)state;
+TEST(modules_with_other_memory_are_refused) {
     char path[1000];
     if (!has_ptxas(path, sizeof path))
         skip();
@@ -416,14 +408,13 @@ static bool find_in_bank(void *context, const char *name, uint64_t size, uint64_
     return strstr(bank->known, name);
 }
 
-static void constants_of_a_module_are_found(void **state) {
+TEST(constants_of_a_module_are_found) {
     static const struct {
         const char *known, *words;
         uint64_t apart_bytes;
     } cases[] = {{"small wide", NULL, 0},
                  {"wide", "constant not found: small", 0},
                  {"small wide", "a constant is at another offset than the others: ", 256}};
-    (void)state;
     char path[1000];
     if (!has_ptxas(path, sizeof path))
         skip();
@@ -483,8 +474,7 @@ static void refuse_linked(const char *ptxas, int architecture, const char *varia
     free(file.bytes);
 }
 
-static void addresses_in_linked_code_are_refused(void **state) {
-    (void)state;
+TEST(addresses_in_linked_code_are_refused) {
     static const char function[] = ".func (.param .u32 r) f(.param .u32 n)\n{ .reg .b32 %r<3>; ld.param.u32 %r1, [n];\n"
                                    "add.u32 %r2, %r1, 5; st.param.u32 [r], %r2; ret; }";
     static const char call[] = "{ .param .u32 n; .param .u32 r; st.param.u32 [n], %r1;\n"
@@ -535,8 +525,7 @@ static gs_code share_jumps(gs_sass_image *image, uint64_t place, uint32_t symbol
     return code;
 }
 
-static void tables_of_jumps_are_those_of_the_kernel(void **state) {
-    (void)state;
+TEST(tables_of_jumps_are_those_of_the_kernel) {
     static const char body[] = "t: .branchtargets a, b, c, d, e; rem.u32 %r3, %r1, 5; brx.idx %r3, t;\n"
                                "a: add.u32 %r2, %r2, 5; bra e; b: mul.lo.u32 %r2, %r2, %r1; bra e;\n"
                                "c: xor.b32 %r2, %r2, 77; bra e; d: popc.b32 %r2, %r1; e:";
@@ -561,8 +550,7 @@ static void tables_of_jumps_are_those_of_the_kernel(void **state) {
     gs_text_free(&text);
 }
 
-static void line_numbers_do_not_hinder_a_guard(void **state) {
-    (void)state;
+TEST(line_numbers_do_not_hinder_a_guard) {
     char path[1000];
     if (!has_ptxas(path, sizeof path))
         skip();
@@ -602,8 +590,7 @@ static void use_image(const char *bytes, size_t size) {
     free(list.data);
 }
 
-static void damaged_images_do_no_harm(void **state) {
-    (void)state;
+TEST(damaged_images_do_no_harm) {
     static const char *const names[] = {"speed.fatbin", "size.fatbin", "count90.cubin"};
     size_t step = test_is_brief() ? 5 : 1;
     for (size_t i = 0; i < GS_COUNT(names); i++) {
@@ -625,21 +612,4 @@ static void damaged_images_do_no_harm(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cubin_of_the_driver_is_found),
-        cmocka_unit_test(cubins_for_one_gpu_come_first),
-        cmocka_unit_test(sizes_of_images_are_known),
-        cmocka_unit_test(matches_of_lz4_repeat_and_overlap),
-        cmocka_unit_test(program_headers_follow_what_they_cover),
-        cmocka_unit_test(memory_without_values_takes_no_space),
-        cmocka_unit_test(a_copy_uses_the_variables_of_the_first),
-        cmocka_unit_test(modules_with_other_memory_are_refused),
-        cmocka_unit_test(constants_of_a_module_are_found),
-        cmocka_unit_test(addresses_in_linked_code_are_refused),
-        cmocka_unit_test(tables_of_jumps_are_those_of_the_kernel),
-        cmocka_unit_test(line_numbers_do_not_hinder_a_guard),
-        cmocka_unit_test(damaged_images_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

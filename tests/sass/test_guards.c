@@ -31,8 +31,7 @@ static void put_guard(gs_text *into, const struct made_guard *made) {
     gs_text_add(into, "};\n\n");
 }
 
-static void guards_are_those_of_ptxas(void **state) {
-    (void)state;
+TEST(guards_are_those_of_ptxas) {
     const char *path = getenv("GRIDSMITH_GUARDS");
     static uint64_t last[2 * MOST_GUARD];
     uint32_t count_last = 0;
@@ -194,8 +193,7 @@ static size_t explore(struct model *model) {
     return model->ends;
 }
 
-static void each_block_runs_once_in_a_chain(void **state) {
-    (void)state;
+TEST(each_block_runs_once_in_a_chain) {
     static const uint32_t shapes[][3] = {
         {2, 3, 2}, {3, 2, 2}, {6, 1, 3}, {2, 2, 3}, {3, 2, 3}}; /* the last launch cannot be stopped */
     size_t ends = 0;
@@ -299,8 +297,7 @@ static void check_parameter(int architecture, uint32_t bytes) {
     free(list.data);
 }
 
-static void a_parameter_has_the_records_of_ptxas(void **state) {
-    (void)state;
+TEST(a_parameter_has_the_records_of_ptxas) {
     static const uint32_t bytes[] = {0, 4, 12, 4000, 4320, 4332, 4336, 4340, 4344, 30000};
     if (!has_ptxas())
         skip();
@@ -312,11 +309,4 @@ static void a_parameter_has_the_records_of_ptxas(void **state) {
                 check_refusal(architectures[i], bytes[k]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(guards_are_those_of_ptxas),
-        cmocka_unit_test(each_block_runs_once_in_a_chain),
-        cmocka_unit_test(a_parameter_has_the_records_of_ptxas),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

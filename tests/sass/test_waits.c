@@ -73,8 +73,7 @@ static const struct {
     {"waits_and_tells", GS_SASS_CODE_TELLS},
 };
 
-static void finds_kernels_that_wait(void **state) {
-    (void)state;
+TEST(finds_kernels_that_wait) {
     for (size_t i = 0; i < GS_COUNT(architectures); i++) {
         gs_sass_image image;
         size_t at;
@@ -97,8 +96,7 @@ static void finds_kernels_that_wait(void **state) {
     }
 }
 
-static void knows_who_may_end_a_wait(void **state) {
-    (void)state;
+TEST(knows_who_may_end_a_wait) {
     for (size_t i = 0; i < GS_COUNT(architectures); i++) {
         gs_sass_image image;
         size_t at;
@@ -131,14 +129,13 @@ static void wait_in_ptx(const gs_ptx_module *module, const char *kernel, char *w
         gs_ptx_token_text(module, module->statements.data[statement].word, word, size);
 }
 
-static void finds_the_same_in_ptx(void **state) {
+TEST(finds_the_same_in_ptx) {
     static const char *const words[] = {"ld.volatile.global.u64", "ld.acquire.gpu.u32",  "atom.global.add.u32",
                                         "atom.global.exch.b32",   "atom.global.cas.b32", "ld.acquire.gpu.u32",
                                         "ld.volatile.global.u32", "atom.global.add.u32", "ld.volatile.global.u32",
                                         "ld.volatile.global.u32", "ld.acquire.gpu.u32"};
     gs_ptx_module module;
     char *text = NULL, word[64];
-    (void)state;
     read_ptx(&module, &text);
     for (size_t i = 0; i < GS_COUNT(waiting); i++) {
         wait_in_ptx(&module, waiting[i], word, sizeof word);
@@ -154,9 +151,8 @@ static void finds_the_same_in_ptx(void **state) {
     free(text);
 }
 
-static void knows_other_waits(void **state) {
+TEST(knows_other_waits) {
     gs_sass_wait wait;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(architectures); i++) {
         gs_sass_image image;
         int architecture = architectures[i];
@@ -177,12 +173,4 @@ static void knows_other_waits(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_kernels_that_wait),
-        cmocka_unit_test(knows_who_may_end_a_wait),
-        cmocka_unit_test(finds_the_same_in_ptx),
-        cmocka_unit_test(knows_other_waits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -10,6 +10,24 @@
 #include <sys/wait.h>
 #include <time.h>
 
+void test_add(test_entry **entries, test_entry *entry) {
+    while (*entries && (*entries)->line < entry->line)
+        entries = &(*entries)->next;
+    entry->next = *entries;
+    *entries = entry;
+}
+
+int test_run_all(const test_entry *entries, CMFixtureFunction before, CMFixtureFunction after) {
+    enum { MOST_TESTS = 300 };
+    struct CMUnitTest tests[MOST_TESTS] = {{.name = NULL}}; /* cmocka passes over those without a name */
+    size_t count = 0;
+    for (; entries; entries = entries->next) {
+        assert_true(count < MOST_TESTS);
+        tests[count++] = entries->test;
+    }
+    return cmocka_run_group_tests(tests, before, after);
+}
+
 uint64_t test_number(const char *variable, uint64_t otherwise) {
     const char *value = getenv(variable);
     return value ? strtoull(value, NULL, 10) : otherwise;

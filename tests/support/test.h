@@ -13,6 +13,31 @@
 
 #include "model/run/run.h"
 
+/* A test is TEST(what_a_user_would_lose) { ... }, and the last line of its file TEST_MAIN(before, after), which runs
+ * the tests of the file from the first line to the last. `before` and `after`, functions of cmocka or NULL, set up what
+ * they share. A main function of another shape returns TEST_ALL(before, after). */
+#define TEST(name)                                                                                                     \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void add_##name(void) {                                                        \
+        static test_entry entry = {{#name, name, NULL, NULL, NULL}, __LINE__, NULL};                                   \
+        test_add(&test_entries, &entry);                                                                               \
+    }                                                                                                                  \
+    static void name(void **state __attribute__((unused)))
+#define TEST_ALL(before, after) test_run_all(test_entries, before, after)
+#define TEST_MAIN(before, after)                                                                                       \
+    int main(void) {                                                                                                   \
+        return TEST_ALL(before, after);                                                                                \
+    }
+
+typedef struct test_entry {
+    struct CMUnitTest test;
+    int line;
+    struct test_entry *next; /* its line is greater */
+} test_entry;
+static test_entry *test_entries __attribute__((unused)); /* of this file */
+void test_add(test_entry **entries, test_entry *entry);
+int test_run_all(const test_entry *entries, CMFixtureFunction before, CMFixtureFunction after);
+
 /* A number from the environment, or `otherwise`. */
 uint64_t test_number(const char *variable, uint64_t otherwise);
 

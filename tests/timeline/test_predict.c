@@ -47,8 +47,7 @@ static void assert_predicts(const char *text, const char *wanted) {
     gs_run_free(prediction);
 }
 
-static void an_exit_is_followed_by_what_it_lets_in(void **state) {
-    (void)state;
+TEST(an_exit_is_followed_by_what_it_lets_in) {
     assert_predicts(
         HEAD K("a", "1", "") "," K("b", "3", "") "," K("c", "1", "") "," X("a") "," X("b") "]}",
         HEAD K("a", "1", ",\"placed\":[0]") "," K("b", "3", ",\"placed\":[1,null,null]") "," K(
@@ -57,8 +56,7 @@ static void an_exit_is_followed_by_what_it_lets_in(void **state) {
 }
 
 /* The prediction of a recording has its form: its observations are replaced. */
-static void observations_of_a_recording_are_filled_in(void **state) {
-    (void)state;
+TEST(observations_of_a_recording_are_filled_in) {
     assert_predicts(HEAD K("a", "2", ",\"placed\":[7,7],\"warp_slots\":[[1],[1]]") "," K("b", "1", "") "," SEEN(
                         "b", "[null]") "," X("a") "," SEEN("b", "[9]") "]}",
                     HEAD K("a", "2", ",\"placed\":[0,1]") "," K("b", "1", ",\"placed\":[null]") "," SEEN(
@@ -66,8 +64,7 @@ static void observations_of_a_recording_are_filled_in(void **state) {
 }
 
 /* Block 0 of `a` ends first, so block 2 follows it on SM 0; ends at one instant count in block order. */
-static void with_durations_every_block_has_its_times(void **state) {
-    (void)state;
+TEST(with_durations_every_block_has_its_times) {
     assert_predicts(
         HEAD K("a", "3", ",\"duration_us\":2") "," K("b", "2", ",\"duration_us\":0.5") "," K("c", "1", "") "]}",
         HEAD K("a", "3", ",\"duration_us\":2,\"placed\":[0,1,0],\"start_ns\":[0,0,2000],\"end_ns\":[2000,2000,4000]") "," K(
@@ -84,23 +81,20 @@ static void with_durations_every_block_has_its_times(void **state) {
 }
 
 /* At the exit of a kernel with a duration the host waits for it. */
-static void an_exit_waits_for_a_duration(void **state) {
-    (void)state;
+TEST(an_exit_waits_for_a_duration) {
     assert_predicts(
         HEAD K("a", "1", ",\"duration_us\":5") "," X("a") "," K("b", "1", ",\"duration_us\":1") "]}",
         HEAD K("a", "1", ",\"duration_us\":5,\"placed\":[0],\"start_ns\":[0],\"end_ns\":[5000]") "," X("a") "," K(
             "b", "1", ",\"duration_us\":1,\"placed\":[0],\"start_ns\":[5000],\"end_ns\":[6000]") "]}");
 }
 
-static void a_kernel_that_exits_while_it_waits_leaves_the_queue(void **state) {
-    (void)state;
+TEST(a_kernel_that_exits_while_it_waits_leaves_the_queue) {
     assert_predicts(HEAD K("a", "2", "") "," K("b", "2", "") "," K("c", "1", "") "," X("b") "," X("a") "]}",
                     HEAD K("a", "2", ",\"placed\":[0,1]") "," K("b", "2", ",\"placed\":[null,null]") "," K(
                         "c", "1", ",\"placed\":[null]") "," X("b") "," X("a") "," SEEN("c", "[0]") "]}");
 }
 
-static void urgent_kernels_go_first_by_either_way_of_counting(void **state) {
-    (void)state;
+TEST(urgent_kernels_go_first_by_either_way_of_counting) {
     static const char *const priorities[] = {"-5", "5"};
     for (size_t i = 0; i < 2; i++) {
         gs_text text = {0};
@@ -115,8 +109,7 @@ static void urgent_kernels_go_first_by_either_way_of_counting(void **state) {
     }
 }
 
-static void kernels_of_a_stream_run_one_after_the_other(void **state) {
-    (void)state;
+TEST(kernels_of_a_stream_run_one_after_the_other) {
     gs_run *prediction = predict(
         HEAD K("a", "1", ",\"stream\":1") "," K("b", "1", ",\"stream\":1") "," K("c", "1", "") "," X("a") "]}", true);
     assert_int_equal(gs_seen_sm(prediction->events.data[1].seen, 0), GS_WAIT);
@@ -128,8 +121,7 @@ static void kernels_of_a_stream_run_one_after_the_other(void **state) {
 }
 
 /* The explanation for each limit, on whole GPUs. */
-static void waiting_is_explained_in_words(void **state) {
-    (void)state;
+TEST(waiting_is_explained_in_words) {
 #define L(name, blocks, threads, registers, shared, rest)                                                              \
     "{\"op\":\"launch\",\"kernel\":\"" name "\",\"blocks\":" blocks ",\"threads\":" threads                            \
     ",\"registers\":" registers ",\"shared_bytes\":" shared rest "}"
@@ -176,7 +168,7 @@ static void waiting_is_explained_in_words(void **state) {
 }
 
 /* Where warps step aside, it is the SM that has no room, and not one of its partitions. */
-static void waits_where_warps_step_aside_are_explained(void **state) {
+TEST(waits_where_warps_step_aside_are_explained) {
     static const struct {
         const char *text, *why;
     } rows[] = {
@@ -189,7 +181,6 @@ static void waits_where_warps_step_aside_are_explained(void **state) {
     };
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_predict_options options = {.explain = true};
-    (void)state;
     gpu->mechanisms.warp_placement = GS_WARPS_FREE;
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_run *run = test_run_of(rows[i].text);
@@ -203,8 +194,7 @@ static void waits_where_warps_step_aside_are_explained(void **state) {
 }
 
 /* On an H200: why clusters wait, and which SMs they leave to the kernels after them. */
-static void waiting_clusters_are_explained_in_words(void **state) {
-    (void)state;
+TEST(waiting_clusters_are_explained_in_words) {
 #define C(name, blocks, threads, size) L(name, blocks, threads, "32", "0", ",\"cluster\":" size)
     static const struct {
         const char *text, *why;
@@ -261,8 +251,7 @@ static void note_progress(void *user, int64_t blocks, int64_t total) {
     ++*(int *)user;
 }
 
-static void long_runs_report_progress(void **state) {
-    (void)state;
+TEST(long_runs_report_progress) {
     gs_gpu *gpu = small_gpu();
     gs_run *run = test_run_of(HEAD K("a", "200000", ",\"duration_us\":1") "]}");
     int calls = 0;
@@ -278,8 +267,7 @@ static void long_runs_report_progress(void **state) {
 
 /* The placement of a kernel that has waited for room depends on which block ends first. With few connections the score
    must end there too, although it continues behind launches that wait in a connection. */
-static void what_waited_for_room_is_not_scored_with_connections(void **state) {
-    (void)state;
+TEST(what_waited_for_room_is_not_scored_with_connections) {
     static const char text[] = "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"small\",\"connections\":2,\"events\":[" K(
         "a", "2", "") "," K("b", "1", "") "," X("a") "]}";
     gs_gpu *gpu = small_gpu();
@@ -304,8 +292,7 @@ static int64_t end_of_block(const gs_run *prediction, int64_t block) {
 
 /* Four blocks that took 20 us on two SMs ran in two waves of 10 us each; on an RTX 3090 they ran at once, for 20 us.
    The library finds the GPU that the run names; inside, it is given. */
-static void the_gpu_of_the_recording_says_how_long_blocks_run(void **state) {
-    (void)state;
+TEST(the_gpu_of_the_recording_says_how_long_blocks_run) {
     static const char text[] = "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"rtx3090\",\"events\":[" K(
         "a", "4", ",\"at_us\":0,\"start_us\":5,\"end_us\":25") "]}";
     gs_gpu *gpu = small_gpu(), *recorded_on = gs_gpu_open("rtx3090", NULL);
@@ -323,21 +310,4 @@ static void the_gpu_of_the_recording_says_how_long_blocks_run(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_exit_is_followed_by_what_it_lets_in),
-        cmocka_unit_test(observations_of_a_recording_are_filled_in),
-        cmocka_unit_test(with_durations_every_block_has_its_times),
-        cmocka_unit_test(an_exit_waits_for_a_duration),
-        cmocka_unit_test(a_kernel_that_exits_while_it_waits_leaves_the_queue),
-        cmocka_unit_test(urgent_kernels_go_first_by_either_way_of_counting),
-        cmocka_unit_test(kernels_of_a_stream_run_one_after_the_other),
-        cmocka_unit_test(waiting_is_explained_in_words),
-        cmocka_unit_test(waits_where_warps_step_aside_are_explained),
-        cmocka_unit_test(waiting_clusters_are_explained_in_words),
-        cmocka_unit_test(what_waited_for_room_is_not_scored_with_connections),
-        cmocka_unit_test(the_gpu_of_the_recording_says_how_long_blocks_run),
-        cmocka_unit_test(long_runs_report_progress),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -47,8 +47,7 @@ static const gs_issue *issue_of(const gs_run *run, gs_edge edge) {
     return edge.is_copy ? &run->copies.data[edge.number].issue : &run->launches.data[edge.number].issue;
 }
 
-static void recordings_have_all_launches(void **state) {
-    (void)state;
+TEST(recordings_have_all_launches) {
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         gs_run *run = read_program(programs[i].file);
         size_t clusters = 0, triggers = 0;
@@ -78,8 +77,7 @@ static void check_issue(const char *file, const gs_run *run, const gs_issue *iss
     }
 }
 
-static void launches_waited_for_what_they_name(void **state) {
-    (void)state;
+TEST(launches_waited_for_what_they_name) {
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         gs_run *run = read_program(programs[i].file);
         for (size_t k = 0; k < run->launches.count; k++)
@@ -98,8 +96,7 @@ static bool is_early(const gs_run *run, const gs_issue *issue) {
     return false;
 }
 
-static void launches_of_a_stream_ran_one_after_the_other(void **state) {
-    (void)state;
+TEST(launches_of_a_stream_ran_one_after_the_other) {
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         gs_run *run = read_program(programs[i].file);
         for (size_t k = 1; k < run->launches.count; k++) {
@@ -157,8 +154,7 @@ static const gs_launch *with_id(const gs_run *run, const char *id) {
 }
 
 /* The same programs, recorded through CUPTI and by the library in front of the driver, in two processes. */
-static void both_ways_to_record_agree(void **state) {
-    (void)state;
+TEST(both_ways_to_record_agree) {
     static const struct {
         const char *cupti, *driver;
         size_t silent; /* copies without a record of CUPTI */
@@ -187,8 +183,7 @@ static void both_ways_to_record_agree(void **state) {
 /* The shared-memory configuration that SMs had, as CUPTI reports it, is the one that the model gives an idle SM. In
    some streams CUPTI reports 32 KB for every kernel, also for those that need more: the recording with many streams
    says nothing about configurations. */
-static void configurations_are_predicted(void **state) {
-    (void)state;
+TEST(configurations_are_predicted) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     size_t known = 0, same = 0;
     assert_non_null(gpu);
@@ -287,8 +282,7 @@ static void compare_probes_of(const char *recording, int least, int least_beside
     gs_gpu_free(gpu);
 }
 
-static void probes_beside_pytorch_land_where_predicted(void **state) {
-    (void)state;
+TEST(probes_beside_pytorch_land_where_predicted) {
     compare_probes_of("corpus/h200-program-beside.jsonl.gz", 20, 15);
     compare_probes_of("corpus/h200-program-beside-fresh.jsonl.gz", 60, 50);
 }
@@ -325,8 +319,7 @@ static gs_program_compared compare_program(const char *file) {
 }
 
 /* Of all possible overlaps in real programs, 98% are predicted right. */
-static void overlaps_are_predicted(void **state) {
-    (void)state;
+TEST(overlaps_are_predicted) {
     int64_t possible = 0, right = 0;
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 4000;
     for (size_t i = 0; i < GS_COUNT(overlaps); i++) {
@@ -346,15 +339,4 @@ static void overlaps_are_predicted(void **state) {
     assert_true(!is_long || right * 100 >= possible * 98);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recordings_have_all_launches),
-        cmocka_unit_test(launches_waited_for_what_they_name),
-        cmocka_unit_test(both_ways_to_record_agree),
-        cmocka_unit_test(configurations_are_predicted),
-        cmocka_unit_test(probes_beside_pytorch_land_where_predicted),
-        cmocka_unit_test(launches_of_a_stream_ran_one_after_the_other),
-        cmocka_unit_test(overlaps_are_predicted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

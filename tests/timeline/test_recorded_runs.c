@@ -56,8 +56,7 @@ static size_t count_unchanged(const char *file) {
     return count;
 }
 
-static void recordings_are_written_back_unchanged(void **state) {
-    (void)state;
+TEST(recordings_are_written_back_unchanged) {
     for (size_t i = 0; i < GS_COUNT(recordings); i++)
         if (is_long() || recordings[i].runs < 200) /* a sanitizer sees all kinds of events in the small ones */
             assert_int_equal(count_unchanged(recordings[i].file), recordings[i].runs);
@@ -115,8 +114,7 @@ static void print_agreement(const char *file, size_t step, const char *policy, g
     }
 }
 
-static void the_papers_algorithm_is_another(void **state) {
-    (void)state;
+TEST(the_papers_algorithm_is_another) {
     if (test_is_brief())
         skip(); /* a sanitizer sees this code in the next one */
     static const char *const policies[] = {"paper", "round-robin", "most-room", NULL};
@@ -134,8 +132,7 @@ static void the_papers_algorithm_is_another(void **state) {
     }
 }
 
-static void the_h200_is_predicted_as_well_as_before(void **state) {
-    (void)state;
+TEST(the_h200_is_predicted_as_well_as_before) {
     gs_score scores[GS_COUNT(classes)] = {0};
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
@@ -149,8 +146,7 @@ static void the_h200_is_predicted_as_well_as_before(void **state) {
 }
 
 /* The runs that revealed mechanisms: every block of every run is where it is predicted. */
-static void recordings_that_revealed_mechanisms_are_exact(void **state) {
-    (void)state;
+TEST(recordings_that_revealed_mechanisms_are_exact) {
     if (!is_long())
         skip(); /* a sanitizer has checked the same code with the other recordings */
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
@@ -192,8 +188,7 @@ static int64_t compare_behind_waiting(const gs_run *recorded, const gs_run *pred
     return behind;
 }
 
-static void kernels_start_behind_waiting_clusters(void **state) {
-    (void)state;
+TEST(kernels_start_behind_waiting_clusters) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
     gs_runs *runs = open_recordings("corpus/h200-clusters.jsonl.gz");
@@ -235,8 +230,7 @@ static gs_score score_class(const char *file, const char *class_name) {
 /* Not always repeated by the GPU (docs/hopper.md), and so compared with what agrees: whether a signal goes before its
    partner; when kernels of the driver that copy or set memory end. Not predicted: the numbers of blocks after nodes in
    several green contexts. */
-static void what_people_launch_today_is_predicted(void **state) {
-    (void)state;
+TEST(what_people_launch_today_is_predicted) {
     static const struct {
         const char *file, *name;
         int64_t runs, runs_exact;
@@ -289,8 +283,7 @@ static bool has_exact(const gs_gpu *gpu, const gs_run *run, bool *usual) {
 }
 
 /* What the GPU does not always repeat is predicted as a set. */
-static void what_was_recorded_is_possible(void **state) {
-    (void)state;
+TEST(what_was_recorded_is_possible) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_runs *runs = open_recordings("corpus/h200-graphs.jsonl.gz");
     gs_error error;
@@ -337,8 +330,7 @@ static bool move_block(gs_run *run, gs_random *random) {
 }
 
 /* What can happen is not everything: if one block is elsewhere, no prediction agrees. */
-static void a_block_that_is_elsewhere_is_not_explained(void **state) {
-    (void)state;
+TEST(a_block_that_is_elsewhere_is_not_explained) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_runs *runs = open_recordings("corpus/h200-graphs.jsonl.gz");
     gs_random random = gs_random_at(37, 0);
@@ -364,8 +356,7 @@ static void a_block_that_is_elsewhere_is_not_explained(void **state) {
 
 /* Runs that show which block of an SM ends first, and when urgent kernels arrive: all SMs are as predicted, and of the
    numbers of blocks all but a few in a thousand. */
-static void blocks_end_and_kernels_arrive_as_recorded(void **state) {
-    (void)state;
+TEST(blocks_end_and_kernels_arrive_as_recorded) {
     gs_score urgent = score_class("corpus/h200-times.jsonl.gz", "urgent");
     gs_score timed = score_class("corpus/h200-times.jsonl.gz", "timed");
     assert_int_equal(urgent.runs_exact, 10);
@@ -374,8 +365,7 @@ static void blocks_end_and_kernels_arrive_as_recorded(void **state) {
 }
 
 /* Runs that are exact if one block ends 0.3 us earlier or later than recorded, and not if a block is elsewhere. */
-static void blocks_may_end_a_little_later(void **state) {
-    (void)state;
+TEST(blocks_may_end_a_little_later) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_runs *runs = open_recordings("corpus/h200-times.jsonl.gz");
     gs_random random = gs_random_at(38, 0);
@@ -463,8 +453,7 @@ static bool client_sees(const gs_gpu *gpu, const gs_run *predicted, const gs_run
 
 /* Under MPS, at 100%, blocks are placed as without it; at 50 and 25% as in a part of the GPU. In 11 runs idle TPCs have
    lost their number. */
-static void clients_of_mps_see_tpcs_as_they_use_them(void **state) {
-    (void)state;
+TEST(clients_of_mps_see_tpcs_as_they_use_them) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_runs *runs = open_recordings("corpus/h200-mps.jsonl.gz");
     gs_error error;
@@ -489,8 +478,7 @@ static void clients_of_mps_see_tpcs_as_they_use_them(void **state) {
 }
 
 /* A prediction is exact if compared with itself, and not if compared with another one. */
-static void a_score_tells_right_from_wrong(void **state) {
-    (void)state;
+TEST(a_score_tells_right_from_wrong) {
     static const char text[] =
         "{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"kernel\":\"a\",\"blocks\":3,\"threads\":32,"
         "\"registers\":16,\"shared_bytes\":0,\"placed\":[%s]},{\"op\":\"launch\",\"kernel\":\"b\",\"blocks\":2,"
@@ -519,8 +507,7 @@ static void a_score_tells_right_from_wrong(void **state) {
 
 /* A chain of which b is programmatic. Whether c is, its entry for b does not say: it may start when b has ended, or
    when a has, but on no other SM than the one that is predicted then. */
-static void what_a_recording_does_not_say_is_tried(void **state) {
-    (void)state;
+TEST(what_a_recording_does_not_say_is_tried) {
     static const char launch[] = "{\"op\":\"launch\",\"kernel\":\"%s\",\"blocks\":1,\"threads\":32,\"registers\":24,"
                                  "\"shared_bytes\":200000,\"stream\":1%s,\"placed\":[%s]},";
     static const struct {
@@ -550,21 +537,4 @@ static void what_a_recording_does_not_say_is_tried(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recordings_are_written_back_unchanged),
-        cmocka_unit_test(the_papers_algorithm_is_another),
-        cmocka_unit_test(the_h200_is_predicted_as_well_as_before),
-        cmocka_unit_test(recordings_that_revealed_mechanisms_are_exact),
-        cmocka_unit_test(kernels_start_behind_waiting_clusters),
-        cmocka_unit_test(what_people_launch_today_is_predicted),
-        cmocka_unit_test(what_was_recorded_is_possible),
-        cmocka_unit_test(a_block_that_is_elsewhere_is_not_explained),
-        cmocka_unit_test(blocks_end_and_kernels_arrive_as_recorded),
-        cmocka_unit_test(blocks_may_end_a_little_later),
-        cmocka_unit_test(clients_of_mps_see_tpcs_as_they_use_them),
-        cmocka_unit_test(a_score_tells_right_from_wrong),
-        cmocka_unit_test(what_a_recording_does_not_say_is_tried),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

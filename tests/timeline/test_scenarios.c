@@ -47,8 +47,7 @@ static size_t compare_events(const char *file, const gs_run *run, const gs_run *
     return answers;
 }
 
-static void scenarios_give_the_answers_in_their_files(void **state) {
-    (void)state;
+TEST(scenarios_give_the_answers_in_their_files) {
     glob_t files;
     assert_int_equal(glob(test_path("scenarios/*.json"), 0, NULL, &files), 0);
     size_t cases = 0;
@@ -72,8 +71,7 @@ static void scenarios_give_the_answers_in_their_files(void **state) {
 }
 
 /* "* Kernels can / cannot be executed concurrently", and the answers for other orders. */
-static void concurrency_is_as_the_paper_says(void **state) {
-    (void)state;
+TEST(concurrency_is_as_the_paper_says) {
     static const struct {
         const char *file;
         gs_answer here, anywhere;
@@ -112,8 +110,7 @@ static void concurrency_is_as_the_paper_says(void **state) {
 }
 
 /* The rooms for kernel 3 on SM 0 and SM 1 that section IV-A computes. */
-static void rooms_are_those_of_section_iv_a(void **state) {
-    (void)state;
+TEST(rooms_are_those_of_section_iv_a) {
     static const struct {
         const char *file;
         int room0, room1;
@@ -140,8 +137,7 @@ static void rooms_are_those_of_section_iv_a(void **state) {
 }
 
 /* As in the paper: everything is launched at once, kernels of one and two seconds. */
-static void late_kernels_start_when_the_paper_saw_them(void **state) {
-    (void)state;
+TEST(late_kernels_start_when_the_paper_saw_them) {
     static const struct {
         const char *file;
         size_t launch;
@@ -164,8 +160,7 @@ static void late_kernels_start_when_the_paper_saw_them(void **state) {
 }
 
 /* Table II with numbers for an H200, as a real one played it: how many blocks each SM has, not which. */
-static void the_h200_answers_table_ii(void **state) {
-    (void)state;
+TEST(the_h200_answers_table_ii) {
     glob_t files;
     size_t exact = 0;
     assert_int_equal(glob(test_path("scenarios/h200-case-*.json"), 0, NULL, &files), 0);
@@ -188,11 +183,4 @@ static void the_h200_answers_table_ii(void **state) {
     globfree(&files);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scenarios_give_the_answers_in_their_files),  cmocka_unit_test(the_h200_answers_table_ii),
-        cmocka_unit_test(concurrency_is_as_the_paper_says),           cmocka_unit_test(rooms_are_those_of_section_iv_a),
-        cmocka_unit_test(late_kernels_start_when_the_paper_saw_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

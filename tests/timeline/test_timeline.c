@@ -53,8 +53,7 @@ static void check_wait(const gs_wait *wait, gs_reason reason, gs_lack lack, size
 
 /* Four blocks on two SMs run in two waves, each half as long as the launch. The next launch waits until all of them
    have started, and then until they end. */
-static void a_launch_waits_for_the_queue_and_for_room(void **state) {
-    (void)state;
+TEST(a_launch_waits_for_the_queue_and_for_room) {
     struct played played =
         play(PROGRAM(LAUNCH("1", "a", "4", "\"stream\":1,\"at_us\":0,\"start_us\":3,\"end_us\":23") "," LAUNCH(
                  "2", "b", "2", "\"stream\":2,\"at_us\":5,\"start_us\":24,\"end_us\":34")),
@@ -78,8 +77,7 @@ static void a_launch_waits_for_the_queue_and_for_room(void **state) {
 }
 
 /* The stream, an event, the host and the overhead, with a copy that takes its time. */
-static void a_launch_waits_for_what_is_before_it(void **state) {
-    (void)state;
+TEST(a_launch_waits_for_what_is_before_it) {
     struct played played = play(
         PROGRAM(
             "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":8,\"stream\":1,\"at_us\":0,"
@@ -138,8 +136,7 @@ static gs_program_compared compare(const struct played *played) {
 
 /* A launch beside others that left no room for all its blocks takes the time of its kernel alone, and the pairs that
    overlap are counted on both sides. */
-static void overlaps_are_compared_with_the_measurement(void **state) {
-    (void)state;
+TEST(overlaps_are_compared_with_the_measurement) {
     struct played played = play(PROGRAM(A_ALONE "," A_BESIDE "," B_BESIDE "," C_BESIDE), &(gs_pace){0});
     gs_wait waits[GS_MOST_WAITS];
     assert_true(played.timeline.operations[1].is_shared);
@@ -166,8 +163,7 @@ static void overlaps_are_compared_with_the_measurement(void **state) {
 }
 
 /* Beside a launch that leaves room, the time is the launch's own. */
-static void a_launch_with_room_runs_as_long_as_measured(void **state) {
-    (void)state;
+TEST(a_launch_with_room_runs_as_long_as_measured) {
     struct played played = play(PROGRAM(A_ALONE "," A_BESIDE "," B_BESIDE), &(gs_pace){0});
     assert_true(played.timeline.operations[1].is_shared);
     assert_false(played.timeline.operations[1].is_borrowed);
@@ -177,8 +173,7 @@ static void a_launch_with_room_runs_as_long_as_measured(void **state) {
 
 /* Two launches of a stream and one of another wait for room: the one that was ready first is served first, regardless
    of the launch order. */
-static void launches_are_served_in_the_order_in_which_they_are_ready(void **state) {
-    (void)state;
+TEST(launches_are_served_in_the_order_in_which_they_are_ready) {
     struct played played =
         play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
                  "2", "b", "2",
@@ -193,8 +188,7 @@ static void launches_are_served_in_the_order_in_which_they_are_ready(void **stat
 }
 
 /* The resources of the blocks of a launch are free before the launch has ended, so the next one overlaps its tail. */
-static void a_launch_ends_after_its_last_block(void **state) {
-    (void)state;
+TEST(a_launch_ends_after_its_last_block) {
     struct played played =
         play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":11") "," LAUNCH(
                  "2", "b", "2",
@@ -215,8 +209,7 @@ static void a_launch_ends_after_its_last_block(void **state) {
 }
 
 /* Launches that wait for each other through a third cannot overlap. */
-static void launches_that_wait_for_each_other_are_no_pairs(void **state) {
-    (void)state;
+TEST(launches_that_wait_for_each_other_are_no_pairs) {
     struct played played = play(
         PROGRAM(LAUNCH(
             "1", "a", "1",
@@ -240,8 +233,7 @@ static void launches_that_wait_for_each_other_are_no_pairs(void **state) {
 }
 
 /* When the blocks of a launch trigger the next one is not known: they have when they have ended. */
-static void a_trigger_is_taken_to_be_at_the_end(void **state) {
-    (void)state;
+TEST(a_trigger_is_taken_to_be_at_the_end) {
     struct played played =
         play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
                  "2", "b", "1",
@@ -252,8 +244,7 @@ static void a_trigger_is_taken_to_be_at_the_end(void **state) {
     played_free(&played);
 }
 
-static void names_are_readable(void **state) {
-    (void)state;
+TEST(names_are_readable) {
     static const char *const names[][2] = {
         {"_ZN2at6native13reduce_kernelILi512ELi1EEEvT1_", "at::native::reduce_kernel<...>"},
         {"_ZN43_GLOBAL__N__b6de9c8c_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfEEvPT0_",
@@ -272,8 +263,7 @@ static void names_are_readable(void **state) {
 }
 
 /* The pace is that of the recording: launches of a stream 2 us apart, and 7 us from the host to the GPU. */
-static void the_pace_is_that_of_the_recording(void **state) {
-    (void)state;
+TEST(the_pace_is_that_of_the_recording) {
     struct played played =
         play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":7,\"end_us\":107") "," LAUNCH(
                  "2", "b", "1", "\"stream\":1,\"at_us\":2,\"start_us\":109,\"end_us\":120")),
@@ -420,8 +410,7 @@ static void check_side(const struct played *played, const gs_side_compared *side
     assert_int_equal(last_ns, side->end_ns);
 }
 
-static void measures_are_those_of_the_formulas(void **state) {
-    (void)state;
+TEST(measures_are_those_of_the_formulas) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 5), runs = test_number("GRIDSMITH_RUNS", 100000) / 50;
     int64_t low = 0, better = 0;
     for (uint64_t i = 0; i < runs; i++) {
@@ -449,19 +438,4 @@ static void measures_are_those_of_the_formulas(void **state) {
     assert_true(low > (int64_t)runs / 100 && better > (int64_t)runs / 100); /* the measures can be low, and differ */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_launch_waits_for_the_queue_and_for_room),
-        cmocka_unit_test(a_launch_waits_for_what_is_before_it),
-        cmocka_unit_test(overlaps_are_compared_with_the_measurement),
-        cmocka_unit_test(a_launch_with_room_runs_as_long_as_measured),
-        cmocka_unit_test(launches_are_served_in_the_order_in_which_they_are_ready),
-        cmocka_unit_test(a_launch_ends_after_its_last_block),
-        cmocka_unit_test(launches_that_wait_for_each_other_are_no_pairs),
-        cmocka_unit_test(a_trigger_is_taken_to_be_at_the_end),
-        cmocka_unit_test(names_are_readable),
-        cmocka_unit_test(the_pace_is_that_of_the_recording),
-        cmocka_unit_test(measures_are_those_of_the_formulas),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

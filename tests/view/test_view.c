@@ -133,8 +133,7 @@ static void check_rows(const gs_gpu *gpu, const gs_run *run, const char *svg) {
     gs_scene_clear(&scene);
 }
 
-static void every_view_shows_every_block(void **state) {
-    (void)state;
+TEST(every_view_shows_every_block) {
     for (uint64_t index = 0; index < 300; index++) {
         gs_random random = gs_random_at(23, index);
         gs_gpu *gpu = random_gpu(&random, 20);
@@ -159,8 +158,7 @@ static const char small[] =
     "{\"op\":\"launch\",\"kernel\":\"c\",\"blocks\":82,\"threads\":1024,\"registers\":32,\"shared_bytes\":0},"
     "{\"op\":\"exit\",\"kernel\":\"a,\\\"b\\\"<&>\"}]}";
 
-static void csv_has_a_row_a_block(void **state) {
-    (void)state;
+TEST(csv_has_a_row_a_block) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_run *run = test_run_of(small), *prediction = predict(gpu, run);
     char *csv = view(&gs_format_csv, gpu, prediction);
@@ -177,8 +175,7 @@ static void csv_has_a_row_a_block(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void names_are_escaped_in_pictures(void **state) {
-    (void)state;
+TEST(names_are_escaped_in_pictures) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_run *run = test_run_of(small), *prediction = predict(gpu, run);
     char *svg = view(&gs_format_svg, gpu, prediction), *trace = view(&gs_format_trace, gpu, prediction);
@@ -192,8 +189,7 @@ static void names_are_escaped_in_pictures(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void the_table_shows_each_event_and_who_waits(void **state) {
-    (void)state;
+TEST(the_table_shows_each_event_and_who_waits) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_run *run = test_run_of(small), *prediction = predict(gpu, run);
     char *table = view(&gs_format_table, gpu, prediction);
@@ -211,8 +207,7 @@ static void the_table_shows_each_event_and_who_waits(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void lists_of_numbers_are_short(void **state) {
-    (void)state;
+TEST(lists_of_numbers_are_short) {
     static const struct {
         int32_t numbers[12];
         size_t count;
@@ -237,8 +232,7 @@ static void lists_of_numbers_are_short(void **state) {
 }
 
 /* The same text from the numbers and from their runs. */
-static void runs_of_numbers_are_shown_like_numbers(void **state) {
-    (void)state;
+TEST(runs_of_numbers_are_shown_like_numbers) {
     for (uint64_t index = 0; index < 20000; index++) {
         gs_random random = gs_random_at(3, index);
         int32_t numbers[40], number = 0;
@@ -264,9 +258,8 @@ static void runs_of_numbers_are_shown_like_numbers(void **state) {
 }
 
 /* The table of a brief prediction is that of the whole one. */
-static void the_table_needs_no_list_of_blocks(void **state) {
+TEST(the_table_needs_no_list_of_blocks) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 100;
-    (void)state;
     for (uint64_t index = 0; index < runs; index++) {
         gs_random random = gs_random_at(5, index);
         gs_gpu *gpu = random_gpu(&random, 50);
@@ -290,8 +283,7 @@ static void the_table_needs_no_list_of_blocks(void **state) {
 /* ---- scenes ---- */
 
 /* The clock of a recording begins in 1970; the view begins with its first block. */
-static void pictures_of_recordings_begin_with_their_first_block(void **state) {
-    (void)state;
+TEST(pictures_of_recordings_begin_with_their_first_block) {
     gs_error error;
     gs_runs *runs = gs_runs_open(test_path("scenarios/h200-urgent.json"), &error);
     gs_run *run = gs_runs_next(runs, &error);
@@ -316,16 +308,4 @@ static void pictures_of_recordings_begin_with_their_first_block(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_of_recordings_begin_with_their_first_block),
-        cmocka_unit_test(every_view_shows_every_block),
-        cmocka_unit_test(csv_has_a_row_a_block),
-        cmocka_unit_test(names_are_escaped_in_pictures),
-        cmocka_unit_test(the_table_shows_each_event_and_who_waits),
-        cmocka_unit_test(lists_of_numbers_are_short),
-        cmocka_unit_test(runs_of_numbers_are_shown_like_numbers),
-        cmocka_unit_test(the_table_needs_no_list_of_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -58,11 +58,10 @@ static void put_kernel(gs_watch_page *page, uint32_t place, const char *name, ui
 }
 
 /* A stream waits for an event that was opened by its handle. */
-static void names_an_event_of_another_process(void **state) {
+TEST(names_an_event_of_another_process) {
     gs_watch_page *page = new_page();
     gs_watch_stream *stream = &page->streams[0];
     gs_hang hang;
-    (void)state;
     atomic_store(&stream->handle, 1);
     atomic_store(&stream->issued, 1);
     stream->operations[1] = (gs_watch_operation){.number = 1, .kind = GS_WATCH_WAIT_EVENT, .object = EVENT};
@@ -75,11 +74,10 @@ static void names_an_event_of_another_process(void **state) {
 }
 
 /* A rank waits in NCCL, for a socket. */
-static void names_a_call_of_nccl(void **state) {
+TEST(names_a_call_of_nccl) {
     gs_watch_page *page = new_page();
     gs_watch_thread *thread = &page->threads[3];
     gs_hang hang;
-    (void)state;
     atomic_store(&thread->thread, 1234);
     atomic_store(&thread->frame_count, 4);
     strcpy(thread->stack[2], "accept (libc.so.6)");
@@ -93,8 +91,7 @@ static void names_a_call_of_nccl(void **state) {
 }
 
 /* The driver answers 1 to a query of an event that was recorded in a capture, until the capture ends. */
-static void knows_an_event_of_a_capture(void **state) {
-    (void)state;
+TEST(knows_an_event_of_a_capture) {
     for (uint32_t capture = 0; capture < 2; capture++) {
         gs_watch_page *page = new_page();
         gs_watch_thread *thread = &page->threads[0];
@@ -113,8 +110,7 @@ static void knows_an_event_of_a_capture(void **state) {
 }
 
 /* Local memory that a launch before has set up is not what a collective waits for beside a persistent kernel. */
-static void knows_local_memory_that_is_set_up(void **state) {
-    (void)state;
+TEST(knows_local_memory_that_is_set_up) {
     for (uint64_t launches = 1; launches < 3; launches++) {
         gs_watch_page *page = new_page();
         gs_hang hang;
@@ -130,11 +126,10 @@ static void knows_local_memory_that_is_set_up(void **state) {
 }
 
 /* PyTorch asks for the function of a kernel before it launches it: that loads it, behind a persistent kernel. */
-static void names_the_kernel_that_is_loaded(void **state) {
+TEST(names_the_kernel_that_is_loaded) {
     gs_watch_page *page = new_page();
     gs_watch_thread *thread = &page->threads[0];
     gs_hang hang;
-    (void)state;
     put_kernel(page, 0, "serve", 8, 128);
     snprintf(page->calls[5].name, GS_WATCH_CALL_NAME, "cuKernelGetFunction");
     page->calls[5].class = GS_WATCH_LOAD;
@@ -153,7 +148,7 @@ static void names_the_kernel_that_is_loaded(void **state) {
 }
 
 /* A graph with a host function: if its kernels cannot last, it is the host function that does. */
-static void names_a_host_function_of_a_graph(void **state) {
+TEST(names_a_host_function_of_a_graph) {
     static const struct {
         unsigned code;
         gs_hang_cause cause;
@@ -161,7 +156,6 @@ static void names_a_host_function_of_a_graph(void **state) {
                 {GS_SASS_CODE_KNOWN | GS_SASS_CODE_LOOPS, GS_HANG_UNKNOWN},
                 {0, GS_HANG_UNKNOWN},
                 {PERSISTENT, GS_HANG_ENDLESS}};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_watch_page *page = new_page();
         gs_hang hang;
@@ -178,11 +172,4 @@ static void names_a_host_function_of_a_graph(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_an_event_of_another_process), cmocka_unit_test(names_a_call_of_nccl),
-        cmocka_unit_test(knows_an_event_of_a_capture),       cmocka_unit_test(knows_local_memory_that_is_set_up),
-        cmocka_unit_test(names_the_kernel_that_is_loaded),   cmocka_unit_test(names_a_host_function_of_a_graph),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -76,8 +76,7 @@ static void put_codes(gs_hang *hang) {
     gs_hang_find_heads(hang);
 }
 
-static void finds_what_streams_stand_at(void **state) {
-    (void)state;
+TEST(finds_what_streams_stand_at) {
     for (uint64_t index = 0; index < PROGRAMS; index++) {
         gs_random random = gs_random_at(39, index);
         gs_error error = {.code = GS_OK};
@@ -104,8 +103,7 @@ static void finds_what_streams_stand_at(void **state) {
 }
 
 /* Any bytes: the page is memory of the program. Reports end, whatever they say. */
-static void stands_damaged_pages(void **state) {
-    (void)state;
+TEST(stands_damaged_pages) {
     for (uint64_t index = 0; index < DAMAGED; index++) {
         gs_random random = gs_random_at(40, index);
         gs_error error = {.code = GS_OK};
@@ -129,10 +127,4 @@ static void stands_damaged_pages(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_streams_stand_at),
-        cmocka_unit_test(stands_damaged_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -151,7 +151,7 @@ static size_t resident_kib(const struct fixture *f) {
 }
 
 /* All of them are on their way at once, and the last one stays: their memory is in the middle of the heap. */
-static void memory_of_many_requests_is_given_back(void **state) {
+TEST(memory_of_many_requests_is_given_back) {
     enum { MANY = 40000, FIRST = 1000, PATIENCE_MS = 120000, SLACK_KIB = 4 << 10 };
     struct fixture *f = *state;
     gs_worker_report report;
@@ -225,7 +225,7 @@ static void expect_counts(struct fixture *f, uint32_t blocks, uint32_t wanted) {
 
 /* ---- tests ---- */
 
-static void test_memory_keeps_what_is_copied(void **state) {
+TEST(test_memory_keeps_what_is_copied) {
     struct fixture *f = *state;
     expect_counts(f, 0, 0); /* new memory is zero */
     for (uint32_t i = 0; i < MOST_BLOCKS; i++)
@@ -238,7 +238,7 @@ static void test_memory_keeps_what_is_copied(void **state) {
     clear_counts(f);
 }
 
-static void test_nothing_is_touched_outside(void **state) {
+TEST(test_nothing_is_touched_outside) {
     struct fixture *f = *state;
     uint64_t bytes = MOST_BLOCKS * sizeof(uint32_t);
     const struct {
@@ -256,7 +256,7 @@ static void test_nothing_is_touched_outside(void **state) {
     expect_counts(f, 0, 0);
 }
 
-static void test_no_memory_is_an_answer(void **state) {
+TEST(test_no_memory_is_an_answer) {
     struct fixture *f = *state;
     gs_worker_allocate(f->worker, ++f->tag, 50, (uint64_t)1 << 50);
     expect(f, GS_REPORT_ALLOCATED, f->tag, GS_E_FULL);
@@ -270,7 +270,7 @@ static void test_no_memory_is_an_answer(void **state) {
 }
 
 /* Host memory that the system cannot provide, as on a full disk: here because the file was cut off. */
-static void test_host_memory_that_is_missing_is_an_error(void **state) {
+TEST(test_host_memory_that_is_missing_is_an_error) {
     enum { GONE = 60, BYTES = 1 << 20 };
     struct fixture *f = *state;
     if (!is_host()) /* a driver finds out when it pins the memory */
@@ -330,7 +330,7 @@ static void release_pieces(struct fixture *f, uint32_t first, uint32_t step, uin
 }
 
 /* Many pieces of memory: each has its own bytes, and the process does not run out of mappings. */
-static void test_many_pieces_of_memory_need_few_mappings(void **state) {
+TEST(test_many_pieces_of_memory_need_few_mappings) {
     enum { PIECES = 9000 };
     struct fixture *f = *state;
     int process = gs_worker_facts_of(f->worker)->process;
@@ -352,7 +352,7 @@ static void test_many_pieces_of_memory_need_few_mappings(void **state) {
     assert_true(count_mappings(process) < 500);
 }
 
-static void test_whole_runs_follow_each_other(void **state) {
+TEST(test_whole_runs_follow_each_other) {
     enum { RUNS = 200, BLOCKS = 64 };
     struct fixture *f = *state;
     uint64_t first = f->tag + 1, ended_ns = 0;
@@ -372,7 +372,7 @@ static void test_whole_runs_follow_each_other(void **state) {
 }
 
 /* Launches in all forms one after the other: each block of each of them runs once. */
-static void test_block_loops_do_each_block_once(void **state) {
+TEST(test_block_loops_do_each_block_once) {
     static const enum gs_launch_form forms[] = {GS_LAUNCH_ORIGINAL, GS_LAUNCH_BLOCK_LOOP, GS_LAUNCH_CONFINED};
     enum { RUNS = 30, BLOCKS = 2000 };
     struct fixture *f = *state;
@@ -398,7 +398,7 @@ static void test_block_loops_do_each_block_once(void **state) {
 
 /* Blocks that wait for others all come from the queue, in all forms: a launch that gave them to its worker blocks would
    fail. */
-static void test_blocks_that_wait_come_from_the_queue(void **state) {
+TEST(test_blocks_that_wait_come_from_the_queue) {
     enum { BLOCKS = 100 };
     struct fixture *f = *state;
     assert_true(f->image->kernels[FOLLOW].form.needs_queue);
@@ -436,7 +436,7 @@ static uint64_t start_sharing(struct fixture *f, uint32_t queue, uint32_t blocks
 }
 
 /* Two launches that share all SMs: no more workers are sent after the first ones. */
-static void test_few_workers_are_sent_once(void **state) {
+TEST(test_few_workers_are_sent_once) {
     enum { BLOCKS = 2000 };
     struct fixture *f = *state;
     start_sharing(f, QUEUE, BLOCKS, 100, 0);
@@ -455,7 +455,7 @@ static void test_few_workers_are_sent_once(void **state) {
 
 /* The second of two such launches of a queue is on the device before the first has ended. Both are stopped, the second
    first: it must not have begun unless the first is complete. Then both go on. */
-static void test_followers_begin_after_the_first_is_complete(void **state) {
+TEST(test_followers_begin_after_the_first_is_complete) {
     enum { BLOCKS = 3000 };
     struct fixture *f = *state;
     int rounds = (int)test_number("GRIDSMITH_ROUNDS", is_host() ? 1000 : 100000), begun = 0, stopped = 0;
@@ -491,7 +491,7 @@ static void test_followers_begin_after_the_first_is_complete(void **state) {
 }
 
 /* Launches whose report is deferred, followed by operations of all kinds or by none: everything is reported. */
-static void test_deferred_reports_come(void **state) {
+TEST(test_deferred_reports_come) {
     enum { OPERATIONS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
     enum { WHOLE, LOOPED, CONFINED, COPY, WRONG, KINDS } kinds[OPERATIONS];
     struct fixture *f = *state;
@@ -530,7 +530,7 @@ static void test_deferred_reports_come(void **state) {
     clear_counts(f);
 }
 
-static void test_wrong_launches_are_refused(void **state) {
+TEST(test_wrong_launches_are_refused) {
     struct fixture *f = *state;
     int64_t value = 0;
     gs_worker_launch right = {
@@ -565,7 +565,7 @@ static void test_wrong_launches_are_refused(void **state) {
 
 /* The mask changes while the kernel runs. The counts that the worker checks, and those that the test checks, must all
    be 1. */
-static void test_runs_with_changing_masks_do_each_block_once(void **state) {
+TEST(test_runs_with_changing_masks_do_each_block_once) {
     struct fixture *f = *state;
     uint64_t remasks = test_number("GRIDSMITH_RUNS", 100000) / 100, pause_us = test_number("GRIDSMITH_PAUSE_US", 100),
              done = 0;
@@ -618,7 +618,7 @@ static uint64_t go_on_and_stop(struct fixture *f, uint32_t blocks, uint64_t at) 
 
 /* A run that is stopped again and again continues where it was. On a machine that is too busy to stop it in time it is
    run again, until it was stopped some times. */
-static void test_stopped_runs_resume(void **state) {
+TEST(test_stopped_runs_resume) {
     enum { BLOCKS = 20000 };
     struct fixture *f = *state;
     uint32_t none[GS_WORKER_MASK_WORDS] = {0}, runs = 0;
@@ -635,7 +635,7 @@ static void test_stopped_runs_resume(void **state) {
 }
 
 /* An endless kernel on some SMs does not keep another kernel from running on the others. A restart stops it. */
-static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
+TEST(test_disjoint_runs_do_not_wait_for_each_other) {
     struct fixture *f = *state;
     int sms = gs_worker_facts_of(f->worker)->sms;
     uint32_t mask[GS_WORKER_MASK_WORDS];
@@ -664,7 +664,7 @@ static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
     clear_counts(f);
 }
 
-static void test_a_fault_is_reported_and_can_be_restarted(void **state) {
+TEST(test_a_fault_is_reported_and_can_be_restarted) {
     struct fixture *f = *state;
     const uint64_t nowhere = 0;
     gs_worker_launch fault = {
@@ -687,7 +687,7 @@ static void test_a_fault_is_reported_and_can_be_restarted(void **state) {
     expect_counts(f, 0, 0);
 }
 
-static void test_a_process_that_is_killed_is_reported(void **state) {
+TEST(test_a_process_that_is_killed_is_reported) {
     struct fixture *f = *state;
     gs_error error;
     kill(gs_worker_facts_of(f->worker)->process, SIGKILL);
@@ -702,7 +702,7 @@ static void test_a_process_that_is_killed_is_reported(void **state) {
 }
 
 /* The fake driver plays it. */
-static void test_mps_that_has_died_is_reported(void **state) {
+TEST(test_mps_that_has_died_is_reported) {
     enum { MPS_RPC_FAILURE = 806, PIECE = 60 };
     struct fixture *f = *state;
     gs_error error;
@@ -726,8 +726,7 @@ static void test_mps_that_has_died_is_reported(void **state) {
 }
 
 /* A worker ends when its daemon is killed. */
-static void test_nothing_outlives_the_daemon(void **state) {
-    (void)state;
+TEST(test_nothing_outlives_the_daemon) {
     int ends[2];
     int32_t process = 0;
     assert_int_equal(pipe(ends), 0);
@@ -794,7 +793,7 @@ static int32_t check_sms(const gs_worker_facts *facts, const cpu_set_t *all) {
     return found;
 }
 
-static void test_sms_give_way_to_what_serves_them(void **state) {
+TEST(test_sms_give_way_to_what_serves_them) {
     const struct fixture *f = *state;
     const gs_worker_facts *facts = gs_worker_facts_of(f->worker);
     cpu_set_t all;
@@ -805,8 +804,7 @@ static void test_sms_give_way_to_what_serves_them(void **state) {
     TEST_WAIT(check_sms(facts, &all) == facts->sms);
 }
 
-static void test_no_such_device_is_an_error(void **state) {
-    (void)state;
+TEST(test_no_such_device_is_an_error) {
     gs_error error;
     gs_worker_options options = {.device = "host", .sms = 100000};
     assert_null(gs_worker_open(&options, &error));
@@ -821,7 +819,7 @@ static void test_no_such_device_is_an_error(void **state) {
 
 /* ---- images ---- */
 
-static void test_images_are_kept(void **state) {
+TEST(test_images_are_kept) {
     struct fixture *f = *state;
     gs_error error;
     int32_t architecture = gs_worker_facts_of(f->worker)->architecture;
@@ -841,7 +839,7 @@ static const char *image_path(const char *folder, const gs_image *image) {
     return path;
 }
 
-static void test_broken_images_are_compiled_again(void **state) {
+TEST(test_broken_images_are_compiled_again) {
     struct fixture *f = *state;
     gs_error error;
     char folder[100];
@@ -874,7 +872,7 @@ static void put_image(const char *path, off_t bytes, time_t used) {
     close(fd);
 }
 
-static void test_images_used_longest_ago_make_room(void **state) {
+TEST(test_images_used_longest_ago_make_room) {
     struct fixture *f = *state;
     gs_error error;
     char folder[100], paths[3][120];
@@ -894,7 +892,7 @@ static void test_images_used_longest_ago_make_room(void **state) {
     gs_image_free(image);
 }
 
-static void test_compile_errors_are_reported(void **state) {
+TEST(test_compile_errors_are_reported) {
     struct fixture *f = *state;
     gs_error error;
     static const char text[] = "__global__ void one(int *at) {\n    at[0] = nothing;\n}";
@@ -968,13 +966,12 @@ static uint64_t unused_bytes(gs_host_memory *memory) {
 }
 
 /* First without its thread: memory that is to be unmapped stays until an allocation needs the space. */
-static void test_freeing_a_large_piece_takes_no_time(void **state) {
+TEST(test_freeing_a_large_piece_takes_no_time) {
     enum { MIB = 1 << 20, ALL = 64 * MIB, LARGE = 40 * MIB };
     static gs_host_memory memory; /* the thread never ends */
     static _Atomic uint64_t shown;
     uint64_t large, small, other;
     pthread_t thread;
-    (void)state;
     gs_host_memory_open(&memory, ALL, &shown);
     assert_int_equal(gs_host_memory_allocate(&memory, LARGE, &large, NULL), GS_OK);
     memset((void *)(uintptr_t)large, 1, LARGE);
@@ -995,13 +992,12 @@ static void test_freeing_a_large_piece_takes_no_time(void **state) {
 }
 
 /* Launches use the same local memory; the largest counts, until the last has ended. */
-static void test_memory_of_kernels_is_counted_before_it_is_touched(void **state) {
+TEST(test_memory_of_kernels_is_counted_before_it_is_touched) {
     enum { MIB = 1 << 20, ALL = 64 * MIB };
     gs_host_memory memory;
     _Atomic uint64_t shown = 0;
     gs_error error;
     uint64_t address;
-    (void)state;
     gs_host_memory_open(&memory, ALL, &shown);
     assert_int_equal(gs_host_memory_take(&memory, 4 * MIB, "a module", &error), GS_OK);
     assert_int_equal(gs_host_memory_begin_launch(&memory, 20 * MIB, &error), GS_OK);
@@ -1033,34 +1029,6 @@ static void test_memory_of_kernels_is_counted_before_it_is_touched(void **state)
 /* `test_worker nvrtc` is a separate test: it needs no device, and NVRTC leaks. Another word is the name of a test. */
 int main(int argc, char **argv) {
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
-                                       cmocka_unit_test(memory_of_many_requests_is_given_back),
-                                       cmocka_unit_test(test_broken_images_are_compiled_again),
-                                       cmocka_unit_test(test_images_used_longest_ago_make_room),
-                                       cmocka_unit_test(test_compile_errors_are_reported),
-                                       cmocka_unit_test(test_memory_keeps_what_is_copied),
-                                       cmocka_unit_test(test_nothing_is_touched_outside),
-                                       cmocka_unit_test(test_no_memory_is_an_answer),
-                                       cmocka_unit_test(test_host_memory_that_is_missing_is_an_error),
-                                       cmocka_unit_test(test_many_pieces_of_memory_need_few_mappings),
-                                       cmocka_unit_test(test_freeing_a_large_piece_takes_no_time),
-                                       cmocka_unit_test(test_memory_of_kernels_is_counted_before_it_is_touched),
-                                       cmocka_unit_test(test_whole_runs_follow_each_other),
-                                       cmocka_unit_test(test_block_loops_do_each_block_once),
-                                       cmocka_unit_test(test_blocks_that_wait_come_from_the_queue),
-                                       cmocka_unit_test(test_few_workers_are_sent_once),
-                                       cmocka_unit_test(test_followers_begin_after_the_first_is_complete),
-                                       cmocka_unit_test(test_deferred_reports_come),
-                                       cmocka_unit_test(test_wrong_launches_are_refused),
-                                       cmocka_unit_test(test_runs_with_changing_masks_do_each_block_once),
-                                       cmocka_unit_test(test_stopped_runs_resume),
-                                       cmocka_unit_test(test_disjoint_runs_do_not_wait_for_each_other),
-                                       cmocka_unit_test(test_a_fault_is_reported_and_can_be_restarted),
-                                       cmocka_unit_test(test_a_process_that_is_killed_is_reported),
-                                       cmocka_unit_test(test_mps_that_has_died_is_reported),
-                                       cmocka_unit_test(test_nothing_outlives_the_daemon),
-                                       cmocka_unit_test(test_sms_give_way_to_what_serves_them),
-                                       cmocka_unit_test(test_no_such_device_is_an_error)};
     if (argc > 1 && strcmp(argv[1], GS_WORKER_PROCESS) == 0) {
         fprintf(stderr, "test_worker: set GRIDSMITH_PROGRAM to gridsmith\n"); /* or it would start itself forever */
         return 2;
@@ -1068,5 +1036,5 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "nvrtc") != 0)
         cmocka_set_test_filter(argv[1]);
     return argc > 1 && strcmp(argv[1], "nvrtc") == 0 ? cmocka_run_group_tests(nvrtc, NULL, NULL)
-                                                     : cmocka_run_group_tests(tests, set_up, tear_down);
+                                                     : TEST_ALL(set_up, tear_down);
 }

@@ -125,12 +125,11 @@ static void check(const gs_zoo_task *task, const int64_t *blocks) {
 /* ---- tests ---- */
 
 /* 2 waits for 0, 3 for 1, 4 for both. */
-static void chains_that_do_not_wait_for_each_other_overlap(void **state) {
+TEST(chains_that_do_not_wait_for_each_other_overlap) {
     static const int64_t blocks[] = {3, 3, 5, 4, 8};
     static const struct { size_t step, before; } after[] = {{2, 0}, {3, 1}, {4, 2}, {4, 3}};
     gs_zoo_task task = {.name = NULL};
     gs_app_stream_ops ops;
-    (void)state;
     for (size_t i = 0, at = 0; i < GS_COUNT(blocks); i++) {
         add_step(&task, i == 3 ? "pns" : "fft", blocks[i]);
         for (; at < GS_COUNT(after) && after[at].step == i; at++)
@@ -142,12 +141,11 @@ static void chains_that_do_not_wait_for_each_other_overlap(void **state) {
     gs_zoo_task_free(&task);
 }
 
-static void a_chain_has_one_track(void **state) {
+TEST(a_chain_has_one_track) {
     static const int64_t blocks[] = {1, 2, 1, 2};
     gs_zoo_task task = {.name = NULL};
     gs_zoo_load load;
     gs_error error;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(blocks); i++) {
         add_step(&task, "fft", blocks[i]);
         assert_true(i == 0 || gs_zoo_task_wait(&task, i - 1));
@@ -170,9 +168,8 @@ static void random_task(gs_random *random, gs_zoo_task *task, int64_t *blocks) {
     }
 }
 
-static void every_launch_begins_after_those_that_it_waits_for(void **state) {
+TEST(every_launch_begins_after_those_that_it_waits_for) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 500 + 1;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_zoo_task task = {.name = NULL};
@@ -185,11 +182,4 @@ static void every_launch_begins_after_those_that_it_waits_for(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_that_do_not_wait_for_each_other_overlap),
-        cmocka_unit_test(a_chain_has_one_track),
-        cmocka_unit_test(every_launch_begins_after_those_that_it_waits_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

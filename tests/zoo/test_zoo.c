@@ -174,12 +174,11 @@ static bool can_play(const gs_zoo_instance *instance, int program) {
 
 /* ---- tests ---- */
 
-static void there_are_twenty_two_kernels(void **state) {
+TEST(there_are_twenty_two_kernels) {
     static const char *const names[] = {"bfs",      "cp",          "cutcp",     "fft",   "histo",         "img",
                                         "lbm",      "mrif",        "mriq",      "pns",   "regtil",        "sgemm",
                                         "spmv",     "stenc",       "tpacf",     "tgemm", "black_scholes", "conv",
                                         "gaussian", "quasirandom", "transpose", "wgemm"};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(names); i++)
         assert_non_null(gs_zoo_find(names[i]));
     assert_non_null(gs_zoo_at(KERNELS - 1));
@@ -201,7 +200,7 @@ static void play(const gs_zoo_kernel *kernel, gs_zoo_instance *instance, int pro
 }
 
 /* The odd size in every form, the others too or in turn. */
-static void every_kernel_is_right_in_every_form(void **state) {
+TEST(every_kernel_is_right_in_every_form) {
     static const struct {
         int program;
         gs_zoo_form form;
@@ -215,7 +214,6 @@ static void every_kernel_is_right_in_every_form(void **state) {
                 {0, {.form = GS_FORM_REGISTERS, .max_registers = 32, .backwards = true}}};
     static const char *const sizes[] = {"odd", "tiny", "small"};
     size_t played = 0;
-    (void)state;
     for (size_t i = 0; i < KERNELS; i++)
         for (size_t s = 0; s < GS_COUNT(sizes); s++) {
             const gs_zoo_kernel *kernel = gs_zoo_at(i);
@@ -232,8 +230,7 @@ static void every_kernel_is_right_in_every_form(void **state) {
     assert_true(played > (is_thorough() ? 500 : 70));
 }
 
-static void no_kernel_leaves_its_buffers(void **state) {
-    (void)state;
+TEST(no_kernel_leaves_its_buffers) {
     if (!is_thorough())
         skip();
     for (size_t i = 0; i < KERNELS; i++) {
@@ -267,7 +264,7 @@ static void check_fitted(const gs_zoo_kernel *kernel, const gs_zoo_size *size, c
         assert_true(fitted->n[i] <= size->n[i] || i + 1 == kernel->work);
 }
 
-static void a_launch_has_the_blocks_that_were_asked_for(void **state) {
+TEST(a_launch_has_the_blocks_that_were_asked_for) {
     static const struct {
         const char *kernel, *size;
         int64_t blocks;
@@ -284,7 +281,6 @@ static void a_launch_has_the_blocks_that_were_asked_for(void **state) {
         {"fft", "small", 0, 1, {8}},
         {"tpacf", "small", 0, 1, {256, 512}},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_find(cases[i].kernel);
         gs_zoo_size fitted;
@@ -297,7 +293,7 @@ static void a_launch_has_the_blocks_that_were_asked_for(void **state) {
     }
 }
 
-static void blocks_that_a_kernel_cannot_have_are_refused(void **state) {
+TEST(blocks_that_a_kernel_cannot_have_are_refused) {
     static const struct {
         const char *kernel, *size;
         int64_t blocks;
@@ -313,7 +309,6 @@ static void blocks_that_a_kernel_cannot_have_are_refused(void **state) {
          "tgemm cannot have blocks with 10000 times the work: a buffer would be too large"},
         {"cp", "large", 0, 1e7, "cp cannot have blocks with 1e+07 times the work"},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_find(cases[i].kernel);
         gs_zoo_size fitted;
@@ -326,9 +321,8 @@ static void blocks_that_a_kernel_cannot_have_are_refused(void **state) {
 }
 
 /* Every number of blocks of every kernel, up to a thousand: refused, or as asked for. Some of them are played. */
-static void kernels_are_right_with_any_number_of_blocks(void **state) {
+TEST(kernels_are_right_with_any_number_of_blocks) {
     size_t played = 0;
-    (void)state;
     for (size_t i = 0; i < KERNELS; i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
         const gs_zoo_size *size = gs_zoo_size_find(kernel, "small");
@@ -355,12 +349,11 @@ static void kernels_are_right_with_any_number_of_blocks(void **state) {
     assert_true(played > 5);
 }
 
-static void inline_assembly_has_no_elastic_form(void **state) {
+TEST(inline_assembly_has_no_elastic_form) {
     const gs_zoo_kernel *kernel = gs_zoo_find("wgemm");
     gs_zoo_form form = {.form = GS_FORM_ELASTIC, .factor = 2, .seconds = 60};
     static const char *const sizes[] = {"tiny", "odd"};
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(sizes); i++) {
         gs_zoo_instance instance = plan_of(kernel, sizes[i]);
         gs_zoo_result result;
@@ -373,8 +366,7 @@ static void inline_assembly_has_no_elastic_form(void **state) {
 }
 
 /* A reference that does nothing, or a comparison that finds nothing, would make all these tests worthless. */
-static void what_is_wrong_is_noticed(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_noticed) {
     for (size_t i = 0; i < KERNELS; i++) {
         gs_zoo_instance instance = plan_of(gs_zoo_at(i), "odd");
         gs_zoo_part parts[GS_ZOO_KINDS];
@@ -407,14 +399,13 @@ static void what_is_wrong_is_noticed(void **state) {
 }
 
 /* A wrong kernel, rather than a wrong reference. */
-static void a_kernel_that_is_wrong_is_noticed(void **state) {
+TEST(a_kernel_that_is_wrong_is_noticed) {
     const gs_zoo_kernel *kernel = gs_zoo_find("transpose");
     gs_zoo_form form = {.form = GS_FORM_PERSISTENT, .seconds = 60, .counts_blocks = true, .workers = 3};
     gs_zoo_instance instance = plan_of(kernel, "odd");
     gs_zoo_part part;
     gs_zoo_result result;
     gs_error error;
-    (void)state;
     assert_int_equal(gs_zoo_part_make(&part, &instance, 0, &form, 0, &error), GS_OK);
     char *at = strstr(part.text.data, part.name); /* the form */
     while ((at = strstr(at + 1, ", %tid.y")) &&
@@ -455,19 +446,8 @@ static void nvrtc_compiles_every_form(void **state) {
 
 /* `test_zoo nvrtc` is a separate test, because NVRTC leaks, which LeakSanitizer would report. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_are_twenty_two_kernels),
-        cmocka_unit_test(every_kernel_is_right_in_every_form),
-        cmocka_unit_test(no_kernel_leaves_its_buffers),
-        cmocka_unit_test(what_is_wrong_is_noticed),
-        cmocka_unit_test(a_launch_has_the_blocks_that_were_asked_for),
-        cmocka_unit_test(blocks_that_a_kernel_cannot_have_are_refused),
-        cmocka_unit_test(kernels_are_right_with_any_number_of_blocks),
-        cmocka_unit_test(a_kernel_that_is_wrong_is_noticed),
-        cmocka_unit_test(inline_assembly_has_no_elastic_form),
-    };
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(nvrtc_compiles_every_form)};
     if (argc > 1 && strcmp(argv[1], "nvrtc") == 0)
         return cmocka_run_group_tests(nvrtc, reshape_all, close_zoo);
-    return cmocka_run_group_tests(tests, open_zoo, close_zoo);
+    return TEST_ALL(open_zoo, close_zoo);
 }

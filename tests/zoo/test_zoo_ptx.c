@@ -108,9 +108,8 @@ static void play(size_t number, const char *size, gs_zoo_form form) {
     gs_zoo_instance_free(&instance);
 }
 
-static void every_kernel_is_right(void **state) {
+TEST(every_kernel_is_right) {
     static const char *const sizes[] = {"tiny", "odd", "small"};
-    (void)state;
     if (!has_ptx() || getenv("GRIDSMITH_ON")) {
         print_message("skipped: kernels/ptx is not there, or a GPU is compared\n");
         skip();
@@ -120,8 +119,7 @@ static void every_kernel_is_right(void **state) {
             play(i, sizes[k], (gs_zoo_form){.form = GS_FORM_ORIGINAL});
 }
 
-static void no_kernel_depends_on_the_order(void **state) {
-    (void)state;
+TEST(no_kernel_depends_on_the_order) {
     if (!has_ptx() || getenv("GRIDSMITH_ON"))
         skip();
     for (size_t i = 0; i < KERNELS; i++) {
@@ -289,10 +287,9 @@ static int compare_all(gs_executor *gpu, bool is_exact) {
     return wrong;
 }
 
-static void the_gpu_computes_the_same(void **state) {
+TEST(the_gpu_computes_the_same) {
     const char *on = getenv("GRIDSMITH_ON");
     gs_error error;
-    (void)state;
     if (!on || !has_ptx())
         skip();
     gs_executor *gpu = gs_executor_open(on, &error);
@@ -303,11 +300,4 @@ static void the_gpu_computes_the_same(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel_is_right),
-        cmocka_unit_test(no_kernel_depends_on_the_order),
-        cmocka_unit_test(the_gpu_computes_the_same),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)
