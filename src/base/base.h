@@ -574,6 +574,20 @@ static inline uint64_t gs_max_u64(uint64_t a, uint64_t b) {
 /* The order of two numbers, for qsort: -1, 0 or 1. */
 #define GS_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
+/* Functions for qsort: the order of two elements by a member; by `next` where that is equal; with the greatest first.
+ */
+#define GS_ORDER(name, type, member) GS_ORDER_BODY(name, type, a->member, b->member, 0)
+#define GS_ORDER_THEN(name, type, member, next)                                                                        \
+    GS_ORDER_BODY(name, type, a->member, b->member, GS_COMPARE(a->next, b->next))
+#define GS_ORDER_DOWN_THEN(name, type, member, next)                                                                   \
+    GS_ORDER_BODY(name, type, b->member, a->member, GS_COMPARE(a->next, b->next))
+#define GS_ORDER_BODY(name, type, left, right, otherwise)                                                              \
+    static int name(const void *one, const void *other) {                                                              \
+        const type *a = one, *b = other;                                                                               \
+        int order = GS_COMPARE(left, right);                                                                           \
+        return order ? order : otherwise;                                                                              \
+    }
+
 /* For qsort: an order of int64_t, or of uint64_t and size_t below 2^63. */
 static inline int gs_compare_int64(const void *a, const void *b) {
     return GS_COMPARE(*(const int64_t *)a, *(const int64_t *)b);

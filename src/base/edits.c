@@ -35,11 +35,7 @@ void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format
 }
 
 /* The texts of one place are in `text` in the order in which they were added, so `first` gives their order. */
-static int by_place(const void *a, const void *b) {
-    const struct gs_edit *first = a, *second = b;
-    int order = GS_COMPARE(first->at, second->at);
-    return order ? order : GS_COMPARE(first->first, second->first);
-}
+GS_ORDER_THEN(by_place, struct gs_edit, at, first)
 
 bool gs_edits_apply(gs_edits *edits, const char *text, size_t from, size_t to, gs_text *into) {
     size_t at = from;

@@ -275,10 +275,7 @@ static gs_code add_path(struct parts *parts, const char *path, gs_error *error) 
 
 /* ---- checking all files together ---- */
 
-static int compare_parts(const void *one, const void *two) {
-    const struct part *a = one, *b = two;
-    return GS_COMPARE(a->shard.number, b->shard.number);
-}
+GS_ORDER(compare_parts, struct part, shard.number)
 
 static void complain_of_missing(struct parts *parts, int64_t first, int64_t last, int64_t of) {
     if (first == last)

@@ -228,11 +228,7 @@ static gs_code merge_streams(gs_collection *collection, gs_error *error) {
 
 /* ---- times of calls ---- */
 
-static int compare_calls(const void *a, const void *b) {
-    const struct gs_call *one = a, *two = b;
-    int order = GS_COMPARE(one->call, two->call);
-    return order ? order : GS_COMPARE(one->at_ns, two->at_ns);
-}
+GS_ORDER_THEN(compare_calls, struct gs_call, call, at_ns)
 
 /* The time of a call; of calls with the same key, the first. GS_NO_TIME: not in the trace. */
 static int64_t time_of_call(const gs_collection *collection, uint64_t call) {
@@ -248,11 +244,7 @@ static int64_t time_of_call(const gs_collection *collection, uint64_t call) {
                                                                                      : GS_NO_TIME;
 }
 
-static int compare_starts(const void *a, const void *b) {
-    const gs_traced *one = a, *two = b;
-    int order = GS_COMPARE(one->start_ns, two->start_ns);
-    return order ? order : GS_COMPARE(one->order, two->order);
-}
+GS_ORDER_THEN(compare_starts, gs_traced, start_ns, order)
 
 static int compare_times(const void *a, const void *b) {
     const gs_traced *one = a, *two = b;
@@ -367,11 +359,7 @@ static gs_code add_dependence(gs_collection *collection, const struct by_stream 
     return GS_PUSH(all, found) ? GS_OK : gs_fail_memory(error);
 }
 
-static int compare_dependences(const void *a, const void *b) {
-    const struct dependence *one = a, *two = b;
-    int order = GS_COMPARE(one->waits, two->waits);
-    return order ? order : GS_COMPARE(one->other, two->other);
-}
+GS_ORDER_THEN(compare_dependences, struct dependence, waits, other)
 
 static gs_code find_dependences(gs_collection *collection, struct dependences *all, gs_error *error) {
     struct by_stream groups = {0};

@@ -218,9 +218,7 @@ bool gs_hang_is_long(const gs_hang *hang) {
 
 /* ---- streams ---- */
 
-static int by_number(const void *a, const void *b) {
-    return GS_COMPARE(((const gs_hang_stream *)a)->number, ((const gs_hang_stream *)b)->number);
-}
+GS_ORDER(by_number, gs_hang_stream, number)
 
 static gs_code find_streams(gs_hang *hang, gs_error *error) {
     for (uint32_t i = 0; i < GS_WATCH_STREAMS; i++) {
@@ -241,11 +239,7 @@ static gs_code find_streams(gs_hang *hang, gs_error *error) {
 
 /* ---- kernels ---- */
 
-static int by_time(const void *a, const void *b) {
-    const gs_hang_kernel *one = a, *other = b;
-    int order = GS_COMPARE(one->operation->at_ns, other->operation->at_ns);
-    return order ? order : GS_COMPARE(one->place, other->place);
-}
+GS_ORDER_THEN(by_time, gs_hang_kernel, operation->at_ns, place)
 
 static gs_code add_kernel(gs_hang *hang, const gs_hang_stream *stream, const gs_watch_operation *operation,
                           const gs_watch_operation *graph, gs_error *error) {

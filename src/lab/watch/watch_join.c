@@ -61,9 +61,7 @@ static gs_code read_report(const char *path, struct ranks *ranks, gs_error *erro
     return code;
 }
 
-static int by_rank(const void *a, const void *b) {
-    return GS_COMPARE(((const struct rank *)a)->rank, ((const struct rank *)b)->rank);
-}
+GS_ORDER(by_rank, struct rank, rank)
 
 static gs_code read_folder(const char *folder, struct ranks *ranks, gs_error *error) {
     DIR *files = opendir(folder);

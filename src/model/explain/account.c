@@ -32,11 +32,7 @@ struct spans {
     size_t count;
 };
 
-static int compare_spans(const void *first, const void *second) {
-    const struct span *a = first, *b = second;
-    int order = GS_COMPARE(a->from_ns, b->from_ns);
-    return order ? order : GS_COMPARE(a->operation, b->operation);
-}
+GS_ORDER_THEN(compare_spans, struct span, from_ns, operation)
 
 /* The operations with these numbers that were measured. */
 static gs_code list_spans(const gs_run *run, size_t first, size_t last, struct spans *spans, gs_error *error) {
@@ -142,9 +138,7 @@ struct step {
     int64_t at_ns, share;
 };
 
-static int compare_steps(const void *first, const void *second) {
-    return GS_COMPARE(((const struct step *)first)->at_ns, ((const struct step *)second)->at_ns);
-}
+GS_ORDER(compare_steps, struct step, at_ns)
 
 /* How much of the SMs is taken while kernels run. The last wave of a kernel is not full, so on average over its waves.
  */

@@ -14,11 +14,7 @@ struct alike {
     size_t launch;
 };
 
-static int compare_alike(const void *first, const void *second) {
-    const struct alike *a = first, *b = second;
-    int order = GS_COMPARE(a->kind, b->kind);
-    return order ? order : GS_COMPARE(a->launch, b->launch);
-}
+GS_ORDER_THEN(compare_alike, struct alike, kind, launch)
 
 /* The median of those that ran alone; 0: none did. */
 static int64_t median_alone(const gs_timeline *played, const struct alike *alike, size_t count, int64_t *times) {

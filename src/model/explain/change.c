@@ -305,10 +305,6 @@ static void delay_host(gs_issue_planned *planned, int64_t ns) {
         planned->gap_ns += ns;
 }
 
-static int compare_gaps(const void *first, const void *second) {
-    return GS_COMPARE(*(const int64_t *)first, *(const int64_t *)second);
-}
-
 /* What the host need not do where all is on one stream: it took that much longer before an operation of another stream
    than the one before it, but not more than the usual time longer than before half of all operations. */
 static gs_code spare_host(gs_plan *plan, gs_error *error) {
@@ -318,7 +314,7 @@ static gs_code spare_host(gs_plan *plan, gs_error *error) {
         return gs_fail_memory(error);
     for (size_t i = 0; i < plan->count; i++)
         gaps[i] = plan->data[i].gap_ns;
-    qsort(gaps, plan->count, sizeof *gaps, compare_gaps);
+    qsort(gaps, plan->count, sizeof *gaps, gs_compare_int64);
     int64_t usual_ns = gaps[plan->count / 2];
     free(gaps);
     for (size_t i = 1; i < plan->count; i++) {

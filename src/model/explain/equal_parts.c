@@ -49,11 +49,7 @@ struct pause_finding {
     size_t parts, first, phase;
 };
 
-static int compare_pauses(const void *one, const void *other) {
-    const struct pause *a = one, *b = other;
-    int order = GS_COMPARE(a->ns, b->ns);
-    return order ? order : GS_COMPARE(a->number, b->number);
-}
+GS_ORDER_THEN(compare_pauses, struct pause, ns, number)
 
 static bool is_of(const struct pause *pause, size_t parts, size_t first) {
     return pause->number % parts == first;

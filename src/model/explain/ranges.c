@@ -23,11 +23,7 @@ struct issues {
     size_t count;
 };
 
-static int compare_issued(const void *first, const void *second) {
-    const struct issued *a = first, *b = second;
-    int order = GS_COMPARE(a->at_ns, b->at_ns);
-    return order ? order : GS_COMPARE(a->place, b->place);
-}
+GS_ORDER_THEN(compare_issued, struct issued, at_ns, place)
 
 static gs_code list_issues(const gs_run *run, const gs_sequence *order, struct issues *issues, gs_error *error) {
     *issues = (struct issues){.data = malloc((order->count + 1) * sizeof *issues->data)};
@@ -253,11 +249,7 @@ struct beginnings {
     size_t count, capacity;
 };
 
-static int compare_beginnings(const void *first, const void *second) {
-    const struct beginning *a = first, *b = second;
-    int order = GS_COMPARE(a->kind, b->kind);
-    return order ? order : GS_COMPARE(a->place, b->place);
-}
+GS_ORDER_THEN(compare_beginnings, struct beginning, kind, place)
 
 static uint64_t hash_name(const char *name) {
     return gs_hash(0, name, strlen(name));

@@ -19,10 +19,7 @@ struct spans {
     size_t count, capacity;
 };
 
-static int compare_spans(const void *a, const void *b) {
-    const struct span *one = a, *other = b;
-    return GS_COMPARE(one->from_ns, other->from_ns);
-}
+GS_ORDER(compare_spans, struct span, from_ns)
 
 static void sort_spans(struct spans *spans) {
     if (spans->count)

@@ -32,9 +32,7 @@ struct spans {
     size_t count;
 };
 
-static int compare_spans(const void *first, const void *second) {
-    return GS_COMPARE(((const struct span *)first)->from_ns, ((const struct span *)second)->from_ns);
-}
+GS_ORDER(compare_spans, struct span, from_ns)
 
 /* ---- pairs ---- */
 

@@ -71,21 +71,11 @@ struct search {
     size_t count, window_count, distance_count, period_count;
 };
 
-static int compare_windows(const void *first, const void *second) {
-    const struct window *a = first, *b = second;
-    int order = GS_COMPARE(a->hash, b->hash);
-    return order ? order : GS_COMPARE(a->at, b->at);
-}
+GS_ORDER_THEN(compare_windows, struct window, hash, at)
 
-static int compare_weights(const void *first, const void *second) {
-    const struct period *a = first, *b = second;
-    int order = GS_COMPARE(b->weight, a->weight);
-    return order ? order : GS_COMPARE(a->period, b->period);
-}
+GS_ORDER_DOWN_THEN(compare_weights, struct period, weight, period)
 
-static int compare_periods(const void *first, const void *second) {
-    return GS_COMPARE(((const struct period *)first)->period, ((const struct period *)second)->period);
-}
+GS_ORDER(compare_periods, struct period, period)
 
 /* The distances at which the same few operations in a row occur again. */
 static void find_distances(struct search *search) {

@@ -45,11 +45,7 @@ static bool list_issued(const gs_run *run, struct order *order) {
     return true;
 }
 
-static int compare_issued(const void *a, const void *b) {
-    const struct issued *one = a, *two = b;
-    int order = GS_COMPARE(one->at_ns, two->at_ns);
-    return order ? order : GS_COMPARE(one->file_order, two->file_order);
-}
+GS_ORDER_THEN(compare_issued, struct issued, at_ns, file_order)
 
 /* The arrays of a run in their new order, and the new number of each launch and copy. */
 struct sorted {

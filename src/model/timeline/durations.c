@@ -32,11 +32,7 @@ struct started {
     uint32_t launch;
 };
 
-static int compare_started(const void *a, const void *b) {
-    const struct started *one = a, *two = b;
-    int order = GS_COMPARE(one->start_ns, two->start_ns);
-    return order ? order : GS_COMPARE(one->launch, two->launch);
-}
+GS_ORDER_THEN(compare_started, struct started, start_ns, launch)
 
 /* How much of the GPU a launch takes, at most: 1 is all of it. */
 static double share_of(const gs_timeline *timeline, size_t launch) {

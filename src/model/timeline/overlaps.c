@@ -20,11 +20,7 @@ struct intervals {
     size_t count;
 };
 
-static int compare_intervals(const void *first, const void *second) {
-    const struct interval *a = first, *b = second;
-    int order = GS_COMPARE(a->start_ns, b->start_ns);
-    return order ? order : GS_COMPARE(a->launch, b->launch);
-}
+GS_ORDER_THEN(compare_intervals, struct interval, start_ns, launch)
 
 static bool is_comparable(const gs_run *run, const gs_timeline *timeline, size_t launch) {
     const gs_course *course = &timeline->operations[launch].course;

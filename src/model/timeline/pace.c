@@ -75,11 +75,7 @@ static gs_code sample_issue(struct samples *samples, const gs_issue *issue, cons
     return GS_OK;
 }
 
-static int compare_samples(const void *first, const void *second) {
-    const struct sample *a = first, *b = second;
-    int order = GS_COMPARE(a->which, b->which);
-    return order ? order : GS_COMPARE(a->ns, b->ns);
-}
+GS_ORDER_THEN(compare_samples, struct sample, which, ns)
 
 static gs_code sample_all(struct samples *samples, const gs_run *run, gs_error *error) {
     gs_code code = GS_OK;

@@ -165,11 +165,7 @@ struct issued {
     size_t launch;
 };
 
-static int compare_issued(const void *first, const void *second) {
-    const struct issued *a = first, *b = second;
-    int order = GS_COMPARE(a->at_ns, b->at_ns);
-    return order ? order : GS_COMPARE(a->launch, b->launch);
-}
+GS_ORDER_THEN(compare_issued, struct issued, at_ns, launch)
 
 /* The launches in the order in which the host issued them; NULL: out of memory. */
 static struct issued *sort_launches(const struct search *search, size_t *count) {

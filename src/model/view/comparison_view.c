@@ -17,11 +17,7 @@ struct differing {
     uint32_t count, launch; /* count: of the overlaps that differ */
 };
 
-static int compare_differing(const void *first, const void *second) {
-    const struct differing *a = first, *b = second;
-    int order = GS_COMPARE(b->count, a->count);
-    return order ? order : GS_COMPARE(a->launch, b->launch);
-}
+GS_ORDER_DOWN_THEN(compare_differing, struct differing, count, launch)
 
 static struct differing *find_differing(const gs_comparison *comparison, size_t *count) {
     size_t launches = comparison->run->launches.count;

@@ -46,11 +46,7 @@ struct rank {
     size_t function;
 };
 
-static int compare_ranks(const void *first, const void *second) {
-    const struct rank *a = first, *b = second;
-    int order = GS_COMPARE(b->weight, a->weight);
-    return order ? order : GS_COMPARE(a->function, b->function);
-}
+GS_ORDER_DOWN_THEN(compare_ranks, struct rank, weight, function)
 
 static gs_code give_colors(gs_scene *scene, gs_error *error) {
     size_t count = scene->functions.count;

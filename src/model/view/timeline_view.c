@@ -19,17 +19,9 @@ struct row {
     size_t operation;
 };
 
-static int compare_waits(const void *first, const void *second) {
-    const struct row *a = first, *b = second;
-    int order = GS_COMPARE(b->waited_ns, a->waited_ns);
-    return order ? order : GS_COMPARE(a->operation, b->operation);
-}
+GS_ORDER_DOWN_THEN(compare_waits, struct row, waited_ns, operation)
 
-static int compare_starts(const void *first, const void *second) {
-    const struct row *a = first, *b = second;
-    int order = GS_COMPARE(a->start_ns, b->start_ns);
-    return order ? order : GS_COMPARE(a->operation, b->operation);
-}
+GS_ORDER_THEN(compare_starts, struct row, start_ns, operation)
 
 static struct row *sort_rows(const gs_timeline *timeline, int64_t top, size_t *count) {
     struct row *rows = malloc((timeline->count + 1) * sizeof *rows);

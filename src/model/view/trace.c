@@ -178,11 +178,7 @@ static void put_wait(struct trace *trace, const gs_scene_wait *wait, int32_t lan
     gs_text_free(&words);
 }
 
-static int compare_waits(const void *first, const void *second) {
-    const gs_scene_wait *a = first, *b = second;
-    int order = GS_COMPARE(a->from, b->from);
-    return order ? order : GS_COMPARE(a->operation, b->operation);
-}
+GS_ORDER_THEN(compare_waits, gs_scene_wait, from, operation)
 
 /* If there are too many waits, the longest remain. */
 static gs_code choose_waits(struct trace *trace, gs_error *error) {
@@ -290,11 +286,7 @@ static gs_code put_slices(struct trace *trace, const gs_stay *stays, size_t coun
     return code;
 }
 
-static int compare_starts(const void *first, const void *second) {
-    const gs_stay *a = first, *b = second;
-    int order = GS_COMPARE(a->from, b->from);
-    return order ? order : GS_COMPARE(a->launch, b->launch);
-}
+GS_ORDER_THEN(compare_starts, gs_stay, from, launch)
 
 /* The blocks of each launch on an SM as one stay, from the first start to the last end. `at` has a number for each
    launch, and is left as it was. Returns how many. */
