@@ -2,23 +2,18 @@
 # bench/neighbors/requests.py --kept: requests against the bounds of their file, and which part made them late.
 #
 #   sh tests/bench/requests.sh PYTHON SOURCE_FOLDER
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 python=$1
 source=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
 
 # shows EXIT_CODE FILE WORDS...: each of the WORDS must be printed.
 shows() {
     wanted=$1
     file=$2
     shift 2
-    "$python" "$source/bench/neighbors/requests.py" --kept "$file" >"$work/out" 2>&1
-    found=$?
-    [ "$found" = "$wanted" ] || { failed=1 && echo "FAILED $file: exit code $found, not $wanted" && cat "$work/out"; }
+    check "$file" "$wanted" "$python" "$source/bench/neighbors/requests.py" --kept "$file"
     for words in "$@"; do
-        grep -qF -- "$words" "$work/out" || { failed=1 && echo "FAILED $file does not print \"$words\"" && cat "$work/out"; }
+        says "$words"
     done
 }
 
@@ -36,4 +31,4 @@ echo '{"pair": {"mode": "ours", "bound": {"response_us": 3000, "unstopped_respon
     gzip >"$work/kept.json.gz"
 shows 0 "$work/kept.json.gz" 'after it: 0, of which 0'
 shows 1 "$source/corpus/h200-requests-fresh.json.gz" 'triton             ours-mps   10014 requests' 'after it: 62,'
-exit "$failed"
+finish "late requests are explained"

@@ -2,36 +2,21 @@
 # bench/share and bench/programs: their results for known times, that they leave nothing behind, and one pair on a fake GPU.
 #
 #   sh tests/bench/run.sh SHARE GRIDSMITH FAKE_FOLDER PROGRAMS
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 share=$1
 program=$2
 folder=$3
 programs=$4
 here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
 PATH=$here:$PATH
 TMPDIR=$work
 export PATH TMPDIR
-
-complain() {
-    failed=1
-    echo "FAILED $*"
-    head -n 30 "$work/out" "$work/err" | sed 's/^/    /'
-}
 
 # known EXIT_CODE ARGUMENTS...: runs bench/share with known times.
 known() {
     wanted=$1
     shift
-    "$share" --program "$here/gridsmith" "$@" >"$work/out" 2>"$work/err" </dev/null
-    found=$?
-    [ "$found" = "$wanted" ] || complain "$*: exit code $found, not $wanted"
-}
-
-says() {
-    grep -qF -- "$1" "$work/out" || complain "does not say: $1"
+    check "$*" "$wanted" "$share" --program "$here/gridsmith" "$@"
 }
 
 # The number of processes that are alive: MPS, the daemon and the loads that hang. One that has ended counts no more, even if
@@ -64,14 +49,14 @@ soon() {
 
 # Waits until they have ended and the folder is removed.
 gone() {
-    soon nothing_is_left || complain "$1: left behind: $left, $(alive) processes"
+    soon nothing_is_left || fail "$1: left behind: $left, $(alive) processes"
 }
 
 # ---- known times ----
 known 0 --repeats 3
 says "BS  black_scholes     101.00 ms alone, spread 2.0%; 7 repetitions; set up in 40 ms"
 says "BS-RG      202.0      201.0   1.0%   +0.5%      161.0   1.2%  +25.5%      181.0   1.1%  +11.6%      126.0   1.6%  +60.3%    +27.8%       +27.8%"
-[ "$(grep -c '^[A-Z][A-Z]-[A-Z][A-Z] ' "$work/out")" = 15 ] || complain "there are not 15 pairs"
+[ "$(grep -c '^[A-Z][A-Z]-[A-Z][A-Z] ' "$work/out")" = 15 ] || fail "there are not 15 pairs"
 says "Gridsmith over MPS                        +27.8% on average over 15 pairs, least +27.8% (BS-BS)"
 says "TR alone through the daemon: communication +1.98%, injection and compilation 0.10% of 30 seconds"
 says "an empty kernel direct: 10.00 us launched and waited for, 2.50 us in a row"
@@ -104,16 +89,15 @@ says '"first":"fft","second":"lbm","first_repeat":7,"second_repeat":7,"serial":{
 says '"streams":{"makespan_ms":[200.000,200.000],'
 says '"mps":{"makespan_ms":[160.000,160.000],'
 says '"served":{"makespan_ms":[125.000,125.000],"first_ms":[125.000,125.000],"second_ms":[125.000,125.000],"launches":[0,0],"launches_inside":[0,0],"launches_confined":[0,0],"launches_looped":[0,0],"resizes":[0,0]},"planned":'
-grep -qF 'vgg16/cublas' "$work/out" || complain "no pair with cuBLAS"
-grep -F 'vgg16/cublas' "$work/out" | grep -qF served && complain "cuBLAS was run through the daemon"
-[ "$(grep -c gridsmith.programs/1 "$work/out")" = 4 ] || complain "there are not four pairs"
-cp "$work/err" "$work/out"
+grep -qF 'vgg16/cublas' "$work/out" || fail "no pair with cuBLAS"
+grep -F 'vgg16/cublas' "$work/out" | grep -qF served && fail "cuBLAS was run through the daemon"
+[ "$(grep -c gridsmith.programs/1 "$work/out")" = 4 ] || fail "there are not four pairs"
 says "mps over one after the other: +25.0% on average over 4 pairs"
 says "served over one after the other: +60.0% on average over 2 pairs"
 gone "programs that stay loaded"
 loaded 0 --first fft,lbm,spmv --modes o --rounds 1
 [ "$(sed 's/.*"first":"\([a-z]*\)","second":"\([a-z]*\)".*/\1-\2/' "$work/out" | tr '\n' ' ')" = "fft-fft lbm-lbm spmv-spmv fft-lbm lbm-spmv fft-spmv " ] ||
-    complain "all pairs of three programs"
+    fail "all pairs of three programs"
 loaded 0 --first fft,lbm --second spmv,cp --only lbm-cp,fft-spm --modes o --rounds 1
 [ "$(grep -c . "$work/out")" = 1 ] && says '"first":"lbm","second":"cp"'
 FAKE_WRONG=lbm loaded 1 --first fft --second lbm --modes os --rounds 1
@@ -140,7 +124,7 @@ known 2 --seconds never
 for signal in TERM KILL; do
     FAKE_HANG=sgemm "$share" --program "$here/gridsmith" --only MM-MM >"$work/out" 2>"$work/err" &
     pid=$!
-    soon all_run || complain "MPS, the daemon and two loads should run, not $(alive)"
+    soon all_run || fail "MPS, the daemon and two loads should run, not $(alive)"
     kill -$signal $pid
     wait $pid 2>/dev/null
     [ $signal = KILL ] && rm -rf "$work"/gridsmith-share*
@@ -149,10 +133,9 @@ done
 
 # ---- a fake GPU ----
 GRIDSMITH_FAKE=small GRIDSMITH_PTXAS=$(dirname "$0")/../fake/ptxas LD_LIBRARY_PATH=$folder "$share" --program "$program" --size small --seconds 0.02 --repeats 2 \
-    --sms 4 --only BS-TR >"$work/out" 2>"$work/err" </dev/null || complain "a pair on a fake GPU"
+    --sms 4 --only BS-TR >"$work/out" 2>"$work/err" </dev/null || fail "a pair on a fake GPU"
 says "BS-TR"
-grep -qF failed "$work/out" && complain "a pair on a fake GPU failed"
+grep -qF failed "$work/out" && fail "a pair on a fake GPU failed"
 gone "a fake GPU"
 
-[ "$failed" = 0 ] && echo "sharing is measured as it should be"
-exit "$failed"
+finish "sharing is measured as it should be"

@@ -2,27 +2,17 @@
 # A pack from a machine to the source tree: killed and continued, adopted, and one clear line for each file that is no pack.
 #
 #   sh tests/calibrate/packs.sh PROGRAM SOURCE_DIR
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
 source_dir=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failed=0
-complain() {
-    echo "FAILED $1"
-    failed=1
-    sed 's/^/    /' err 2>/dev/null | head -n 5
-}
 
 # wants EXIT_CODE WORDS COMMAND...: the output must contain the words.
 wants() {
     wanted=$1 words=$2
     shift 2
-    "$@" >out 2>err </dev/null
-    found=$?
-    [ "$found" = "$wanted" ] || complain "$*: exit code $found, not $wanted"
-    cat out err | grep -qF -- "$words" || complain "$*: does not say \"$words\""
+    check "$*" "$wanted" "$@"
+    says "$words"
 }
 
 # Nothing of the tree may change, and a refusal is one line.
@@ -30,9 +20,8 @@ refuses() {
     words=$1
     shift
     wants 2 "$words" "$@"
-    [ "$(wc -l <err)" = 1 ] || complain "$*: more than one line of errors"
-    [ ! -s out ] || complain "$*: something on standard output"
-    diff -r tree before >/dev/null || complain "$*: the tree was changed"
+    is_one_line
+    diff -r tree before >/dev/null || fail "$*: the tree was changed"
 }
 
 device="model:$source_dir/gpus/orin.json,extra_step=no,tie_order=ascending" # few SMs: less work
@@ -40,8 +29,8 @@ pack="probe --device $device --runs 40 --held-out 26"
 
 # ---- what it will do is said first ----
 wants 0 "What will be done:" "$program" $pack --pack dry.gspack --dry-run
-grep -qF "nothing is sent" err || complain "a dry run does not say that nothing is sent"
-[ ! -e dry.gspack ] && [ ! -e dry.gspack.part ] || complain "a dry run wrote a file"
+grep -qF "nothing is sent" err || fail "a dry run does not say that nothing is sent"
+[ ! -e dry.gspack ] && [ ! -e dry.gspack.part ] || fail "a dry run wrote a file"
 wants 2 "--dry-run needs --pack" "$program" probe --device "$device" --dry-run
 
 # ---- killed and continued: the same pack ----
@@ -64,22 +53,22 @@ killed() {
             wait $running 2>/dev/null
         done
     done
-    [ -e "$file.part" ] || complain "$file was complete before it was killed"
+    [ -e "$file.part" ] || fail "$file was complete before it was killed"
 }
 if [ "${GRIDSMITH_RUNS:-100000}" -lt 4000 ]; then # a sanitizer sees packs continued in test_pack.c
     cp whole.gspack cut.gspack
 else
     killed cut.gspack 3 25
     wants 0 "26 of them held out" "$program" $pack --pack cut.gspack
-    cmp whole.gspack cut.gspack || complain "a pack that was killed and continued differs"
+    cmp whole.gspack cut.gspack || fail "a pack that was killed and continued differs"
 fi
 wants 2 "exists already" "$program" $pack --pack cut.gspack
-[ "$(wc -l <err)" = 1 ] || complain "a pack that exists: more than one line of errors"
+[ "$(wc -l <err)" = 1 ] || fail "a pack that exists: more than one line of errors"
 wants 2 "takes the name of a file" "$program" $pack --pack -
 wants 2 "leave out --output" "$program" $pack --pack other.gspack -o other.json
 killed begun.gspack 1
 wants 2 "made on another GPU, or with other settings" "$program" $pack --seed 2 --pack begun.gspack
-gunzip -c whole.gspack | grep -qE "GPU-|$(hostname)|$(id -un)[^a-z]" && complain "the pack names the GPU, the machine or the user"
+gunzip -c whole.gspack | grep -qE "GPU-|$(hostname)|$(id -un)[^a-z]" && fail "the pack names the GPU, the machine or the user"
 
 # ---- adopted ----
 mkdir -p tree/gpus tree/corpus tree/docs
@@ -87,21 +76,21 @@ cp "$source_dir/docs/gpus.md" tree/docs/
 cp "$source_dir/corpus/README.md" tree/corpus/
 cp -r tree before
 wants 0 "held out, not used for fitting" "$program" adopt --dry-run whole.gspack
-diff -r tree before >/dev/null || complain "a dry run changed the tree"
+diff -r tree before >/dev/null || fail "a dry run changed the tree"
 refuses "./docs/gpus.md does not exist" "$program" adopt whole.gspack
 refuses "--name takes letters, digits" "$program" adopt --name ../x --into tree whole.gspack
 wants 0 "new:     tree/gpus/mine.json" "$program" adopt --name mine --into tree whole.gspack
 grep -q '^| mine | Orin | 8.7 | 16 | 20..-..-.. | .* | 26 of 26 | shared_kept |$' tree/docs/gpus.md ||
-    complain "no row in docs/gpus.md: $(grep mine tree/docs/gpus.md)"
-grep -q '^| `mine.jsonl.gz` | ' tree/corpus/README.md || complain "there is no row in corpus/README.md"
+    fail "no row in docs/gpus.md: $(grep mine tree/docs/gpus.md)"
+grep -q '^| `mine.jsonl.gz` | ' tree/corpus/README.md || fail "there is no row in corpus/README.md"
 [ "$(ls tree/gpus tree/corpus | tr '\n' ' ')" = "tree/corpus: README.md mine.jsonl.gz  tree/gpus: mine.json " ] ||
-    complain "the tree has other files: $(ls tree/gpus tree/corpus)"
+    fail "the tree has other files: $(ls tree/gpus tree/corpus)"
 wants 0 "all" "$program" fuzz --device "$device" --gpu ./tree/gpus/mine.json --count 100 --seed 77
 wants 0 "100.0%" "$program" replay --gpu ./tree/gpus/mine.json tree/corpus/mine.jsonl.gz
 # The test that comes with it fails if the description no longer predicts what the pack has.
 wants 0 "mine: 69 of 69 runs" sh "$source_dir/tests/calibrate/adopted.sh" "$program" tree
 sed 's/"extra_step":"no"/"extra_step":"yes"/' tree/gpus/mine.json >changed.json
-cmp -s changed.json tree/gpus/mine.json && complain "the description has no extra_step"
+cmp -s changed.json tree/gpus/mine.json && fail "the description has no extra_step"
 cp tree/gpus/mine.json kept.json
 cp changed.json tree/gpus/mine.json
 wants 1 "FAILED mine" sh "$source_dir/tests/calibrate/adopted.sh" "$program" tree
@@ -125,5 +114,4 @@ refuses "invalid token" "$program" adopt --into tree program.gspack
 refuses "cannot read" "$program" adopt --into tree absent.gspack
 refuses "give one pack" "$program" adopt --into tree
 
-[ "$failed" = 0 ] && echo "packs are made, continued, adopted and refused"
-exit "$failed"
+finish "packs are made, continued, adopted and refused"

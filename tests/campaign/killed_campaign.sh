@@ -5,15 +5,8 @@
 #   sh tests/campaign/killed_campaign.sh PROGRAM
 #
 # GRIDSMITH_SEED is the seed of the random campaigns, GRIDSMITH_RUNS / 20000 (5) how many there are.
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-complain() {
-    echo "FAILED $1"
-    failed=1
-}
 
 # The number of runs that takes well over a second here: sanitized programs and busy machines are slower.
 campaign="fuzz --device model:h200,skip=5 --seed 9"
@@ -25,8 +18,8 @@ count=$((200 * 1200 / took))
 campaign="$campaign --count $count"
 
 "$program" $campaign --out "$work/whole.jsonl" >"$work/whole.txt" 2>/dev/null
-[ $? = 1 ] || complain "the undisturbed campaign did not find the quirk"
-[ "$(wc -l <"$work/whole.jsonl")" = "$((count + 1))" ] || complain "the undisturbed campaign has not $count runs"
+[ $? = 1 ] || fail "the undisturbed campaign did not find the quirk"
+[ "$(wc -l <"$work/whole.jsonl")" = "$((count + 1))" ] || fail "the undisturbed campaign has not $count runs"
 
 # stop SIGNAL TENTHS: continues the campaign and ends it by a signal when this much of it is done.
 stop() {
@@ -47,7 +40,7 @@ for tenths in 1 2 3; do
     stop KILL $tenths
     lines=$(wc -l <"$work/cut.jsonl")
     head -n "$lines" "$work/cut.jsonl" >"$work/head.jsonl"
-    head -n "$lines" "$work/whole.jsonl" | cmp -s - "$work/head.jsonl" || complain "killed: $lines lines are not whole"
+    head -n "$lines" "$work/whole.jsonl" | cmp -s - "$work/head.jsonl" || fail "killed: $lines lines are not whole"
     echo "killed after $tenths tenths: $lines of $count runs"
 done
 
@@ -59,32 +52,32 @@ if [ "$lines" -lt "$count" ]; then
     cat "$work/torn" >>"$work/next.jsonl"
     mv "$work/next.jsonl" "$work/cut.jsonl"
 else
-    complain "the campaign was over before it was killed"
+    fail "the campaign was over before it was killed"
 fi
 
 # ---- Ctrl-C: not KILL, so there is a report of what was done ----
 stop INT 5
-[ "$status" = 130 ] || complain "interrupted: exit code $status, not 130"
-grep -q "stopped after [0-9]* of $count runs; --resume continues" "$work/cut.err" || complain "interrupted: does not say so"
-grep -q "^repeatability" "$work/cut.txt" || complain "interrupted: no report"
-[ "$(wc -l <"$work/cut.jsonl")" -ge "$lines" ] || complain "interrupted: runs were lost"
-tail -c 1 "$work/cut.jsonl" | od -c | grep -q '\\n' || complain "interrupted: the last line is not whole"
+[ "$status" = 130 ] || fail "interrupted: exit code $status, not 130"
+grep -q "stopped after [0-9]* of $count runs; --resume continues" "$work/cut.err" || fail "interrupted: does not say so"
+grep -q "^repeatability" "$work/cut.txt" || fail "interrupted: no report"
+[ "$(wc -l <"$work/cut.jsonl")" -ge "$lines" ] || fail "interrupted: runs were lost"
+tail -c 1 "$work/cut.jsonl" | od -c | grep -q '\\n' || fail "interrupted: the last line is not whole"
 stop TERM 7
-[ "$status" = 143 ] || complain "terminated: exit code $status, not 143"
+[ "$status" = 143 ] || fail "terminated: exit code $status, not 143"
 
 # ---- to the end ----
 "$program" $campaign --out "$work/cut.jsonl" --resume >"$work/cut.txt" 2>"$work/cut.err"
-cmp "$work/whole.jsonl" "$work/cut.jsonl" || complain "the resumed file differs"
-cmp "$work/whole.txt" "$work/cut.txt" || complain "the resumed report differs"
+cmp "$work/whole.jsonl" "$work/cut.jsonl" || fail "the resumed file differs"
+cmp "$work/whole.txt" "$work/cut.txt" || fail "the resumed report differs"
 "$program" $campaign --out "$work/cut.jsonl" --resume >"$work/again.txt" 2>/dev/null
-cmp "$work/whole.jsonl" "$work/cut.jsonl" || complain "resuming what is complete changed the file"
-cmp "$work/whole.txt" "$work/again.txt" || complain "resuming what is complete changed the report"
+cmp "$work/whole.jsonl" "$work/cut.jsonl" || fail "resuming what is complete changed the file"
+cmp "$work/whole.txt" "$work/again.txt" || fail "resuming what is complete changed the report"
 
 # ---- recordings are a device, and replay gives the same result for them ----
 "$program" fuzz --device "replay:$work/whole.jsonl" --seed 9 --count "$count" >"$work/replayed.txt" 2>/dev/null
-cmp "$work/whole.txt" "$work/replayed.txt" || complain "the recordings play differently"
+cmp "$work/whole.txt" "$work/replayed.txt" || fail "the recordings play differently"
 "$program" replay "$work/whole.jsonl" >"$work/score.txt"
-head -n "$(wc -l <"$work/score.txt")" "$work/whole.txt" | cmp - "$work/score.txt" || complain "replay scores differently"
+head -n "$(wc -l <"$work/score.txt")" "$work/whole.txt" | cmp - "$work/score.txt" || fail "replay scores differently"
 
 # ---- shards: random campaigns in any number of shards, killed, torn, resumed and merged, are the same file ----
 seed=${GRIDSMITH_SEED:-1}
@@ -96,7 +89,7 @@ draw() {
 # play NUMBER COUNT: plays a shard to its end.
 play() {
     "$program" $random --shard "$1/$2" --out "$work/shards" --resume >/dev/null 2>"$work/shard.err"
-    [ $? -le 1 ] || { complain "seed $first: shard $1/$2 of $random fails" && cat "$work/shard.err"; }
+    [ $? -le 1 ] || { fail "seed $first: shard $1/$2 of $random fails" && cat "$work/shard.err"; }
 }
 # disturb NUMBER COUNT: plays a shard that is killed, or cuts off a played one at any byte: a kill in the middle of a write.
 disturb() {
@@ -137,8 +130,8 @@ while [ $rounds -gt 0 ]; do
         number=$((number - 1))
     done
     "$program" merge -o "$work/merged.jsonl" "$work/shards" >"$work/said.txt" 2>/dev/null ||
-        { complain "seed $first: $shards shards of $random are not merged" && cat "$work/said.txt"; }
-    cmp "$work/random.jsonl" "$work/merged.jsonl" || complain "seed $first: $shards shards of $random are not the whole"
+        { fail "seed $first: $shards shards of $random are not merged" && cat "$work/said.txt"; }
+    cmp "$work/random.jsonl" "$work/merged.jsonl" || fail "seed $first: $shards shards of $random are not the whole"
 done
 
 # One campaign in 20 shards, for what follows.
@@ -156,8 +149,8 @@ refused() {
     shift
     rm -f "$work/merged.jsonl"
     "$@" >"$work/said.txt" 2>&1
-    [ $? = 1 ] && grep -qF -- "$words" "$work/said.txt" || { complain "merge: does not say $words" && cat "$work/said.txt"; }
-    [ ! -e "$work/merged.jsonl" ] || complain "merge: wrote a file, but $words"
+    [ $? = 1 ] && grep -qF -- "$words" "$work/said.txt" || { fail "merge: does not say $words" && cat "$work/said.txt"; }
+    [ ! -e "$work/merged.jsonl" ] || fail "merge: wrote a file, but $words"
 }
 mv "$work/shards/fuzz-seed9-shard05of20.jsonl" "$work/fifth.jsonl"
 refused "shard 5 of 20 is missing" "$program" merge -o "$work/merged.jsonl" "$work/shards"
@@ -195,7 +188,7 @@ for hostile in '"shard":[0,20]' '"shard":[21,20]' '"shard":[1,922337203685477580
     '"count":7,"shard":[5,20]' '"shard": [5,20]' '"shard":[5,20],"shard":[5,20]' '"shard":[5,20,1]' '"shard":[5,20],"gpu":{}'; do
     sed "1s/\"shard\":[^]]*]/$hostile/" "$work/fifth.jsonl" >"$work/hostile.jsonl"
     refused "hostile.jsonl: not the file of a campaign" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/hostile.jsonl"
-    [ "$(wc -l <"$work/said.txt")" = 1 ] || complain "merge: several lines about $hostile"
+    [ "$(wc -l <"$work/said.txt")" = 1 ] || fail "merge: several lines about $hostile"
 done
 { sed '1s/,"gpus":.*//; 1q' "$work/fifth.jsonl" | tr -d '\n' && printf ',"gpus":[0' && seq -s '' -f ',%.0f' 1 90000 && printf ']}\n'; } |
     tr -d '\n' >"$work/hostile.jsonl"
@@ -206,12 +199,11 @@ refused "hostile.jsonl: not the file of a campaign" "$program" merge -o "$work/m
 # Nor is such a shard continued.
 sed '3d' "$work/fifth.jsonl" >"$work/shards/fuzz-seed9-shard05of20.jsonl"
 "$program" $campaign --shard 5/20 --out "$work/shards" --resume >"$work/said.txt" 2>&1
-[ $? = 2 ] && grep -q "line 3 is not the next run of this campaign" "$work/said.txt" || complain "a shard with a hole is continued"
+[ $? = 2 ] && grep -q "line 3 is not the next run of this campaign" "$work/said.txt" || fail "a shard with a hole is continued"
 rm "$work/shards/fuzz-seed9-shard05of20.jsonl"
 "$program" $campaign --shard 5/20 --out "$work/shards" --seed 10 --resume >/dev/null 2>&1
-sed -n 1p "$work/fifth.jsonl" | grep -q '"seed":9,' || complain "a shard does not state its seed"
+sed -n 1p "$work/fifth.jsonl" | grep -q '"seed":9,' || fail "a shard does not state its seed"
 "$program" merge -o "$work/merged.jsonl" "$work"/shards/*seed9* "$work/fifth.jsonl" 2>/dev/null
-cmp "$work/whole.jsonl" "$work/merged.jsonl" || complain "the shards, given as files, are not the whole"
+cmp "$work/whole.jsonl" "$work/merged.jsonl" || fail "the shards, given as files, are not the whole"
 
-[ "$failed" = 0 ] && echo "$count runs: nothing was lost"
-exit "$failed"
+finish "$count runs: nothing was lost"

@@ -5,20 +5,13 @@
 #   sh tests/campaign/submit.sh PROGRAM
 #
 # With GRIDSMITH_RUNS below 4000, kernels of the zoo are not compiled.
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$(realpath "$1")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failed=0
-complain() {
-    echo "FAILED $1"
-    failed=1
-}
 # same FOLDER: the shards of a campaign are the file of one process.
 same() {
-    "$program" campaign fetch "$1" -o "$1.jsonl" >fetched.txt 2>&1 || { complain "$1 is not merged" && cat fetched.txt; }
-    cmp whole.jsonl "$1.jsonl" || complain "$1 is not the whole"
+    "$program" campaign fetch "$1" -o "$1.jsonl" >fetched.txt 2>&1 || { fail "$1 is not merged" && cat fetched.txt; }
+    cmp whole.jsonl "$1.jsonl" || fail "$1 is not the whole"
 }
 # mistake CODE WORDS COMMAND...: one line with these words, and this exit code.
 mistake() {
@@ -27,7 +20,7 @@ mistake() {
     "$@" >said.txt 2>&1
     status=$?
     [ $status = "$code" ] && grep -qF -- "$words" said.txt && [ "$(wc -l <said.txt)" = 1 ] ||
-        { complain "exit code $status, not $code with: $words" && cat said.txt; }
+        { fail "exit code $status, not $code with: $words" && cat said.txt; }
 }
 campaign="fuzz --device model:h200,skip=5 --seed 4 --count 200"
 "$program" $campaign --out whole.jsonl >/dev/null 2>&1
@@ -60,12 +53,12 @@ while kill -0 $running 2>/dev/null; do
     done
     sleep 0.02
 done
-wait $running || { complain "--local" && cat here.txt; }
+wait $running || { fail "--local" && cat here.txt; }
 same here
-"$program" campaign status here >status.txt || complain "status of a complete campaign"
+"$program" campaign status here >status.txt || fail "status of a complete campaign"
 grep -q "^shards 8: 8 complete, 0 playing, 0 waiting, 0 stopped$" status.txt && grep -q "^runs   200 of 200$" status.txt ||
-    { complain "status" && cat status.txt; }
-[ $early = 0 ] || grep -hq "ended by signal 9" here/logs/*.log || complain "no log says that its command was killed"
+    { fail "status" && cat status.txt; }
+[ $early = 0 ] || grep -hq "ended by signal 9" here/logs/*.log || fail "no log says that its command was killed"
 mistake 2 "has a campaign already" "$program" campaign submit --local --dir here -- $campaign
 
 # Stopped, looked at, and continued. More runs than are played before the signal arrives.
@@ -77,39 +70,39 @@ done
 kill -INT $running 2>/dev/null || kill -TERM $running
 wait $running
 [ $? = 130 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
-    { complain "stopped" && cat stopped.txt; }
-[ -z "$(players stopped)" ] || complain "commands go on after the campaign was stopped"
+    { fail "stopped" && cat stopped.txt; }
+[ -z "$(players stopped)" ] || fail "commands go on after the campaign was stopped"
 "$program" campaign status stopped >status.txt
-[ $? = 1 ] || complain "status: a stopped campaign is complete"
+[ $? = 1 ] || fail "status: a stopped campaign is complete"
 mistake 1 '"shards":3,"complete":0,"playing":0,' "$program" campaign status stopped --json
 sed -i 's/"100000000"/"200"/' stopped/campaign.json
 rm -f stopped/shards/*
-"$program" campaign resume stopped --jobs 2 2>resumed.txt || { complain "resumed" && cat resumed.txt; }
+"$program" campaign resume stopped --jobs 2 2>resumed.txt || { fail "resumed" && cat resumed.txt; }
 same stopped
 
 # ---- other commands ----
 # The runs of files, recorded; numbers are those of the list.
 record="record --device model:h200,skip=5"
-"$program" $record -o recorded.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null || complain "record --resume"
-"$program" campaign submit --local --shards 7 --dir recorded -- $record whole.jsonl whole.jsonl >/dev/null || complain "record"
-"$program" campaign fetch recorded 2>/dev/null && cmp recorded.jsonl recorded/campaign.jsonl || complain "record in shards differs"
+"$program" $record -o recorded.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null || fail "record --resume"
+"$program" campaign submit --local --shards 7 --dir recorded -- $record whole.jsonl whole.jsonl >/dev/null || fail "record"
+"$program" campaign fetch recorded 2>/dev/null && cmp recorded.jsonl recorded/campaign.jsonl || fail "record in shards differs"
 "$program" replay recorded.jsonl >replayed.txt
-grep -q "^all  *400 " replayed.txt || complain "replay does not read what record keeps"
+grep -q "^all  *400 " replayed.txt || fail "replay does not read what record keeps"
 head -c 20000 recorded.jsonl >cut.jsonl
-"$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || complain "record --resume, cut"
+"$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || fail "record --resume, cut"
 mistake 2 '"runs" is' "$program" $record --out cut.jsonl --resume whole.jsonl
 mistake 2 "--resume needs the file to continue" "$program" $record --resume whole.jsonl
 mistake 2 "not standard input" "$program" $record -o x --resume -
 mistake 2 "a description belongs to one GPU" "$program" probe --device model:h200 --shard 1/2
 # Kernels of the zoo, timed: the times differ, what is timed does not.
 zoo_bench() {
-    "$program" campaign submit --local --shards 2 --dir zoo -- zoo bench bfs cp --size tiny --repeat 1 >/dev/null || complain "zoo bench"
-    "$program" campaign fetch zoo -o zoo.jsonl 2>/dev/null || complain "zoo bench is not merged"
-    "$program" zoo bench --measured zoo.jsonl >zoo.txt || complain "zoo bench --measured"
-    grep -q "^bfs  *tiny " zoo.txt && grep -q "^cp  *tiny " zoo.txt && grep -q "^average of 2 " zoo.txt || { complain "zoo" && cat zoo.txt; }
-    "$program" zoo bench bfs cp --size tiny --repeat 1 --out zoo.jsonl --resume >again.txt 2>&1 || complain "zoo bench --resume"
-    grep -q "2 runs, 2 of them already in the file" again.txt || complain "zoo bench measures again what is there"
-    "$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || complain "zoo --json"
+    "$program" campaign submit --local --shards 2 --dir zoo -- zoo bench bfs cp --size tiny --repeat 1 >/dev/null || fail "zoo bench"
+    "$program" campaign fetch zoo -o zoo.jsonl 2>/dev/null || fail "zoo bench is not merged"
+    "$program" zoo bench --measured zoo.jsonl >zoo.txt || fail "zoo bench --measured"
+    grep -q "^bfs  *tiny " zoo.txt && grep -q "^cp  *tiny " zoo.txt && grep -q "^average of 2 " zoo.txt || { fail "zoo" && cat zoo.txt; }
+    "$program" zoo bench bfs cp --size tiny --repeat 1 --out zoo.jsonl --resume >again.txt 2>&1 || fail "zoo bench --resume"
+    grep -q "2 runs, 2 of them already in the file" again.txt || fail "zoo bench measures again what is there"
+    "$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || fail "zoo --json"
     mistake 2 '"repeat" is 1 in the file, but 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
     mistake 2 "not a row of 'zoo bench -o'" "$program" zoo bench --measured whole.jsonl
 }
@@ -117,15 +110,15 @@ zoo_bench() {
 
 # ---- Kubernetes: the command of the manifest, with an index ----
 "$program" campaign submit --kubernetes --image 'gridsmith:1' --claim runs --shards 5 --dir pods -- $campaign >pods.txt ||
-    complain "--kubernetes"
-grep -q "^kubectl apply -f .*/pods/kubernetes.yaml$" pods.txt || complain "--kubernetes does not say what to do"
+    fail "--kubernetes"
+grep -q "^kubectl apply -f .*/pods/kubernetes.yaml$" pods.txt || fail "--kubernetes does not say what to do"
 for line in "completionMode: Indexed" "completions: 5" 'image: "gridsmith:1"' 'claimName: "runs"' 'subPath: "pods"'; do
-    grep -q "^ *$line$" pods/kubernetes.yaml || complain "the manifest has no $line"
+    grep -q "^ *$line$" pods/kubernetes.yaml || fail "the manifest has no $line"
 done
-grep -q nvidia.com/gpu pods/kubernetes.yaml && complain "the manifest asks for a GPU that is not needed"
+grep -q nvidia.com/gpu pods/kubernetes.yaml && fail "the manifest asks for a GPU that is not needed"
 if python3 -c 'import yaml' 2>/dev/null; then
     python3 -c 'import json, yaml; json.dump(yaml.safe_load(open("pods/kubernetes.yaml"))["spec"]["template"]["spec"]["containers"][0]["command"], open("command.json", "w"))' &&
-        grep -q '^\["/bin/sh", "-c", "exec .*", "gridsmith"\]$' command.json || complain "the manifest is not read as YAML"
+        grep -q '^\["/bin/sh", "-c", "exec .*", "gridsmith"\]$' command.json || fail "the manifest is not read as YAML"
 fi
 command=$(sed -n 's/^        - \(exec .*\)/\1/p' pods/kubernetes.yaml | sed "s|/campaign |$work/pods |")
 for index in 4 2 0 1 3; do
@@ -136,15 +129,15 @@ for index in 4 2 0 1 3; do
         kill -KILL $running 2>/dev/null
         wait $running 2>/dev/null
     fi
-    JOB_COMPLETION_INDEX=$index sh -c "$command" "$program" >pod.txt 2>&1 || { complain "pod $index" && cat pod.txt; }
+    JOB_COMPLETION_INDEX=$index sh -c "$command" "$program" >pod.txt 2>&1 || { fail "pod $index" && cat pod.txt; }
 done
 same pods
 
 # ---- GNU parallel ----
-"$program" campaign submit --parallel --jobs 2 --shards 5 --dir "by hand" -- $campaign >parallel.txt || complain "--parallel"
-grep -q "^sh .*/by hand/parallel.sh$" parallel.txt || complain "--parallel does not say what to do"
+"$program" campaign submit --parallel --jobs 2 --shards 5 --dir "by hand" -- $campaign >parallel.txt || fail "--parallel"
+grep -q "^sh .*/by hand/parallel.sh$" parallel.txt || fail "--parallel does not say what to do"
 if command -v parallel >/dev/null; then
-    sh "by hand/parallel.sh" >/dev/null 2>&1 || complain "parallel"
+    sh "by hand/parallel.sh" >/dev/null 2>&1 || fail "parallel"
     same "by hand"
 else
     echo "GNU parallel is not installed: its script is not run"
@@ -166,24 +159,24 @@ EOF
 chmod +x bin/*
 PATH=$work/bin:$PATH
 "$program" campaign submit --slurm --shards 6 --time 1:00:00 --partition long --jobs 2 --dir far -- fuzz --device cuda \
-    --count 30 >far.txt 2>&1 || { complain "--slurm" && cat far.txt; }
-grep -q "/far: Slurm job 41$" far.txt || { complain "--slurm does not name the job" && cat far.txt; }
+    --count 30 >far.txt 2>&1 || { fail "--slurm" && cat far.txt; }
+grep -q "/far: Slurm job 41$" far.txt || { fail "--slurm does not name the job" && cat far.txt; }
 for line in '--array=1-6%2' '--requeue' '--gres=gpu:1' '--time=1:00:00' '--partition=long' '--signal=B:TERM@30' "--output=\"$work/far/logs/shard%a.log\""; do
-    grep -qxF -- "#SBATCH $line" far/slurm.sh || complain "the job script has no $line"
+    grep -qxF -- "#SBATCH $line" far/slurm.sh || fail "the job script has no $line"
 done
-sh -n far/slurm.sh || complain "the job script is not valid"
+sh -n far/slurm.sh || fail "the job script is not valid"
 sed -i 's/"cuda"/"model:h200"/' far/campaign.json
 printf '41 1 RUNNING\n41 4 PENDING\n7 2 RUNNING\n41 99 RUNNING\n41 x RUNNING\n' >queue.txt
-"$program" campaign play far 3 >/dev/null 2>&1 || complain "play"
+"$program" campaign play far 3 >/dev/null 2>&1 || fail "play"
 "$program" campaign status far >status.txt 2>&1
-grep -q "^shards 6: 1 complete, 1 playing, 4 waiting, 0 stopped$" status.txt || { complain "status with Slurm" && cat status.txt; }
-"$program" campaign resume far >resumed.txt 2>&1 || complain "resume with Slurm"
-[ "$(tail -n 1 sbatch.txt)" = "--parsable --array=2,5-6 $work/far/slurm.sh" ] || { complain "resume" && cat sbatch.txt; }
-grep -q '"jobs":\[41,42\]' far/campaign.json || complain "the job of resume is not kept"
+grep -q "^shards 6: 1 complete, 1 playing, 4 waiting, 0 stopped$" status.txt || { fail "status with Slurm" && cat status.txt; }
+"$program" campaign resume far >resumed.txt 2>&1 || fail "resume with Slurm"
+[ "$(tail -n 1 sbatch.txt)" = "--parsable --array=2,5-6 $work/far/slurm.sh" ] || { fail "resume" && cat sbatch.txt; }
+grep -q '"jobs":\[41,42\]' far/campaign.json || fail "the job of resume is not kept"
 touch away
 "$program" campaign status far >status.txt 2>status.err
-grep -q "the states of tasks are not known: squeue failed: slurm_load_jobs error" status.err || complain "Slurm is away"
-grep -q "1 complete" status.txt || complain "status without Slurm"
+grep -q "the states of tasks are not known: squeue failed: slurm_load_jobs error" status.err || fail "Slurm is away"
+grep -q "1 complete" status.txt || fail "status without Slurm"
 mistake 4 "squeue failed: slurm_load_jobs error: Unable to contact" "$program" campaign resume far
 printf '#!/bin/sh\necho "sbatch: error: invalid partition" >&2\nexit 1\n' >bin/sbatch
 mistake 4 "sbatch failed: sbatch: error: invalid partition" "$program" campaign submit --slurm --dir no -- $campaign
@@ -208,7 +201,7 @@ mistake 2 "the number of a shard must be 1 to 8" "$program" campaign play here 9
 mistake 2 "cannot read nowhere: No such file" "$program" campaign status nowhere
 mistake 2 'shard 1 failed: gridsmith fuzz: unknown class "huge"' \
     sh -c "'$program' campaign submit --local --dir huge -- fuzz --device model:h200 --class huge >/dev/null"
-[ ! -e campaign-1 ] || complain "a mistake made a folder"
+[ ! -e campaign-1 ] || fail "a mistake made a folder"
 
 # ---- hostile descriptions ----
 # hostile WORDS SED: the description, changed.
@@ -227,5 +220,4 @@ hostile 'an argument must be a string' 's|"fuzz"|"fuzz",7|'
 hostile '"more"' 's|"jobs"|"more":1,"jobs"|'
 hostile 'campaign.json' 's|.$||'
 
-[ $failed = 0 ] && echo "$killed commands were killed: nothing was lost"
-exit $failed
+finish "$killed commands were killed: nothing was lost"

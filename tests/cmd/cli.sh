@@ -2,40 +2,10 @@
 # The program on the command line: right answers, and one clear line for each mistake.
 #
 #   sh tests/cmd/cli.sh PROGRAM SOURCE_DIR
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
 source_dir=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$source_dir" || exit 1
-passed=0
-failed=0
-
-# check NAME EXIT_CODE COMMAND...: runs a command; its output is in $work/out and $work/err.
-check() {
-    name=$1 wanted=$2
-    shift 2
-    "$@" >"$work/out" 2>"$work/err" </dev/null
-    found=$?
-    if [ "$found" = "$wanted" ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $name: exit code $found, not $wanted"
-        sed 's/^/    /' "$work/err" | head -n 5
-    fi
-}
-
-# says WORDS: the output of the last command contains them.
-says() {
-    if grep -qF -- "$1" "$work/out" "$work/err"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $name: does not say \"$1\""
-        cat "$work/out" "$work/err" | head -n 5 | cut -c1-200 | sed 's/^/    /'
-    fi
-}
 
 # complaint EXIT_CODE NAME WORDS COMMAND...: nothing on standard output, one line on standard error with the words.
 complaint() {
@@ -43,11 +13,7 @@ complaint() {
     shift 3
     check "$name" "$code" "$@"
     says "$words"
-    lines=$(wc -l <"$work/err")
-    if [ "$lines" != 1 ] || [ -s "$work/out" ]; then
-        failed=$((failed + 1))
-        echo "FAILED $name: $lines lines on standard error, $(wc -c <"$work/out") bytes on standard output"
-    fi
+    is_one_line
 }
 
 # stopped NAME WORDS COMMAND...: SIGINT after a second ends the command, which says how far it came. On a busy machine it
@@ -91,13 +57,7 @@ documents() {
         "$program" predict "$work/document.json" 2>&1 | grep -qF '"schema" must be "gridsmith.run/1"' || count=-1000000
         grep -q "^{\"schema\": \{0,1\}\"$1\"" "$work/document.json" || count=-1000000
     done <"$work/out"
-    if [ "$count" -gt 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $name: does not print documents of $1"
-        head -c 300 "$work/out" | sed 's/^/    /'
-    fi
+    [ "$count" -gt 0 ] || fail "$name: does not print documents of $1"
 }
 
 # ---- help ----
@@ -105,7 +65,7 @@ check "help" 0 "$program" --help
 says "predict"
 for title in "Predict and explain" "Reshape kernels" "Record and measure" "Share a GPU"; do
     says "$title: "
-    grep -q "^\.Ss $title\$" man/gridsmith.1 || { failed=$((failed + 1)) && echo "FAILED man page: no group \"$title\""; }
+    grep -q "^\.Ss $title\$" man/gridsmith.1 || fail "man page: no group \"$title\""
 done
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
@@ -119,26 +79,18 @@ for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z 
         sed 's/\\-/-/g; s/^\.Fl -\{0,1\}/--/; s/Fl -\{0,1\}\([a-z]\)/--\1/g' "man/gridsmith-$command.1" |
             grep -q -e "--$option" -e "Fl \(Fl \)\{0,1\}-\{0,1\}$option" || echo "$option"
     done >"$work/missing"
-    if [ -s "$work/missing" ]; then
-        failed=$((failed + 1))
-        echo "FAILED man page of $command: without $(tr '\n' ' ' <"$work/missing")"
-    fi
+    [ ! -s "$work/missing" ] || fail "man page of $command: without $(tr '\n' ' ' <"$work/missing")"
 done
 
 # ---- a GPU, drawn ----
 for gpu in h200 rtx3090 a2 corpus/h200-3c13bb67.json; do
     check "draw $gpu" 0 "$program" gpus --svg $gpu
-    if command -v xmllint >/dev/null && ! xmllint --noout "$work/out"; then
-        failed=$((failed + 1))
-        echo "FAILED: the picture of $gpu is not XML"
-    fi
+    ! command -v xmllint >/dev/null || xmllint --noout "$work/out" || fail "the picture of $gpu is not XML"
     # Each SM once, and each block of the first launch once.
     sms=$("$program" gpus --json $gpu | sed 's/.*"sms":\([0-9]*\).*/\1/')
     drawn=$(grep -o '>block [0-9]*<' "$work/out" | sort -u | wc -l)
-    if [ "$drawn" != "$sms" ] || [ "$(grep -o 'font-weight="600">[0-9]*<' "$work/out" | sort -u | wc -l)" != "$sms" ]; then
-        failed=$((failed + 1))
-        echo "FAILED: the picture of $gpu has $drawn blocks of $sms"
-    fi
+    [ "$drawn" = "$sms" ] && [ "$(grep -o 'font-weight="600">[0-9]*<' "$work/out" | sort -u | wc -l)" = "$sms" ] ||
+        fail "the picture of $gpu has $drawn blocks of $sms"
 done
 check "the SMs of GPCs" 0 "$program" gpus corpus/h200-3c13bb67.json
 says "GPC    6,  18 SMs        12+13 28+29 44+45 60+61 74+75 88+89 102+103 116+117 120+121"
@@ -422,7 +374,7 @@ mistake "status without a campaign" "there is no campaign in this folder" sh -c 
 if ! has_driver; then
     check "a campaign that cannot start" 3 env LD_LIBRARY_PATH=/nonexistent "$program" campaign submit --local --shards 2 --dir "$work/none" -- fuzz --device cuda --count 4
     says "no NVIDIA driver was found"
-    [ -e "$work/none" ] && { failed=$((failed + 1)) && echo "FAILED: the folder of a campaign that did not start is still there"; }
+    [ ! -e "$work/none" ] || fail "the folder of a campaign that did not start is still there"
 fi
 mistake "the zoo on nothing" 'unknown device "gpu"; it must be host, cuda, cuda:N or serve' "$program" zoo run sgemm --on gpu
 for command in "run --latency" trace; do
@@ -888,7 +840,7 @@ check "the form is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii__persistent(
 check "reshape twice" 1 "$program" reshape "$work/reshaped.ptx" --kernel _Z6reduceILi256EEvPKiPii__persistent \
     --as confined -o "$work/twice.ptx"
 says "names that begin with gs_ are reserved for reshaped kernels"
-[ ! -e "$work/twice.ptx" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
+[ ! -e "$work/twice.ptx" ] || fail "a refused kernel left a file"
 check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx.gz
 says "yes         yes       reduce<256>(int const*, int*, int)"
 cat >"$work/grid.ptx" <<'EOF'
@@ -1087,7 +1039,7 @@ check "plan on the model" 0 "$program" plan $kernels --on model --plan "$work/a.
 says "stream + fma                     inside"
 says "not measured: 4 blocks per SM of stream fit beside 1 of library"
 cp "$work/out" "$work/plan.txt"
-grep -q "<title>gemm + stream: 2 + 3 blocks per SM" "$work/gains.svg" || { echo "FAILED: the heat map has no gemm"; failed=$((failed + 1)); }
+grep -q "<title>gemm + stream: 2 + 3 blocks per SM" "$work/gains.svg" || fail "the heat map has no gemm"
 check "plan as JSON" 0 "$program" plan $kernels --on model --json --models
 documents gridsmith.plan/1
 says '"points":[{"ratio":'
@@ -1098,7 +1050,7 @@ check "a plan with pairs of other forms is simulated" 0 "$program" plan --simula
 says "2 pairs of the plan need kernels with fewer registers or threads"
 check "part of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --most 5
 check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan"
-cmp -s "$work/out" "$work/plan.txt" || { echo "FAILED: a plan in two parts is another"; failed=$((failed + 1)); }
+cmp -s "$work/out" "$work/plan.txt" || fail "a plan in two parts is another"
 check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
 says "gemm + stream: "
 says "(inside 2 + 3 blocks per SM; gemm: 80 registers): +0.0%"
@@ -1195,8 +1147,7 @@ bad() {
     mistake "$name" "$words" "$program" predict --json --gpu rtx3090 -o "$work/never.json" "$work/bad.json"
     says "bad.json"
     if [ -n "$(ls "$work" | grep never)" ]; then
-        failed=$((failed + 1))
-        echo "FAILED $name: left an output file"
+        fail "$name: left an output file"
         rm -f "$work"/never*
     fi
 }
@@ -1447,5 +1398,4 @@ if command -v xmllint >/dev/null; then
     check "picture of a schedule" 0 xmllint --noout "$work/picture.svg"
 fi
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+finish "all answers are right"

@@ -8,9 +8,9 @@ if [ "${3:-}" != inside ]; then
     unshare -rm true 2>/dev/null || { echo "skipped: no namespace can be made"; exit 77; }
     exec unshare -rm sh "$0" "$1" "$2" inside
 fi
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
 cd "$2" || exit 1
-work=$(mktemp -d)
 disk=$work/disk
 mkdir "$disk"
 daemon=
@@ -20,13 +20,6 @@ clean_up() {
     rm -rf "$work"
 }
 trap clean_up EXIT
-failed=0
-
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED $*"
-    cut -c1-200 "$work/err" | head -n 5 | sed 's/^/    /'
-}
 
 # Commands that write one file: all of it or nothing.
 for size in 4k 8k 16k 32k 64k 128k 512k; do
@@ -77,5 +70,4 @@ GRIDSMITH_SOCKET=$work/s timeout 200 "$program" zoo run cp --on serve --size tin
 kill "$daemon"
 wait "$daemon" || fail "the daemon ends with $?"
 daemon=
-[ $failed = 0 ] && echo "every full disk was answered"
-exit $((failed > 0))
+finish "every full disk was answered"

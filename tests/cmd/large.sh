@@ -5,12 +5,9 @@
 # what depends on the numbers would take hours.
 #
 #   sh tests/cmd/large.sh PROGRAM SOURCE_DIR
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
 cd "$2" || exit 1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
 
 # A program with AddressSanitizer needs more addresses than any limit allows.
 limit=2000000
@@ -22,15 +19,9 @@ check() {
     shift 3
     (ulimit -v $limit && exec timeout 300 "$program" "$@") >"$work/out" 2>"$work/err"
     found=$?
-    if [ $found != "$wanted" ] || ! cat "$work/out" "$work/err" | grep -q -- "$words"; then
-        failed=$((failed + 1))
-        echo "FAILED $name: exit code $found, not $wanted, or it does not say \"$words\""
-        cat "$work/out" "$work/err" | head -n 5 | cut -c1-200 | sed 's/^/    /'
-    fi
-    if [ "$wanted" = 2 ] && { [ "$(wc -l <"$work/err")" != 1 ] || [ -s "$work/out" ]; }; then
-        failed=$((failed + 1))
-        echo "FAILED $name: more than one line"
-    fi
+    [ $found = "$wanted" ] && cat "$work/out" "$work/err" | grep -q -- "$words" ||
+        fail "$name: exit code $found, not $wanted, or it does not say \"$words\""
+    [ "$wanted" != 2 ] || is_one_line
 }
 
 # run FILE EVENT...: a file with a run on the H200.
@@ -172,11 +163,8 @@ interrupted() {
     kill -INT $process
     wait $process
     found=$?
-    if [ $found != 130 ] || ! grep -q "gridsmith: interrupted while $words" "$work/err" || [ -n "$(ls "$work/results")" ]; then
-        failed=$((failed + 1))
-        echo "FAILED $name: exit code $found, not 130, or it does not say \"$words\", or leaves $(ls "$work/results")"
-        sed 's/^/    /' "$work/err" | head -n 5
-    fi
+    [ $found = 130 ] && grep -q "gridsmith: interrupted while $words" "$work/err" && [ -z "$(ls "$work/results")" ] ||
+        fail "$name: exit code $found, not 130, or it does not say \"$words\", or leaves $(ls "$work/results")"
     rm -rf "$work/results"
 }
 
@@ -190,10 +178,6 @@ run "$work/rows.json" "$(launch a 1000 ',"duration_us":10')"
     yes "$(cat "$work/rows.json")" 2>/dev/null | timeout 300 "$program" predict --csv - 2>"$work/err"
     echo $? >"$work/code"
 } | head -n 1 >/dev/null
-if [ "$(cat "$work/code")" != 4 ] || ! grep -q "Broken pipe" "$work/err"; then
-    failed=$((failed + 1))
-    echo "FAILED a reader that leaves: exit code $(cat "$work/code")"
-fi
+[ "$(cat "$work/code")" = 4 ] && grep -q "Broken pipe" "$work/err" || fail "a reader that leaves: exit code $(cat "$work/code")"
 
-[ $failed = 0 ] && echo "large numbers are no trouble"
-exit $((failed > 0))
+finish "large numbers are no trouble"

@@ -3,18 +3,9 @@
 # source, PTX, a cubin or a program; without ptxas PTX is refused, and machine code is not.
 #
 #   sh tests/cmd/occupancy.sh PROGRAM SOURCE_DIR
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$2" || exit 1
-failed=0
-
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED $1"
-    [ ! -s "$work/out" ] || head -n 8 "$work/out" | cut -c1-200 | sed 's/^/    /'
-}
 
 # occupancy NAME EXIT_CODE WORDS ARGUMENTS...: the output of the command, in $work/out, has the words.
 occupancy() {
@@ -205,5 +196,4 @@ END
 else
     echo "no ptxas: PTX is not compared with it"
 fi
-[ $failed = 0 ] && echo "all passed"
-exit $((failed > 0))
+finish "all passed"

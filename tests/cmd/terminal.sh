@@ -3,19 +3,11 @@
 # type without having read everything: older names of options, names that end in .gz, a plan where it is needed.
 #
 #   sh tests/cmd/terminal.sh PROGRAM SOURCE_DIR
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
-work=$(mktemp -d)
 daemon=
 trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$work"' EXIT
 cd "$2" || exit 1
-failed=0
-
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED $1"
-    [ ! -s "$work/out" ] || head -n 8 "$work/out" | cut -c1-160 | sed 's/^/    /'
-}
 
 # fits NAME COLUMNS COMMAND...: runs a command, whose lines have at most so many columns.
 fits() {
@@ -157,5 +149,4 @@ else
     echo "no 'script': terminals are not tried"
 fi
 
-[ $failed = 0 ] && echo "all passed"
-exit $((failed > 0))
+finish "all passed"

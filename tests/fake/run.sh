@@ -2,31 +2,20 @@
 # The program on a fake GPU: a campaign, and one clear line for each way in which a GPU can be unusable.
 #
 #   sh tests/fake/run.sh PROGRAM FOLDER WHOLE_FOLDER OLD_FOLDER
-set -u
+. "$(dirname "$0")/../support/checks.sh"
 program=$1
 folder=$2
 whole_folder=$3
 old_folder=$4
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 export GRIDSMITH_PTXAS="$(cd "$(dirname "$0")" && pwd)/ptxas"
-failed=0
 
 # on WORDS EXIT_CODE SAYS ARGUMENTS...: runs the program with GRIDSMITH_FAKE=WORDS; its output must contain SAYS.
 on() {
     words=$1 wanted=$2 says=$3
     shift 3
-    GRIDSMITH_FAKE=$words LD_LIBRARY_PATH=${libraries:-$folder} "$program" "$@" >"$work/out" 2>"$work/err" </dev/null
-    found=$?
-    if [ "$found" != "$wanted" ] || ! cat "$work/out" "$work/err" | grep -qF -- "$says"; then
-        failed=1
-        echo "FAILED $words, $*: exit code $found, not $wanted, or does not say \"$says\""
-        cat "$work/out" "$work/err" | head -n 12 | sed 's/^/    /'
-    fi
-    if [ "$wanted" -gt 1 ] && [ "$(wc -l <"$work/err")" != 1 ]; then
-        failed=1
-        echo "FAILED $words, $*: more than one line of errors"
-    fi
+    check "$words, $*" "$wanted" env GRIDSMITH_FAKE="$words" LD_LIBRARY_PATH="${libraries:-$folder}" "$program" "$@"
+    says "$says"
+    [ "$wanted" -le 1 ] || [ "$(wc -l <"$work/err")" = 1 ] || fail "$words, $*: more than one line of errors"
 }
 
 # ---- a GPU without a description is described by the driver ----
@@ -35,7 +24,7 @@ on small 0 "assumed: limits from the driver, mechanisms assumed" gpus cuda
 on small 0 '"sms":10' gpus --json cuda:0
 cp "$work/out" "$work/mine.json"
 on small 0 "a" predict --gpu "$work/mine.json" a=100x256,r32
-grep -qF "limits from the driver, mechanisms assumed" "$work/out" "$work/err" || { failed=1 && echo "FAILED: nothing is said to be assumed"; }
+grep -qF "limits from the driver, mechanisms assumed" "$work/out" "$work/err" || fail "nothing is said to be assumed"
 on h200 0 "h200: NVIDIA H200" gpus cuda
 on small 0 "cuda0, 10 SMs" predict --gpu cuda a=100x256,r32
 on h200 0 "h200: 256 threads" occupancy --gpu cuda:0 --threads 256 --registers 32
@@ -52,8 +41,8 @@ on small 0 "memory" fuzz --device cuda --count 6 --class memory
 on h200 0 "graph" fuzz --device cuda --count 12 --class carveout --class graph # a node has its own carve-out
 on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
 on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
-[ "$(grep -c '"schema":"gridsmith.run/1"' "$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
-grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo "FAILED: no GPU or warp slots"; }
+[ "$(grep -c '"schema":"gridsmith.run/1"' "$work/small.jsonl")" = 24 ] || fail "not all runs were kept"
+grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || fail "no GPU or warp slots"
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
@@ -61,23 +50,23 @@ on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 on small,three-gpus 0 "$work/gpus" campaign submit --local --shards 7 --dir "$work/gpus" -- fuzz --device cuda --count 21
 on none 0 "21 runs of 7 shards in $work/gpus.jsonl" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
 for gpu in 00 01 02; do
-    head -n 1 "$work/gpus.jsonl" | grep -q "GPU-$gpu$gpu$gpu$gpu-" || { failed=1 && echo "FAILED: GPU $gpu had no shard"; }
+    head -n 1 "$work/gpus.jsonl" | grep -q "GPU-$gpu$gpu$gpu$gpu-" || fail "GPU $gpu had no shard"
 done
 on small 0 "seed 1" fuzz --device cuda --count 21 --out "$work/one.jsonl"
 sed 1d "$work/one.jsonl" >"$work/one.runs" && sed 1d "$work/gpus.jsonl" | cmp - "$work/one.runs" ||
-    { failed=1 && echo "FAILED: the runs of three GPUs are others"; }
+    fail "the runs of three GPUs are others"
 on no-device 3 "this machine has no GPU" campaign submit --local --dir "$work/never" -- fuzz --device cuda
 
 # ---- timing ----
 on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/measured.jsonl"
-[ "$(wc -l <"$work/measured.jsonl")" = 22 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
+[ "$(wc -l <"$work/measured.jsonl")" = 22 ] || fail "not all samples were kept"
 on none 0 "latency of a load                               23.000    23.000    23.000" bound --measured "$work/measured.jsonl"
 on none 0 "bounds and measurements of 20 configurations" bound --measured "$work/measured.jsonl" --svg
 # Latencies are those of fake_class_times: of the second row of alu, of the second of global_load, and of all 64 units of memory.
 on small 0 "alu                        5         5             1  alu 2.000" probe --latency --device cuda -o "$work/machine.json"
 on h200 0 "global_load              860      2580            32  memory 0.047 load/store 0.841" probe --latency --device cuda -o "$work/machine.json"
 grep -qF '"repeated_cycles":3225,"kept_cycles":430,"kept_millicycles":47' "$work/machine.json" ||
-    { failed=1 && echo "FAILED: accesses in a row, or in the L2, have other times"; }
+    fail "accesses in a row, or in the L2, have other times"
 on small 2 "only a real GPU can be timed" probe --latency --device model:h200
 on small 2 "--trials goes with --latency" probe --trials 3
 on small 2 "leave out --pack" probe --latency --pack "$work/none.gspack"
@@ -96,7 +85,7 @@ on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed
 for file in merged kept; do
     sed 's/"skew_cycles".*//; s/"overhead.*//' "$work/$file.jsonl" >"$work/$file.drawn"
 done
-cmp "$work/merged.drawn" "$work/kept.drawn" || { failed=1 && echo "FAILED: the samples of shards are others"; }
+cmp "$work/merged.drawn" "$work/kept.drawn" || fail "the samples of shards are others"
 on small 0 "21 runs, 21 of them already in the file" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl" --resume
 on small 2 "more than the 11 of this campaign" bound --measure cuda --count 10 --seed 5 --out "$work/kept.jsonl" --resume
 on none 2 "--resume and --shard go with --measure" bound --random -o "$work/random.jsonl" --resume
@@ -132,9 +121,9 @@ load_lines() { # LINES
 }
 load_lines '1:3\n\n0:5\n'
 found=$(sed -n 's/.*"application":\([0-9]\).*"round":\([0-9]*\),"repeat":\([0-9]*\).*/\2 \1:\3,/p' "$work/out" | tr -d '\n')
-[ "$found" = "1 1:3,2 0:1,2 1:3,3 0:5," ] || { failed=1 && echo "FAILED: rounds of applications: $found"; }
+[ "$found" = "1 1:3,2 0:1,2 1:3,3 0:5," ] || fail "rounds of applications: $found"
 load_lines '2:1\n'
-[ $? = 2 ] && grep -qF 'with numbers below 2, not "2:1"' "$work/err" || { failed=1 && echo "FAILED: a line with a wrong number"; }
+[ $? = 2 ] && grep -qF 'with numbers below 2, not "2:1"' "$work/err" || fail "a line with a wrong number"
 # A file has tasks and networks. A launch has the blocks that it asks for, 3 and 2, or those of the size, 4 + 8 + 8 + 8.
 cat >"$work/tasks.json" <<'EOT'
 {"schema": "gridsmith.task/1", "task": "train", "repeat": 3, "kernels": [
@@ -147,7 +136,7 @@ on small 0 '"kernel":"train","right":true' zoo load "$work/tasks.json" fft:2 --s
 grep -qF '"kernel":"train","size":"small","on":"cuda","repeat":3,"launches":6,"blocks":33,"streams":2,' "$work/out" &&
     grep -qF '"launches":10,"blocks":80,"streams":1,' "$work/out" &&
     grep -qF '"kernel":"flow","right":true' "$work/out" && grep -qF '"kernel":"mlp","right":true' "$work/out" ||
-    { failed=1 && echo "FAILED: the tasks of a file:" && cat "$work/out"; }
+    fail "the tasks of a file"
 one_launch() { # LAUNCH
     printf '{"schema":"gridsmith.task/1","task":"t","kernels":[\n%s]}' "$1" >"$work/one.json"
 }
@@ -165,9 +154,9 @@ cat >"$work/play.json" <<'EOT'
 {"schema": "gridsmith.task/1", "task": "late", "repeat": 2, "at_us": 300000, "kernels": [{"kernel": "fft"}]}
 EOT
 on small 0 "late                    2" plan --play "$plan" --tasks "$work/play.json" --size small --rounds 1
-grep -q "^daemon  " "$work/out" || { failed=1 && echo "FAILED: tasks of a file through the daemon"; }
+grep -q "^daemon  " "$work/out" || fail "tasks of a file through the daemon"
 # In turn, both tasks take their time alone. On streams the second one begins 0.3 s later.
-awk '/^streams/ { exit !($2 >= 300) }' "$work/out" || { failed=1 && echo "FAILED: a task did not arrive late:" && cat "$work/out"; }
+awk '/^streams/ { exit !($2 >= 300) }' "$work/out" || fail "a task did not arrive late"
 one_launch '{"kernel":"lbm","blocks":3}'
 on small 2 'one.json:2:1: task "t", launch 0: lbm (small) has up to 1 x 24 blocks in 4 launches, and cannot have 3' \
     plan --play "$plan" --tasks "fft,$work/one.json" --size small
@@ -206,7 +195,7 @@ cat >"$work/own.json" <<'EOT'
   {"kernel": "add_one", "file": "own/add.ptx", "launch": "own/add.json", "blocks": 16, "after": []}]}
 EOT
 on small 0 '"kernel":"own","right":true' zoo load "$work/own.json" --size tiny --rounds 2 --json
-grep -qF '"launches":3,"blocks":33,"streams":2,' "$work/out" || { failed=1 && echo "FAILED: kernels of files:" && cat "$work/out"; }
+grep -qF '"launches":3,"blocks":33,"streams":2,' "$work/out" || fail "kernels of files"
 on small 0 "add_one" plan "$work/own/add.ptx:add_one" fft --size tiny -o "$work/own.plan"
 on small 0 "daemon  " plan --play "$work/own.plan" --tasks "$work/own.json" --size tiny --rounds 1
 one_launch '{"kernel":"add_one","file":"own/add.ptx","work":2}'
@@ -250,7 +239,7 @@ echo '{"schema": "gridsmith.launch/1", "grid": [4, 1, 1], "block": [32, 1, 1],
     "arguments": [{"buffer": "int32", "count": 1, "fill": "zero"}]}' >"$work/spin.json"
 gzip -n "$work/spin.ptx"
 on small 0 "spin            it did not end within 3 seconds" plan "$work/spin.ptx.gz" transpose --size tiny --seconds 3
-grep -q "^transpose       whole         256" "$work/out" || { failed=1; echo "FAILED: the plan ends with the kernel that never does"; }
+grep -q "^transpose       whole         256" "$work/out" || fail "the plan ends with the kernel that never does"
 on no-device 3 'there is no GPU "0": CUDA sees 0' plan transpose --size tiny
 
 # ---- no usable GPU ----
@@ -273,5 +262,4 @@ on small 3 "green contexts need CUDA 12.5" verify "$kernels/vector_add.cu" --ker
 libraries=$old_folder
 on small 3 "too old: it has no cuLaunchKernelEx" fuzz --device cuda
 
-[ "$failed" = 0 ] && echo "the program gets on with a GPU, and without"
-exit "$failed"
+finish "the program gets on with a GPU, and without"
