@@ -114,8 +114,7 @@ int cuDeviceGet(int *device, int number) {
 
 /* A name without a version means the newest, but for cuGetProcAddress; flag 2 is for the default stream of each
    thread. */
-FAKE_VISIBLE cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
-int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+FAKE_VISIBLE cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
     static const char *const endings[] = {"_ptsz", "_v2", ""};
     Dl_info self;
     char versioned[80];
@@ -133,13 +132,11 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
     return *function ? FAKE_OK : FAKE_NOT_FOUND;
 }
 
-FAKE_VISIBLE cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
-int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+FAKE_VISIBLE cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }
 
-FAKE_VISIBLE cuModuleGetLoadingMode(int *mode);
-int cuModuleGetLoadingMode(int *mode) {
+FAKE_VISIBLE cuModuleGetLoadingMode(int *mode) {
     enum { LAZY = 2 };
     *mode = LAZY;
     return FAKE_OK;
@@ -200,8 +197,7 @@ int cuCtxGetCurrent(cu_context *context) {
     return 0;
 }
 
-FAKE_VISIBLE cuCtxGetDevice(int *device);
-int cuCtxGetDevice(int *device) {
+FAKE_VISIBLE cuCtxGetDevice(int *device) {
     *device = 0;
     return current ? FAKE_OK : FAKE_INVALID_CONTEXT;
 }
@@ -213,14 +209,12 @@ int cuCtxSynchronize(void) {
 }
 
 /* Ends all work first. Nothing is given back: callers end afterwards. */
-FAKE_VISIBLE cuDevicePrimaryCtxReset_v2(int device);
-int cuDevicePrimaryCtxReset_v2(int device) {
+FAKE_VISIBLE cuDevicePrimaryCtxReset_v2(int device) {
     return device || !fake.gpu ? FAKE_INVALID_CONTEXT : cuCtxSynchronize();
 }
 
 /* A copy that waits for the default stream, and copies nothing. */
-FAKE_VISIBLE cuMemcpy2D_v2(const void *what);
-int cuMemcpy2D_v2(const void *what) {
+FAKE_VISIBLE cuMemcpy2D_v2(const void *what) {
     return what ? cuCtxSynchronize() : FAKE_INVALID_VALUE;
 }
 
@@ -238,8 +232,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return 0;
 }
 
-FAKE_VISIBLE cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
-int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+FAKE_VISIBLE cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     *total_bytes = (size_t)1 << 34;
     *free_bytes = *total_bytes - 1;
     return 0;
@@ -342,8 +335,7 @@ int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
 }
 
 /* All other memory counts as the device's. */
-FAKE_VISIBLE cuPointerGetAttribute(void *value, int attribute, cu_pointer pointer);
-int cuPointerGetAttribute(void *value, int attribute, cu_pointer pointer) {
+FAKE_VISIBLE cuPointerGetAttribute(void *value, int attribute, cu_pointer pointer) {
     enum { MEMORY_TYPE = 2, HOST = 1, DEVICE = 2 };
     if (attribute != MEMORY_TYPE || !pointer)
         return FAKE_INVALID_VALUE;

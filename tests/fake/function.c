@@ -183,8 +183,7 @@ int cuModuleGetFunction(cu_function *function, cu_module module, const char *nam
     return FAKE_NOT_FOUND;
 }
 
-FAKE_VISIBLE cuFuncGetName(const char **name, cu_function function);
-int cuFuncGetName(const char **name, cu_function function) {
+FAKE_VISIBLE cuFuncGetName(const char **name, cu_function function) {
     *name = function->name;
     return FAKE_OK;
 }
@@ -230,14 +229,12 @@ int cuFuncSetAttribute(cu_function function, int number, int value) {
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuFuncSetCacheConfig(cu_function function, int config);
-int cuFuncSetCacheConfig(cu_function function, int config) {
+FAKE_VISIBLE cuFuncSetCacheConfig(cu_function function, int config) {
     function->cache_config = config;
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes);
-int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes) {
+FAKE_VISIBLE cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes) {
     const unsigned *sizes;
     if (function->kind == FAKE_OF_CUBIN)
         return fake_cubin_parameter(function, number, offset, bytes);
@@ -248,14 +245,12 @@ int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuKernelGetFunction(cu_function *function, char *kernel);
-int cuKernelGetFunction(cu_function *function, char *kernel) {
+FAKE_VISIBLE cuKernelGetFunction(cu_function *function, char *kernel) {
     *function = (cu_function)(void *)(kernel - offsetof(struct cu_function, kernel));
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuKernelSetAttribute(int attribute, int value, char *kernel, int device);
-int cuKernelSetAttribute(int attribute, int value, char *kernel, int device) {
+FAKE_VISIBLE cuKernelSetAttribute(int attribute, int value, char *kernel, int device) {
     cu_function function;
     cuKernelGetFunction(&function, kernel);
     return device ? FAKE_INVALID_DEVICE : cuFuncSetAttribute(function, attribute, value);

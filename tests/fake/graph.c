@@ -28,8 +28,7 @@ static cu_stream captures[MOST_CAPTURES]; /* that can become invalid; under the 
 
 /* ---- nodes ---- */
 
-GRAPH_CALL cuGraphCreate(fake_graph **made, unsigned flags);
-int cuGraphCreate(fake_graph **made, unsigned flags) {
+GRAPH_CALL cuGraphCreate(fake_graph **made, unsigned flags) {
     *made = calloc(1, sizeof **made);
     return *made && !flags ? FAKE_OK : FAKE_INVALID_VALUE;
 }
@@ -82,9 +81,7 @@ static int give_node(fake_node **made, fake_node *node) {
 }
 
 GRAPH_CALL cuGraphAddKernelNode_v2(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                                   const struct kernel_parameters *parameters);
-int cuGraphAddKernelNode_v2(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                            const struct kernel_parameters *parameters) {
+                                   const struct kernel_parameters *parameters) {
     const cu_launch call = {.grid_x = parameters->grid_x,
                             .grid_y = parameters->grid_y,
                             .grid_z = parameters->grid_z,
@@ -99,9 +96,7 @@ int cuGraphAddKernelNode_v2(fake_node **made, fake_graph *graph, fake_node *cons
 }
 
 GRAPH_CALL cuGraphAddMemsetNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                                const struct memset_parameters *parameters, cu_context context);
-int cuGraphAddMemsetNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                         const struct memset_parameters *parameters, cu_context context) {
+                                const struct memset_parameters *parameters, cu_context context) {
     if (!parameters || !context)
         return FAKE_INVALID_VALUE;
     const fake_node node = {.type = FAKE_NODE_SET,
@@ -112,18 +107,14 @@ int cuGraphAddMemsetNode(fake_node **made, fake_graph *graph, fake_node *const *
 }
 
 GRAPH_CALL cuGraphAddMemcpyNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                                const struct copy_parameters *parameters, cu_context context);
-int cuGraphAddMemcpyNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                         const struct copy_parameters *parameters, cu_context context) {
+                                const struct copy_parameters *parameters, cu_context context) {
     if (!parameters || !context)
         return FAKE_INVALID_VALUE;
     return give_node(made, add_node(graph, &(fake_node){.type = FAKE_NODE_COPY}, after, count));
 }
 
 GRAPH_CALL cuGraphAddBatchMemOpNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                                    const struct memory_operations *how);
-int cuGraphAddBatchMemOpNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                             const struct memory_operations *how) {
+                                    const struct memory_operations *how) {
     enum { WAIT_VALUE_32 = 1, WAIT_EQUAL = 1 };
     if (!how->context || how->count != 1 || how->operations->operation != WAIT_VALUE_32 ||
         how->operations->flags != WAIT_EQUAL || fake_has("no-graph-waits"))
@@ -135,16 +126,13 @@ int cuGraphAddBatchMemOpNode(fake_node **made, fake_graph *graph, fake_node *con
     return give_node(made, add_node(graph, &node, after, count));
 }
 
-GRAPH_CALL cuGraphBatchMemOpNodeGetParams(fake_node *node, struct memory_operations *how);
-int cuGraphBatchMemOpNodeGetParams(fake_node *node, struct memory_operations *how) {
+GRAPH_CALL cuGraphBatchMemOpNodeGetParams(fake_node *node, struct memory_operations *how) {
     *how = (struct memory_operations){.count = 1, .operations = &node->batch};
     return node->type == FAKE_NODE_WAIT ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
 GRAPH_CALL cuGraphAddEventRecordNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                                     cu_event event);
-int cuGraphAddEventRecordNode(fake_node **made, fake_graph *graph, fake_node *const *after, size_t count,
-                              cu_event event) {
+                                     cu_event event) {
     return give_node(made, add_node(graph, &(fake_node){.type = FAKE_NODE_RECORD, .event = event}, after, count));
 }
 
@@ -157,9 +145,7 @@ int fake_add_node(fake_graph *graph, int type, fake_graph *child) {
 /* ---- edges ---- */
 
 GRAPH_CALL cuGraphAddDependencies_v2(fake_graph *graph, fake_node *const *from, fake_node *const *to, const void *data,
-                                     size_t count);
-int cuGraphAddDependencies_v2(fake_graph *graph, fake_node *const *from, fake_node *const *to, const void *data,
-                              size_t count) {
+                                     size_t count) {
     fake_front *after = &to[0]->after;
     if (!graph || data || count != 1 || after->count == FAKE_MOST_AFTER)
         return FAKE_INVALID_VALUE;
@@ -168,9 +154,7 @@ int cuGraphAddDependencies_v2(fake_graph *graph, fake_node *const *from, fake_no
 }
 
 GRAPH_CALL cuGraphRemoveDependencies_v2(fake_graph *graph, fake_node *const *from, fake_node *const *to,
-                                        const void *data, size_t count);
-int cuGraphRemoveDependencies_v2(fake_graph *graph, fake_node *const *from, fake_node *const *to, const void *data,
-                                 size_t count) {
+                                        const void *data, size_t count) {
     fake_front *after = &to[0]->after;
     for (size_t i = 0; graph && i < after->count && !data && count == 1; i++)
         if (after->last[i] == from[0]) {
@@ -180,8 +164,7 @@ int cuGraphRemoveDependencies_v2(fake_graph *graph, fake_node *const *from, fake
     return FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphDestroyNode(fake_node *node);
-int cuGraphDestroyNode(fake_node *node) {
+GRAPH_CALL cuGraphDestroyNode(fake_node *node) {
     fake_graph *graph = node->graph;
     size_t kept = 0;
     for (size_t i = 0; i < graph->count; i++) {
@@ -196,8 +179,7 @@ int cuGraphDestroyNode(fake_node *node) {
 
 /* ---- what a graph consists of; without arrays: how many there are ---- */
 
-GRAPH_CALL cuGraphGetNodes(const fake_graph *graph, fake_node **nodes, size_t *count);
-int cuGraphGetNodes(const fake_graph *graph, fake_node **nodes, size_t *count) {
+GRAPH_CALL cuGraphGetNodes(const fake_graph *graph, fake_node **nodes, size_t *count) {
     for (size_t i = 0; nodes && i < graph->count; i++)
         nodes[i] = graph->nodes[i];
     *count = graph->count;
@@ -205,8 +187,7 @@ int cuGraphGetNodes(const fake_graph *graph, fake_node **nodes, size_t *count) {
 }
 
 GRAPH_CALL cuGraphGetEdges_v2(const fake_graph *graph, fake_node **from, fake_node **to, unsigned char *data,
-                              size_t *count);
-int cuGraphGetEdges_v2(const fake_graph *graph, fake_node **from, fake_node **to, unsigned char *data, size_t *count) {
+                              size_t *count) {
     enum { DATA_BYTES = 8, TYPE_AT = 2 };
     size_t edge = 0;
     for (size_t i = 0; i < graph->count; i++)
@@ -224,14 +205,12 @@ int cuGraphGetEdges_v2(const fake_graph *graph, fake_node **from, fake_node **to
     return FAKE_OK;
 }
 
-GRAPH_CALL cuGraphNodeGetType(const fake_node *node, int *type);
-int cuGraphNodeGetType(const fake_node *node, int *type) {
+GRAPH_CALL cuGraphNodeGetType(const fake_node *node, int *type) {
     *type = node->type;
     return FAKE_OK;
 }
 
-GRAPH_CALL cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *value);
-int cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *value) {
+GRAPH_CALL cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *value) {
     if (attribute == CU_LAUNCH_CLUSTER)
         memcpy(value, node->cluster, sizeof node->cluster);
     else
@@ -239,27 +218,23 @@ int cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *val
     return node->type != FAKE_NODE_KERNEL ? FAKE_INVALID_VALUE : FAKE_OK;
 }
 
-GRAPH_CALL cuGraphKernelNodeCopyAttributes(fake_node *to, const fake_node *from);
-int cuGraphKernelNodeCopyAttributes(fake_node *to, const fake_node *from) {
+GRAPH_CALL cuGraphKernelNodeCopyAttributes(fake_node *to, const fake_node *from) {
     to->priority = from->priority;
     memcpy(to->cluster, from->cluster, sizeof to->cluster);
     return to->type == FAKE_NODE_KERNEL && from->type == FAKE_NODE_KERNEL ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphKernelNodeSetAttribute(fake_node *node, int attribute, const void *value);
-int cuGraphKernelNodeSetAttribute(fake_node *node, int attribute, const void *value) {
+GRAPH_CALL cuGraphKernelNodeSetAttribute(fake_node *node, int attribute, const void *value) {
     memcpy(&node->priority, value, sizeof node->priority);
     return attribute == CU_LAUNCH_PRIORITY ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphChildGraphNodeGetGraph(const fake_node *node, fake_graph **graph);
-int cuGraphChildGraphNodeGetGraph(const fake_node *node, fake_graph **graph) {
+GRAPH_CALL cuGraphChildGraphNodeGetGraph(const fake_node *node, fake_graph **graph) {
     *graph = node->child;
     return node->child ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphKernelNodeGetParams_v2(fake_node *node, struct kernel_parameters *parameters);
-int cuGraphKernelNodeGetParams_v2(fake_node *node, struct kernel_parameters *parameters) {
+GRAPH_CALL cuGraphKernelNodeGetParams_v2(fake_node *node, struct kernel_parameters *parameters) {
     node->values[0] = &node->blocks.counters;
     *parameters = (struct kernel_parameters){.function = node->function,
                                              .grid_x = node->call.grid_x,
@@ -273,8 +248,7 @@ int cuGraphKernelNodeGetParams_v2(fake_node *node, struct kernel_parameters *par
     return node->type == FAKE_NODE_KERNEL ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphMemsetNodeGetParams(const fake_node *node, struct memset_parameters *parameters);
-int cuGraphMemsetNodeGetParams(const fake_node *node, struct memset_parameters *parameters) {
+GRAPH_CALL cuGraphMemsetNodeGetParams(const fake_node *node, struct memset_parameters *parameters) {
     *parameters = (struct memset_parameters){.element_bytes = 1, .width = node->bytes, .height = 1};
     return node->type == FAKE_NODE_SET ? FAKE_OK : FAKE_INVALID_VALUE;
 }
@@ -289,8 +263,7 @@ static uint64_t this_thread(void) {
     return (uint64_t)(uintptr_t)&thread_mode;
 }
 
-FAKE_VISIBLE cuThreadExchangeStreamCaptureMode(int *mode);
-int cuThreadExchangeStreamCaptureMode(int *mode) {
+FAKE_VISIBLE cuThreadExchangeStreamCaptureMode(int *mode) {
     int before = thread_mode;
     thread_mode = *mode;
     *mode = before;
@@ -336,8 +309,7 @@ int fake_capture(cu_stream stream, const fake_node *node) {
     return stream->capture == CAPTURE_IS_INVALID ? FAKE_CAPTURE_INVALIDATED : FAKE_OK;
 }
 
-GRAPH_CALL cuStreamBeginCapture_v2(cu_stream stream, int mode);
-int cuStreamBeginCapture_v2(cu_stream stream, int mode) {
+GRAPH_CALL cuStreamBeginCapture_v2(cu_stream stream, int mode) {
     const struct {
         cu_stream stream;
         int mode;
@@ -355,9 +327,7 @@ int cuStreamBeginCapture_v2(cu_stream stream, int mode) {
 }
 
 GRAPH_CALL cuStreamBeginCaptureToGraph(cu_stream stream, fake_graph *graph, fake_node *const *after, const void *edges,
-                                       size_t count, int mode);
-int cuStreamBeginCaptureToGraph(cu_stream stream, fake_graph *graph, fake_node *const *after, const void *edges,
-                                size_t count, int mode) {
+                                       size_t count, int mode) {
     if (stream->captured || edges || mode != RELAXED || count > FAKE_MOST_AFTER)
         return FAKE_INVALID_VALUE;
     stream->captured = graph;
@@ -369,9 +339,7 @@ int cuStreamBeginCaptureToGraph(cu_stream stream, fake_graph *graph, fake_node *
 }
 
 GRAPH_CALL cuStreamGetCaptureInfo_v2(cu_stream stream, int *state, uint64_t *id, fake_graph **graph,
-                                     fake_node *const **last, size_t *count);
-int cuStreamGetCaptureInfo_v2(cu_stream stream, int *state, uint64_t *id, fake_graph **graph, fake_node *const **last,
-                              size_t *count) {
+                                     fake_node *const **last, size_t *count) {
     *state = stream->capture;
     *id = 1;
     *graph = stream->captured;
@@ -380,14 +348,12 @@ int cuStreamGetCaptureInfo_v2(cu_stream stream, int *state, uint64_t *id, fake_g
     return stream->captured ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuStreamIsCapturing(cu_stream stream, int *state);
-int cuStreamIsCapturing(cu_stream stream, int *state) {
+GRAPH_CALL cuStreamIsCapturing(cu_stream stream, int *state) {
     *state = fake_stream(stream)->capture;
     return FAKE_OK;
 }
 
-GRAPH_CALL cuStreamEndCapture(cu_stream stream, fake_graph **graph);
-int cuStreamEndCapture(cu_stream stream, fake_graph **graph) {
+GRAPH_CALL cuStreamEndCapture(cu_stream stream, fake_graph **graph) {
     const struct {
         cu_stream stream;
         fake_graph **graph;
@@ -431,14 +397,12 @@ static fake_graph *copy_graph(const fake_graph *graph) {
     return made;
 }
 
-GRAPH_CALL cuGraphClone(fake_graph **copy, const fake_graph *graph);
-int cuGraphClone(fake_graph **copy, const fake_graph *graph) {
+GRAPH_CALL cuGraphClone(fake_graph **copy, const fake_graph *graph) {
     *copy = copy_graph(graph);
     return FAKE_OK;
 }
 
-GRAPH_CALL cuGraphNodeFindInClone(fake_node **found, const fake_node *original, const fake_graph *clone);
-int cuGraphNodeFindInClone(fake_node **found, const fake_node *original, const fake_graph *clone) {
+GRAPH_CALL cuGraphNodeFindInClone(fake_node **found, const fake_node *original, const fake_graph *clone) {
     for (size_t i = 0; i < clone->count; i++)
         if (clone->nodes[i]->original == original)
             return give_node(found, clone->nodes[i]);
@@ -454,8 +418,7 @@ static void free_graph(fake_graph *graph) {
     free(graph);
 }
 
-GRAPH_CALL cuGraphDestroy(fake_graph *graph);
-int cuGraphDestroy(fake_graph *graph) {
+GRAPH_CALL cuGraphDestroy(fake_graph *graph) {
     free_graph(graph);
     return FAKE_OK;
 }
@@ -500,8 +463,7 @@ static void tell_clones(fake_graph *made, const fake_graph *graph, bool is_neste
     }
 }
 
-GRAPH_CALL cuGraphInstantiateWithFlags(fake_graph **made, fake_graph *graph, unsigned long long flags);
-int cuGraphInstantiateWithFlags(fake_graph **made, fake_graph *graph, unsigned long long flags) {
+GRAPH_CALL cuGraphInstantiateWithFlags(fake_graph **made, fake_graph *graph, unsigned long long flags) {
     enum { USE_NODE_PRIORITY = 8 };
     const struct {
         fake_graph **made, *graph;
@@ -515,16 +477,14 @@ int cuGraphInstantiateWithFlags(fake_graph **made, fake_graph *graph, unsigned l
     return fake_told(&telling, is_good ? FAKE_OK : FAKE_INVALID_VALUE);
 }
 
-GRAPH_CALL cuGraphExecDestroy(fake_graph *executable);
-int cuGraphExecDestroy(fake_graph *executable) {
+GRAPH_CALL cuGraphExecDestroy(fake_graph *executable) {
     fake_tell_graph(CUPTI_EXEC_DESTROYED, &(cupti_graph){.exec = executable});
     free_graph(executable);
     return FAKE_OK;
 }
 
 /* A graph of the same form: nodes of the executable one stay, and do what the others do. */
-GRAPH_CALL cuGraphExecUpdate_v2(fake_graph *executable, const fake_graph *graph, void *result);
-int cuGraphExecUpdate_v2(fake_graph *executable, const fake_graph *graph, void *result) {
+GRAPH_CALL cuGraphExecUpdate_v2(fake_graph *executable, const fake_graph *graph, void *result) {
     (void)result;
     for (size_t i = 0; i < executable->count && i < graph->count; i++) {
         executable->nodes[i]->function = graph->nodes[i]->function;
@@ -533,14 +493,12 @@ int cuGraphExecUpdate_v2(fake_graph *executable, const fake_graph *graph, void *
     return executable->count == graph->count ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphNodeSetEnabled(fake_graph *executable, fake_node *node, unsigned is_enabled);
-int cuGraphNodeSetEnabled(fake_graph *executable, fake_node *node, unsigned is_enabled) {
+GRAPH_CALL cuGraphNodeSetEnabled(fake_graph *executable, fake_node *node, unsigned is_enabled) {
     (void)node, (void)is_enabled;
     return executable ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
-GRAPH_CALL cuGraphUpload(fake_graph *executable, cu_stream stream);
-int cuGraphUpload(fake_graph *executable, cu_stream stream) {
+GRAPH_CALL cuGraphUpload(fake_graph *executable, cu_stream stream) {
     return executable && stream ? FAKE_OK : FAKE_INVALID_VALUE;
 }
 
@@ -608,8 +566,7 @@ static void launch_nodes(const fake_graph *graph, cu_stream stream, uint32_t cor
     }
 }
 
-GRAPH_CALL cuGraphLaunch(fake_graph *executable, cu_stream stream);
-int cuGraphLaunch(fake_graph *executable, cu_stream stream) {
+GRAPH_CALL cuGraphLaunch(fake_graph *executable, cu_stream stream) {
     const struct {
         fake_graph *executable;
         cu_stream stream;

@@ -6,8 +6,6 @@
  */
 #include "fake.h"
 
-#define GREEN_CALL __attribute__((visibility("default")))
-
 enum { INVALID_RESOURCE = 914, RESOURCE_BYTES = 144, SMS_AT = 96, DEVICE_SMS = 16 };
 
 static unsigned part_sms; /* of the last split */
@@ -15,21 +13,12 @@ static unsigned part_sms; /* of the last split */
 /* The types of the parameters are those of src/kernels/cuda/green.c: UndefinedBehaviorSanitizer compares them. */
 struct resource;
 
-GREEN_CALL int cuDeviceGetDevResource(int device, struct resource *resource, int type);
-GREEN_CALL int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *from,
-                                           struct resource *rest, unsigned flags, unsigned sms);
-GREEN_CALL int cuDevResourceGenerateDesc(void **description, struct resource *resource, unsigned count);
-GREEN_CALL int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags);
-GREEN_CALL int cuCtxFromGreenCtx(cu_context *context, void *made);
-GREEN_CALL int cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority);
-GREEN_CALL int cuStreamGetGreenCtx(cu_stream stream, void **made);
-GREEN_CALL int cuGreenCtxGetDevResource(void *made, struct resource *resource, int type);
 int cuDeviceGetAttribute(int *value, int number, int device);
 int cuDevicePrimaryCtxRetain(cu_context *context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
 int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority);
 
-int cuDeviceGetDevResource(int device, struct resource *resource, int type) {
+FAKE_VISIBLE cuDeviceGetDevResource(int device, struct resource *resource, int type) {
     int sms = 0;
     cuDeviceGetAttribute(&sms, DEVICE_SMS, device);
     memcpy((unsigned char *)resource + SMS_AT, &sms, sizeof sms);
@@ -37,8 +26,8 @@ int cuDeviceGetDevResource(int device, struct resource *resource, int type) {
 }
 
 /* The first byte of a part is its number. */
-int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *from,
-                                struct resource *rest, unsigned flags, unsigned sms) {
+FAKE_VISIBLE cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *from,
+                                         struct resource *rest, unsigned flags, unsigned sms) {
     unsigned all;
     (void)rest;
     memcpy(&all, (const unsigned char *)from + SMS_AT, sizeof all);
@@ -51,12 +40,12 @@ int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const s
     return 0;
 }
 
-int cuDevResourceGenerateDesc(void **description, struct resource *resource, unsigned count) {
+FAKE_VISIBLE cuDevResourceGenerateDesc(void **description, struct resource *resource, unsigned count) {
     *description = (void *)(uintptr_t) * (const unsigned char *)resource;
     return count == 1 ? 0 : INVALID_RESOURCE;
 }
 
-int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags) {
+FAKE_VISIBLE cuGreenCtxCreate(void **made, void *description, int device, unsigned flags) {
     cu_context context;
     int failed = cuDevicePrimaryCtxRetain(&context, device);
     *made = (char *)(void *)context + (uintptr_t)description;
@@ -64,24 +53,24 @@ int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags)
     return flags == 1 ? failed : INVALID_RESOURCE;
 }
 
-int cuCtxFromGreenCtx(cu_context *context, void *made) {
+FAKE_VISIBLE cuCtxFromGreenCtx(cu_context *context, void *made) {
     *context = made;
     return 0;
 }
 
-int cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority) {
+FAKE_VISIBLE cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority) {
     int failed = made ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_RESOURCE;
     if (!failed)
         (*stream)->green = made;
     return failed;
 }
 
-int cuStreamGetGreenCtx(cu_stream stream, void **made) {
+FAKE_VISIBLE cuStreamGetGreenCtx(cu_stream stream, void **made) {
     *made = stream->green;
     return 0;
 }
 
-int cuGreenCtxGetDevResource(void *made, struct resource *resource, int type) {
+FAKE_VISIBLE cuGreenCtxGetDevResource(void *made, struct resource *resource, int type) {
     memcpy((unsigned char *)resource + SMS_AT, &part_sms, sizeof part_sms);
     return made && type == 1 ? 0 : INVALID_RESOURCE;
 }

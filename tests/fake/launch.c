@@ -173,10 +173,7 @@ static bool is_untouched(cu_function function, const unsigned *numbers) {
 
 FAKE_VISIBLE cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream,
-                            void **arguments, void **extra);
-int cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                   unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
-                   void **extra) {
+                            void **arguments, void **extra) {
     const struct {
         cu_function function;
         unsigned numbers[7];
@@ -194,10 +191,7 @@ int cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsig
 
 FAKE_VISIBLE cuLaunchKernel_ptsz(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                 cu_stream stream, void **arguments, void **extra);
-int cuLaunchKernel_ptsz(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
-                        void **extra) {
+                                 cu_stream stream, void **arguments, void **extra) {
     return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, arguments,
                           extra);
 }

@@ -38,8 +38,7 @@ int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) 
     return fake_told(&telling, FAKE_OK);
 }
 
-FAKE_VISIBLE cuStreamCreate(cu_stream *stream, unsigned flags);
-int cuStreamCreate(cu_stream *stream, unsigned flags) {
+FAKE_VISIBLE cuStreamCreate(cu_stream *stream, unsigned flags) {
     return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
@@ -57,14 +56,12 @@ int cuStreamDestroy_v2(cu_stream stream) {
     return fake_told(&telling, FAKE_OK);
 }
 
-FAKE_VISIBLE cuStreamGetPriority(cu_stream stream, int *priority);
-int cuStreamGetPriority(cu_stream stream, int *priority) {
+FAKE_VISIBLE cuStreamGetPriority(cu_stream stream, int *priority) {
     *priority = fake_stream(stream)->priority;
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuCtxGetStreamPriorityRange(int *least, int *highest);
-int cuCtxGetStreamPriorityRange(int *least, int *highest) {
+FAKE_VISIBLE cuCtxGetStreamPriorityRange(int *least, int *highest) {
     *least = 0;
     *highest = -5;
     return FAKE_OK;
@@ -88,8 +85,7 @@ int cuStreamSynchronize(cu_stream stream) {
     return fake_is_broken() ? FAKE_ILLEGAL_ADDRESS : FAKE_OK;
 }
 
-FAKE_VISIBLE cuStreamSynchronize_ptsz(cu_stream stream);
-int cuStreamSynchronize_ptsz(cu_stream stream) {
+FAKE_VISIBLE cuStreamSynchronize_ptsz(cu_stream stream) {
     return cuStreamSynchronize(stream);
 }
 
@@ -100,8 +96,7 @@ int fake_add_step(cu_stream stream, const fake_step *step) {
     return FAKE_OK;
 }
 
-FAKE_VISIBLE cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data);
-int cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data) {
+FAKE_VISIBLE cuLaunchHostFunc(cu_stream stream, void (*function)(void *), void *data) {
     return fake_add_step(stream, &(fake_step){.kind = FAKE_HOST, .function = function, .to = data});
 }
 
@@ -119,8 +114,7 @@ static void call_back(void *argument) {
 }
 
 FAKE_VISIBLE cuStreamAddCallback(cu_stream stream, void (*function)(cu_stream, int, void *), void *data,
-                                 unsigned flags);
-int cuStreamAddCallback(cu_stream stream, void (*function)(cu_stream, int, void *), void *data, unsigned flags) {
+                                 unsigned flags) {
     struct fake_callback *callback = flags ? NULL : malloc(sizeof *callback);
     if (!callback)
         return FAKE_INVALID_VALUE;
@@ -130,8 +124,7 @@ int cuStreamAddCallback(cu_stream stream, void (*function)(cu_stream, int, void 
 
 /* ---- words ---- */
 
-FAKE_VISIBLE cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags);
-int cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags) {
+FAKE_VISIBLE cuStreamWaitValue32_v2(cu_stream stream, cu_pointer address, unsigned value, unsigned flags) {
     enum { EQUAL = 1 };
     cu_stream asked = fake_stream(stream);
     if (fake_has("no-waits"))
@@ -165,8 +158,7 @@ struct batch_operation {
 };
 
 FAKE_VISIBLE cuStreamBatchMemOp_v2(cu_stream stream, unsigned count, const struct batch_operation *operations,
-                                   unsigned flags);
-int cuStreamBatchMemOp_v2(cu_stream stream, unsigned count, const struct batch_operation *operations, unsigned flags) {
+                                   unsigned flags) {
     enum { WAIT = 1, WRITE = 2 };
     int code = flags ? FAKE_INVALID_VALUE : FAKE_OK;
     for (unsigned i = 0; i < count && code == FAKE_OK; i++) {
@@ -206,8 +198,7 @@ int cuMemsetD8Async(cu_pointer pointer, unsigned char value, size_t bytes, cu_st
     return do_step(&telling, stream, &node, &step);
 }
 
-FAKE_VISIBLE cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream);
-int cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream) {
+FAKE_VISIBLE cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream) {
     return fake_add_step(
         fake_stream(stream),
         &(fake_step){.kind = FAKE_SET_WORDS, .to = (void *)(uintptr_t)pointer, .value = value, .bytes = count * 4});
@@ -241,8 +232,7 @@ int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream
 }
 
 /* Seen by a library in front alone. */
-FAKE_VISIBLE cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes);
-int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
+FAKE_VISIBLE cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
     memcpy((void *)(uintptr_t)to, from, bytes);
     return FAKE_OK;
 }
@@ -277,8 +267,7 @@ static bool is_recorded(cu_event event) {
     return atomic_load(&event->done) >= atomic_load(&event->asked);
 }
 
-FAKE_VISIBLE cuEventSynchronize(cu_event event);
-int cuEventSynchronize(cu_event event) {
+FAKE_VISIBLE cuEventSynchronize(cu_event event) {
     while (!is_recorded(event) && !fake_is_broken())
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     return FAKE_OK;
@@ -313,8 +302,7 @@ int cuEventRecord(cu_event event, cu_stream stream) {
                      fake_add_step(asked, &(fake_step){.kind = FAKE_RECORD, .event = event, .number = number}));
 }
 
-FAKE_VISIBLE cuEventQuery(cu_event event);
-int cuEventQuery(cu_event event) {
+FAKE_VISIBLE cuEventQuery(cu_event event) {
     enum { ILLEGAL_ADDRESS = 700 };
     fake.queries++;
     if (fake_unsafe())
@@ -330,8 +318,7 @@ int cuEventElapsedTime(float *elapsed_ms, cu_event began, cu_event ended) {
 }
 
 /* Outside of a capture the stream waits for the last record. */
-FAKE_VISIBLE cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags);
-int cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
+FAKE_VISIBLE cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
     const struct {
         cu_stream stream;
         cu_event event;
