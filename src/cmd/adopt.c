@@ -297,7 +297,7 @@ static int run_adopt(const gs_command *command, void *given, const gs_words *wor
 
 const gs_command gs_command_adopt = {
     .name = "adopt",
-    .summary = "Describe the GPU of a pack, test the description, and add it to the source tree.",
+    .summary = "Make a description from the pack of a probe, test it, and add it to the source tree.",
     .usage = "[options] FILE",
     .details =
         "FILE was made by 'gridsmith probe --pack'. Exit code 0: the description agrees with every held-out run;\n"

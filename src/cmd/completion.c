@@ -186,7 +186,7 @@ static int run_completion(const gs_command *command, void *given, const gs_words
 
 const gs_command gs_command_completion = {
     .name = "completion",
-    .summary = "Print command line completions for bash, zsh or fish.",
+    .summary = "Print command-line completions for bash, zsh or fish.",
     .usage = "bash | zsh | fish",
     .details = "  source <(gridsmith completion bash)\n"
                "  gridsmith completion fish >~/.config/fish/completions/gridsmith.fish\n",

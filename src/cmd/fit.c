@@ -282,7 +282,7 @@ static int run_fit(const gs_command *command, void *given, const gs_words *files
 
 const gs_command gs_command_fit = {
     .name = "fit",
-    .summary = "Find the mechanisms that agree with recordings, and a run that would decide the others.",
+    .summary = "Find the settings of the model that agree with recordings, and a run that would decide the others.",
     .usage = "[options] FILE...",
     .details =
         "Tries every setting of the mechanisms on the recordings. \"At best\" is the number of recordings with which\n"

@@ -45,7 +45,9 @@ static void print_overview(FILE *file) {
     gs_text text = gs_text_folded(file, gs_help_columns(file));
     gs_text_add(&text, "usage: gridsmith COMMAND [options] [FILE...]\n\n"
                        "A workbench for the NVIDIA thread-block scheduler: where blocks run, what they\n"
-                       "wait for, and how kernels and programs share a GPU.\n");
+                       "wait for, and how kernels and programs share a GPU.\n\n"
+                       "An example that needs no GPU and no file:\n"
+                       "  gridsmith predict --explain --gpu h200 a=264x256,r128,s100K b=132x1024,r32\n");
     for (size_t i = 0; i < gs_command_count; i++) {
         put_group_title(&text, gs_commands[i]);
         gs_text_add(&text, "  %-11s  %s\n", gs_commands[i]->name, gs_commands[i]->summary);

@@ -134,7 +134,7 @@ static const gs_verb verbs[] = {
 
 const gs_command gs_command_zoo = {
     .name = "zoo",
-    .summary = "List, run, check and measure the kernels of the zoo in all their forms.",
+    .summary = "List, run, check and measure example kernels (the zoo) in all their forms.",
     .details =
         "run     runs kernels at several sizes, as they are or reshaped, and compares the results with a plain-C "
         "reference (large sizes: with the original)\n"

@@ -67,6 +67,8 @@ for title in "Predict and explain" "Reshape kernels" "Record and measure" "Share
     says "$title: "
     grep -q "^\.Ss $title\$" man/gridsmith.1 || fail "man page: no group \"$title\""
 done
+check "the example of the help" 0 sh -c "$(sed -n "s|^  gridsmith predict|'$program' predict|p" "$work/out")"
+says "132 of 132 blocks of b wait"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'unknown command "prdict" (did you mean "predict"?)' "$program" prdict
