@@ -14,10 +14,30 @@ static const gs_import_options all = {.device = GS_NOT_GIVEN};
 
 /* ---- helpers ---- */
 
+/* In the traces and the lines of this file ' stands for ". */
+static void put_quotes(char *text, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        text[i] = text[i] == '\'' ? '"' : text[i];
+}
+
+static char *quoted(const char *text) {
+    char *copy = strdup(text);
+    put_quotes(copy, strlen(copy));
+    return copy;
+}
+
+static gs_code import_quoted(const char *text, const gs_import_options *options, gs_imported *imported,
+                             gs_error *error) {
+    char *trace = quoted(text);
+    gs_code code = gs_import_bytes("trace", trace, strlen(trace), options, imported, error);
+    free(trace);
+    return code;
+}
+
 static gs_imported import_text(const char *text, const gs_import_options *options) {
     gs_imported imported = {0};
     gs_error error;
-    if (gs_import_bytes("trace", text, strlen(text), options, &imported, &error) != GS_OK)
+    if (import_quoted(text, options, &imported, &error) != GS_OK)
         fail_msg("%s:%ld:%ld: %s\n%s", error.file, error.line, error.column, error.message, text);
     return imported;
 }
@@ -25,7 +45,7 @@ static gs_imported import_text(const char *text, const gs_import_options *option
 static gs_error import_error(const char *text, const gs_import_options *options) {
     gs_imported imported = {0};
     gs_error error;
-    if (gs_import_bytes("trace", text, strlen(text), options, &imported, &error) == GS_OK)
+    if (import_quoted(text, options, &imported, &error) == GS_OK)
         fail_msg("this trace should have been refused: %s", text);
     gs_imported_free(&imported);
     return error;
@@ -53,7 +73,9 @@ static gs_text lines_of(const gs_imported *imported) {
 
 static void assert_lines(gs_imported *imported, const char *wanted) {
     gs_text lines = lines_of(imported);
-    assert_string_equal(lines.data, wanted);
+    char *quoted_lines = quoted(wanted);
+    assert_string_equal(lines.data, quoted_lines);
+    free(quoted_lines);
     gs_text_free(&lines);
     gs_imported_free(imported);
 }
@@ -61,19 +83,22 @@ static void assert_lines(gs_imported *imported, const char *wanted) {
 /* ---- the PyTorch profiler ---- */
 
 #define KERNEL(name, device, stream, correlation, ts, dur)                                                             \
-    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" ts ",\"dur\":" dur            \
-    ",\"args\":{\"External id\":17,\"device\":" device ",\"context\":1,\"stream\":" stream                             \
-    ",\"correlation\":" correlation ",\"registers per thread\":32,\"shared memory\":16,\"blocks per SM\":0.5,"         \
-    "\"grid\":[2,3,1],\"block\":[64,1,1],\"est. achieved occupancy %\":0}}"
+    "{'ph':'X','cat':'kernel','name':'" name "','pid':0,'tid':7,'ts':" ts ",'dur':" dur                                \
+    ",'args':{'External id':17,'device':" device ",'context':1,'stream':" stream ",'correlation':" correlation         \
+    ",'registers per thread':32,'shared memory':16,'blocks per SM':0.5,"                                               \
+    "'grid':[2,3,1],'block':[64,1,1],'est. achieved occupancy %':0}}"
 #define CALL(name, correlation, ts)                                                                                    \
-    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"" name "\",\"ts\":" ts                                          \
-    ",\"dur\":1,\"args\":{\"cbid\":1,\"correlation\":" correlation "}}"
+    "{'ph':'X','cat':'cuda_runtime','name':'" name "','ts':" ts ",'dur':1,'args':{'cbid':1,'correlation':" correlation \
+    "}}"
+/* Between two events of a list. */
+#define AND ","
+#define END "{'op':'end'}\n"
 #define LAUNCHED(id, name, rest)                                                                                       \
-    "{\"op\":\"launch\",\"id\":" id ",\"kernel\":\"" name                                                              \
-    "\",\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16," rest "}\n"
-#define SIZES           "\"grid\":[2,3,1],\"block\":[64,1,1],\"device\":0,\"context\":1"
-#define HEAD(gpu, more) "{\"schema\":\"gridsmith.run/1\"," gpu "\"recorder\":\"PyTorch profiler\"," more
-#define LACKS           "\"lacks\":[\"cluster\",\"carveout_percent\",\"local_bytes\",\"priority\"],\"events\":\"follow\"}\n"
+    "{'op':'launch','id':" id ",'kernel':'" name "','blocks':6,'threads':64,'registers':32,'shared_bytes':16," rest    \
+    "}\n"
+#define SIZES           "'grid':[2,3,1],'block':[64,1,1],'device':0,'context':1"
+#define HEAD(gpu, more) "{'schema':'gridsmith.run/1'," gpu "'recorder':'PyTorch profiler'," more
+#define LACKS           "'lacks':['cluster','carveout_percent','local_bytes','priority'],'events':'follow'}\n"
 
 /* The trace of a real program: every number of kernels and of copies, their streams, times and order. */
 TEST(a_real_trace_is_imported) {
@@ -114,125 +139,87 @@ TEST(a_real_trace_is_imported) {
 
 /* Kernels before their calls, two GPUs, copies of each kind, a key after "args", values that are not numbers. */
 TEST(events_may_come_in_any_order) {
-    static const char text[] =
-        "{\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA A100-SXM4-80GB\",\"numSms\":108},"
-        "{\"numSms\":7,\"id\":1,\"name\":\"NVIDIA GeForce RTX 3095\"}],\"traceEvents\":[\n" KERNEL(
-            "b<2>(x)", "0", "7", "5", "110.5",
-            "2.25") "," CALL("cudaLaunchKernel", "5",
-                             "102.001") "," KERNEL("a", "0", "8", "4", "105",
-                                                   "1") "," KERNEL("c", "1", "7", "6", "120",
-                                                                   "1") ",{\"args\":{\"stream\":7,\"device\":0,"
-                                                                        "\"context\":1,\"bytes\":64,\"correlation\":9,"
-                                                                        "\"grid\":null,"
-                                                                        "\"priority\":\"x\",\"Input\":[{\"a\":\"\\\"]}"
-                                                                        "\"}]},\"name\":\"Memcpy HtoD (Pageable -> "
-                                                                        "Device)\",\"ts\":1e2,"
-                                                                        "\"dur\":1.5,\"cat\":\"gpu_memcpy\"},{\"cat\":"
-                                                                        "\"cpu_op\",\"name\":\"x\"},5," CALL(
-                                                                            "cudaLaunchKernel", "4",
-                                                                            "101") "," CALL("cudaMemcpyAsync", "9",
-                                                                                            "99") "," CALL("cuLaunchKer"
-                                                                                                           "nel",
-                                                                                                           "6",
-                                                                                                           "103") "],"
-                                                                                                                  "\"ba"
-                                                                                                                  "seTi"
-                                                                                                                  "meNa"
-                                                                                                                  "nose"
-                                                                                                                  "cond"
-                                                                                                                  "s\":"
-                                                                                                                  "1000"
-                                                                                                                  "}";
-    gs_imported imported = import_text(text, &all);
-    assert_lines(&imported, HEAD("\"gpu\":\"a100\",",
-                                 "\"gpu_name\":\"NVIDIA A100-SXM4-80GB\",\"device\":0,\"start_unix_ns\":100000,") LACKS
-                 "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":64,\"stream\":7,"
-                 "\"at_us\":0,\"start_us\":1,"
-                 "\"end_us\":2.5,\"device\":0,\"context\":1}\n" LAUNCHED(
-                     "2", "a", "\"stream\":8,\"at_us\":2,\"start_us\":6,\"end_us\":7," SIZES)
-                     LAUNCHED("3", "b<2>(x)",
-                              "\"stream\":7,\"at_us\":3.001,\"start_us\":11.5,\"end_us\":13."
-                              "75," SIZES) "{\"op\":\"end\"}\n" HEAD("", "\"gpu_name\":\"NVIDIA "
-                                                                         "GeForce RTX 3095\",\"device\":1,\"start_"
-                                                                         "unix_ns\":100000,")
-                         LACKS LAUNCHED("1", "c",
-                                        "\"stream\":7,\"at_us\":4,\"start_us\":21,\"end_us\":22,"
-                                        "\"grid\":[2,3,1],\"block\":[64,1,1],"
-                                        "\"device\":1,\"context\":1") "{\"op\":\"end\"}\n");
+    gs_text text = {0};
+    gs_text_add(
+        &text,
+        "{'deviceProperties':[{'id':0,'name':'NVIDIA A100-SXM4-80GB','numSms':108},{'numSms':7,'id':1,'name':'NVIDIA "
+        "GeForce RTX 3095'}],'traceEvents':[\n%s,%s,%s,%s,",
+        KERNEL("b<2>(x)", "0", "7", "5", "110.5", "2.25"), CALL("cudaLaunchKernel", "5", "102.001"),
+        KERNEL("a", "0", "8", "4", "105", "1"), KERNEL("c", "1", "7", "6", "120", "1"));
+    gs_text_add(&text, "{'args':{'stream':7,'device':0,'context':1,'bytes':64,'correlation':9,'grid':null,'priority':'"
+                       "x','Input':[{'a':'\\']}'}]},'name':'Memcpy HtoD (Pageable -> "
+                       "Device)','ts':1e2,'dur':1.5,'cat':'gpu_memcpy'},{'cat':'cpu_op','name':'x'},5,");
+    gs_text_add(&text, "%s,%s,%s],'baseTimeNanoseconds':1000}", CALL("cudaLaunchKernel", "4", "101"),
+                CALL("cudaMemcpyAsync", "9", "99"), CALL("cuLaunchKernel", "6", "103"));
+    gs_imported imported = import_text(text.data, &all);
+    assert_lines(
+        &imported, HEAD("'gpu':'a100',", "'gpu_name':'NVIDIA A100-SXM4-80GB','device':0,'start_unix_ns':100000,") LACKS
+        "{'op':'copy','id':1,'kind':'host_to_device','bytes':64,'stream':7,'at_us':0,'start_us':1,'end_us':2.5,'device'"
+        ":0,'context':1}\n" LAUNCHED("2", "a", "'stream':8,'at_us':2,'start_us':6,'end_us':7," SIZES) LAUNCHED(
+            "3", "b<2>(x)", "'stream':7,'at_us':3.001,'start_us':11.5,'end_us':13.75," SIZES)
+            END HEAD("", "'gpu_name':'NVIDIA GeForce RTX 3095','device':1,'start_unix_ns':100000,") LACKS LAUNCHED(
+                "1", "c",
+                "'stream':7,'at_us':4,'start_us':21,'end_us':22,'grid':[2,3,1],'block':[64,1,1],'device':1,'context':1")
+                END);
     gs_import_options second = {.device = 1};
-    imported = import_text(text, &second);
+    imported = import_text(text.data, &second);
     assert_int_equal(imported.count, 1);
     assert_int_equal(imported.data[0]->launches.count, 1);
     assert_int_equal(imported.data[0]->origin.device, 1);
     gs_imported_free(&imported);
+    gs_text_free(&text);
 }
 
 /* Ranges that the program named. One that ended before all work is left out, one that began before it is cut. */
 TEST(named_ranges_are_imported) {
-#define NAMED(name, ts, dur) "{\"cat\":\"user_annotation\",\"name\":\"" name "\",\"ts\":" ts ",\"dur\":" dur "},"
+#define NAMED(name, ts, dur) "{'cat':'user_annotation','name':'" name "','ts':" ts ",'dur':" dur "},"
     gs_imported imported = import_text(
         "[" NAMED("step#1", "90", "20") NAMED("early", "90", "5") NAMED("in\\n", "101", "1") NAMED("", "101", "1")
-            KERNEL("a", "0", "7", "4", "105", "1") "," CALL("cudaLaunchKernel", "4", "100") "]",
+            KERNEL("a", "0", "7", "4", "105", "1") AND CALL("cudaLaunchKernel", "4", "100") "]",
         &all);
-    assert_lines(
-        &imported,
-        HEAD("", "\"device\":0,\"start_unix_ns\":100000,") LACKS LAUNCHED(
-            "1", "a",
-            "\"stream\":7,\"at_us\":0,\"start_us\":5,\"end_us\":6," SIZES) "{\"op\":\"range\",\"name\":\"step#1\","
-                                                                           "\"from_us\":0,\"to_us\":10}\n"
-                                                                           "{\"op\":\"range\",\"name\":\"in \",\"from_"
-                                                                           "us\":1,\"to_us\":2}\n{\"op\":\"end\"}\n");
+    assert_lines(&imported,
+                 HEAD("", "'device':0,'start_unix_ns':100000,") LACKS LAUNCHED(
+                     "1", "a",
+                     "'stream':7,'at_us':0,'start_us':5,'end_us':6," SIZES) "{'op':'range','name':'step#1','from_us':0,"
+                                                                            "'to_us':10}\n{'op':'range','name':'in "
+                                                                            "','from_us':1,'to_us':2}\n{'op':'end'}\n");
 }
 
 /* A list without an object around it, a launch without a call, escapes in a name. */
 TEST(a_launch_without_a_call_follows_its_stream) {
     gs_imported imported = import_text(
-        "[" KERNEL("a", "0", "7", "1", "10", "1") "," KERNEL(
-            "\\u00e9\\\"\\ud83d\\ude00", "0", "7", "2", "12",
-            "1") "," KERNEL("c", "0", "7", "3", "14", "1") "," CALL("l", "1", "5") "," CALL("l", "3", "4") "]",
+        "[" KERNEL("a", "0", "7", "1", "10", "1") AND KERNEL("\\u00e9\\\"\\ud83d\\ude00", "0", "7", "2", "12", "1")
+            AND KERNEL("c", "0", "7", "3", "14", "1") AND CALL("l", "1", "5") AND CALL("l", "3", "4") "]",
         &all);
     assert_non_null(strstr(imported.notes.data, "1 launch or copy without a call in the trace"));
-    assert_lines(
-        &imported,
-        HEAD("", "\"device\":0,\"start_unix_ns\":5000,")
-            LACKS LAUNCHED("1", "a", "\"stream\":7,\"at_us\":0,\"start_us\":5,\"end_us\":6," SIZES) LAUNCHED(
-                "2", "\xc3\xa9\\\"\xf0\x9f\x98\x80", "\"stream\":7,\"at_us\":0,\"start_us\":7,\"end_us\":8," SIZES)
-                LAUNCHED("3", "c",
-                         "\"stream\":7,\"at_us\":0,\"start_us\":9,\"end_us\":10," SIZES) "{\"op\":\"end\"}\n");
+    assert_lines(&imported, HEAD("", "'device':0,'start_unix_ns':5000,")
+                                LACKS LAUNCHED("1", "a", "'stream':7,'at_us':0,'start_us':5,'end_us':6," SIZES)
+                                    LAUNCHED("2", "\xc3\xa9\\\"\xf0\x9f\x98\x80",
+                                             "'stream':7,'at_us':0,'start_us':7,'end_us':8," SIZES)
+                                        LAUNCHED("3", "c", "'stream':7,'at_us':0,'start_us':9,'end_us':10," SIZES) END);
 }
 
 /* Work at the beginning of a stream that has no call was issued before the next, whose call is known. */
 TEST(calls_keep_their_times_behind_work_without_one) {
     gs_imported imported =
-        import_text("[" KERNEL("a", "0", "7", "1", "20", "10") "," KERNEL("b", "0", "7", "2", "31", "2") "," KERNEL(
-                        "c", "0", "8", "3", "5", "2") "," CALL("l", "2", "1") "," CALL("l", "3", "2") "]",
+        import_text("[" KERNEL("a", "0", "7", "1", "20", "10") AND KERNEL("b", "0", "7", "2", "31", "2")
+                        AND KERNEL("c", "0", "8", "3", "5", "2") AND CALL("l", "2", "1") AND CALL("l", "3", "2") "]",
                     &all);
-    assert_lines(&imported,
-                 HEAD("", "\"device\":0,\"start_unix_ns\":1000,") LACKS LAUNCHED(
-                     "1", "a", "\"stream\":7,\"at_us\":0,\"start_us\":19,\"end_us\":29," SIZES)
-                     LAUNCHED("2", "b", "\"stream\":7,\"at_us\":0,\"start_us\":30,\"end_us\":32," SIZES) LAUNCHED(
-                         "3", "c", "\"stream\":8,\"at_us\":1,\"start_us\":4,\"end_us\":6," SIZES) "{\"op\":\"end\"}\n");
+    assert_lines(&imported, HEAD("", "'device':0,'start_unix_ns':1000,")
+                                LACKS LAUNCHED("1", "a", "'stream':7,'at_us':0,'start_us':19,'end_us':29," SIZES)
+                                    LAUNCHED("2", "b", "'stream':7,'at_us':0,'start_us':30,'end_us':32," SIZES)
+                                        LAUNCHED("3", "c", "'stream':8,'at_us':1,'start_us':4,'end_us':6," SIZES) END);
 }
 
 /* A stream that waits for an event waits for the last work before the record. */
 TEST(waits_become_edges) {
     gs_imported imported = import_text(
-        "[" KERNEL("a", "0", "7", "1", "10", "9") "," KERNEL("b", "0", "7", "4", "30", "1") "," KERNEL(
-            "c", "0", "8", "6", "40",
-            "1") "," CALL("l", "1",
-                          "1") "," CALL("cudaEventRecord", "2",
-                                        "2") "," CALL("l", "4",
-                                                      "4") "," CALL("cudaStreamWaitEvent", "5",
-                                                                    "5") "," CALL("l", "6",
-                                                                                  "6") ",{\"cat\":\"cuda_sync\","
-                                                                                       "\"name\":\"Stream Wait "
-                                                                                       "Event\",\"ts\":5,\"args\":{"
-                                                                                       "\"wait_on_stream\":7,"
-                                                                                       "\"wait_on_cuda_event_record_"
-                                                                                       "corr_id\":2,\"wait_on_cuda_"
-                                                                                       "event_id\":1,\"stream\":8,"
-                                                                                       "\"correlation\":5,"
-                                                                                       "\"device\":0,\"context\":1}}]",
+        "[" KERNEL("a", "0", "7", "1", "10", "9") AND KERNEL("b", "0", "7", "4", "30", "1")
+            AND KERNEL("c", "0", "8", "6", "40", "1") AND CALL("l", "1", "1") AND CALL("cudaEventRecord", "2", "2")
+                AND CALL("l", "4", "4") AND CALL("cudaStreamWaitEvent", "5", "5") AND CALL("l", "6", "6") AND
+        "{'cat':'cuda_sync','name':'Stream Wait "
+        "Event','ts':5,'args':{'wait_on_stream':7,'wait_on_cuda_event_record_corr_id':2,'wait_on_cuda_event_id':1,'"
+        "stream':8,'correlation':5,'device':0,'context':1}}]",
         &all);
     const gs_run *run = imported.data[0];
     assert_int_equal(run->launches.data[1].issue.after_count, 0);
@@ -247,26 +234,21 @@ TEST(waits_that_are_left_out_are_counted) {
     static const struct {
         const char *records, *numbers, *words;
     } rows[] = {
-        {"2", "\"wait_on_stream\":7,\"stream\":8,\"correlation\":5,\"wait_on_cuda_event_record_corr_id\":2", NULL},
-        {"3", "\"wait_on_stream\":7,\"stream\":8,\"correlation\":5,\"wait_on_cuda_event_record_corr_id\":2", "calls"},
-        {"2", "\"wait_on_stream\":7,\"stream\":8,\"correlation\":9,\"wait_on_cuda_event_record_corr_id\":2", "calls"},
-        {"2", "\"wait_on_stream\":7,\"correlation\":5,\"wait_on_cuda_event_record_corr_id\":2", "what waits for what"},
-        {"2", "\"wait_on_stream\":7,\"stream\":8,\"wait_on_cuda_event_record_corr_id\":2", "what waits for what"},
-        {"2",
-         "\"wait_on_stream\":4294967295,\"stream\":8,\"correlation\":5,"
-         "\"wait_on_cuda_event_record_corr_id\":4294967295",
+        {"2", "'wait_on_stream':7,'stream':8,'correlation':5,'wait_on_cuda_event_record_corr_id':2", NULL},
+        {"3", "'wait_on_stream':7,'stream':8,'correlation':5,'wait_on_cuda_event_record_corr_id':2", "calls"},
+        {"2", "'wait_on_stream':7,'stream':8,'correlation':9,'wait_on_cuda_event_record_corr_id':2", "calls"},
+        {"2", "'wait_on_stream':7,'correlation':5,'wait_on_cuda_event_record_corr_id':2", "what waits for what"},
+        {"2", "'wait_on_stream':7,'stream':8,'wait_on_cuda_event_record_corr_id':2", "what waits for what"},
+        {"2", "'wait_on_stream':4294967295,'stream':8,'correlation':5,'wait_on_cuda_event_record_corr_id':4294967295",
          "what waits for what"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_text text = {0};
         gs_text_add(&text, "[%s,%s", KERNEL("a", "0", "7", "1", "10", "9"), KERNEL("c", "0", "8", "6", "40", "1"));
-        gs_text_add(
-            &text,
-            "," CALL("l", "1", "1") "," CALL("r", "%s", "2") "," CALL("w", "5", "5") "," CALL(
-                "l", "6", "6") ","
-                               "{\"cat\":\"cuda_sync\",\"name\":\"Stream Wait Event\",\"ts\":5,\"args\":{\"device\":0,"
-                               "\"context\":1,%s}}]",
-            rows[i].records, rows[i].numbers);
+        gs_text_add(&text,
+                    "," CALL("l", "1", "1") AND CALL("r", "%s", "2") AND CALL("w", "5", "5") AND CALL("l", "6", "6") AND
+                    "{'cat':'cuda_sync','name':'Stream Wait Event','ts':5,'args':{'device':0,'context':1,%s}}]",
+                    rows[i].records, rows[i].numbers);
         gs_imported imported = import_text(text.data, &all);
         const char *said = strstr(imported.notes.data, "1 wait between streams is left out: ");
         if (!said != !rows[i].words || (said && !strstr(said, rows[i].words)))
@@ -284,77 +266,70 @@ static const struct {
 } wrong[] = {
     {"", 0, 0, "not a trace: expected one of the PyTorch profiler"},
     {"hello\n", 0, 0, "not a trace"},
-    {"{\"a\":1}", 1, 8, "not a trace of the PyTorch profiler: \"traceEvents\" is missing"},
-    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 28, "a file of Gridsmith needs no import"},
-    {"{\"schema\":\"1.0.2-chakra.0.0.4\",\"nodes\":[]}", 1, 0, "not a trace of the PyTorch profiler"},
-    {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernels on a GPU"},
+    {"{'a':1}", 1, 8, "not a trace of the PyTorch profiler: \"traceEvents\" is missing"},
+    {"{'schema':'gridsmith.run/1','events':[]}", 1, 28, "a file of Gridsmith needs no import"},
+    {"{'schema':'1.0.2-chakra.0.0.4','nodes':[]}", 1, 0, "not a trace of the PyTorch profiler"},
+    {"{'traceEvents':[]}", 0, 0, "the trace has no kernels on a GPU"},
     {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernels on a GPU"},
-    {"{\"traceEvents\":[{\"cat\":\"cpu_op\"", 1, 32, "the file is cut short"},
-    {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"ab", 0, 0, "the file is cut short"},
-    {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17,
-     "kernel \"unnamed\" has no \"ts\" in the trace: when it started"},
-    {"{\"traceEvents\":[{\"cat\":\"cpu_op\"}", 0, 0, "the file is cut short"},
-    {"{\"traceEvents\":7}", 1, 16, "not valid JSON: a list expected"},
-    {"{\"traceEvents\":[{\"cat\" \"kernel\"}]}", 1, 24, "not valid JSON: a colon expected"},
-    {"{\"traceEvents\":[{\"cat\":\"a\\q\"}]}", 0, 0, "unknown escape"},
-    {"{\"traceEvents\":[{\"ts\":1x}]}", 1, 24, "a comma or a closing bracket expected"},
-    {"{\"traceEvents\":[{\"ts\":1-2}]}", 0, 0, "a number expected"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[0,1,1],\"block\":[1,1,1]}"
-     "}]",
-     1, 95, "kernel \"k\" has an impossible size: a grid of 0 x 1 x 1"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[2147483647,2147483647,9],"
-     "\"block\":[1,1,1]}}]",
+    {"{'traceEvents':[{'cat':'cpu_op'", 1, 32, "the file is cut short"},
+    {"{'traceEvents':[{'cat':'kernel','name':'ab", 0, 0, "the file is cut short"},
+    {"{'traceEvents':[\n{'cat':'kernel'}", 2, 17, "kernel \"unnamed\" has no \"ts\" in the trace: when it started"},
+    {"{'traceEvents':[{'cat':'cpu_op'}", 0, 0, "the file is cut short"},
+    {"{'traceEvents':7}", 1, 16, "not valid JSON: a list expected"},
+    {"{'traceEvents':[{'cat' 'kernel'}]}", 1, 24, "not valid JSON: a colon expected"},
+    {"{'traceEvents':[{'cat':'a\\q'}]}", 0, 0, "unknown escape"},
+    {"{'traceEvents':[{'ts':1x}]}", 1, 24, "a comma or a closing bracket expected"},
+    {"{'traceEvents':[{'ts':1-2}]}", 0, 0, "a number expected"},
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[0,1,1],'block':[1,1,1]}}]", 1, 95,
+     "kernel \"k\" has an impossible size: a grid of 0 x 1 x 1"},
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[2147483647,2147483647,9],'block':[1,1,1]}}"
+     "]",
      0, 0, "has an impossible size"},
-    {"[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL("a", "0", "7", "1", "1e15", "1") "]", 0, 0,
+    {"[" KERNEL("a", "0", "7", "1", "1", "1") AND KERNEL("a", "0", "7", "1", "1e15", "1") "]", 0, 0,
      "more than eleven days apart"},
     {"[" KERNEL("a", "0", "7", "1", "1", "-5") "]", 0, 0, "kernel \"a\" ends before it starts"},
-    {"[{\"cat\":\"gpu_memset\",\"name\":\"m\",\"ts\":1,\"dur\":-1,\"args\":{\"stream\":7}}]", 0, 0,
-     "a memset ends before it starts"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"shared memory\":-1}}]",
+    {"[{'cat':'gpu_memset','name':'m','ts':1,'dur':-1,'args':{'stream':7}}]", 0, 0, "a memset ends before it starts"},
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'shared "
+     "memory':-1}}]",
      0, 0, "kernel \"k\" has a negative amount of shared memory"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"grid\":[1.5,1,1]}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'grid':[1.5,1,1]}}]",
      0, 0, "\"grid\" is 1.5: not a whole number"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"grid\":[4294967298,1,1]}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'grid':[4294967298,"
+     "1,1]}}]",
      0, 0, "\"grid\" is 4294967298: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"block\":[1,1,1e30]}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'block':[1,1,1e30]}}"
+     "]",
      0, 0, "\"block\" is 1e30: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"stream\":2.7}}]",
-     0, 0, "\"stream\" is 2.7: not a whole number"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"stream\":9223372036854775808}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'stream':2.7}}]", 0,
+     0, "\"stream\" is 2.7: not a whole number"},
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'stream':"
+     "9223372036854775808}}]",
      0, 0, "\"stream\" is 9223372036854775808: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"registers per thread\":32.5}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'registers per "
+     "thread':32.5}}]",
      0, 0, "\"registers per thread\" is 32.5: not a whole number"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"registers per thread\":4294967328}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'registers per "
+     "thread':4294967328}}]",
      0, 0, "\"registers per thread\" is 4294967328: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"shared memory\":1e20}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'shared "
+     "memory':1e20}}]",
      0, 0, "\"shared memory\" is 1e20: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"correlation\":4294967296}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'correlation':"
+     "4294967296}}]",
      0, 0, "\"correlation\" is 4294967296: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"device\":4294967296}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'device':4294967296}"
+     "}]",
      0, 0, "\"device\" is 4294967296: out of range"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"registers per thread\":-3}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'registers per "
+     "thread':-3}}]",
      0, 0, "kernel \"k\" has -3 registers a thread, which is impossible"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"shared memory\":2199023255552}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'shared "
+     "memory':2199023255552}}]",
      0, 0, "kernel \"k\" has more than 2^40 bytes of shared memory"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"priority\":70000}}]",
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'priority':70000}}]",
      0, 0, "kernel \"k\" has priority 70000, which is impossible"},
-    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
-     "\"device\":-2}}]",
-     0, 0, "GPU -2 is not possible"},
+    {"[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'grid':[1,1,1],'block':[1,1,1],'device':-2}}]", 0,
+     0, "GPU -2 is not possible"},
     {"[" KERNEL("a", "0", "7", "1", "1", "1") "] x", 0, 0, "more text after the end of the trace"},
 };
 
@@ -374,8 +349,8 @@ TEST(what_is_wrong_with_a_trace_is_said) {
 
 /* Any beginning of a trace is refused, but for the whole. */
 TEST(every_cut_is_found) {
-    static const char text[] = "{\"traceEvents\":[" KERNEL("a\\u0041", "0", "7", "1", "1.5", "1") "," CALL(
-        "l", "1", "1") ",{\"cat\":\"x\",\"args\":{\"y\":[\"\\\\\"]}}]}";
+    static const char text[] = "{'traceEvents':[" KERNEL("a\\u0041", "0", "7", "1", "1.5", "1") AND CALL("l", "1", "1")
+        AND "{'cat':'x','args':{'y':['\\\\']}}]}";
     for (size_t i = 0; i < strlen(text); i++) {
         char *part = strndup(text, i);
         gs_error error = import_error(part, &all);
@@ -457,35 +432,25 @@ TEST(a_database_of_nsight_systems_is_imported) {
         fail_msg("%s", error.message);
     assert_lines(
         &imported,
-        "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"recorder\":\"Nsight Systems "
-        "profiler\",\"gpu_name\":\"NVIDIA "
-        "H200\",\"device\":0,\"start_unix_ns\":1790857026000001000,\"lacks\":[\"cluster\",\"carveout_percent\","
-        "\"priority\"],\"events\":\"follow\"}\n"
-        "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":4096,\"stream\":7,\"at_us\":0,\"start_us\":1,"
-        "\"end_us\":2,\"device\":0,\"process\":77,\"context\":1}\n"
-        "{\"op\":\"launch\",\"id\":2,\"kernel\":\"void "
-        "add<float>(float*)\",\"blocks\":8,\"threads\":128,\"registers\":32,"
-        "\"shared_bytes\":1536,\"local_bytes\":16,\"stream\":7,\"at_us\":0.2,\"start_us\":4,\"end_us\":6.5,\"grid\":[4,"
-        "2,1],"
-        "\"block\":[128,1,1],\"static_shared_bytes\":512,\"shared_config_bytes\":8192,\"device\":0,\"process\":77,"
-        "\"context\":1}\n"
-        "{\"op\":\"launch\",\"id\":3,\"kernel\":\"scale\",\"blocks\":8,\"threads\":64,\"registers\":40,\"shared_"
-        "bytes\":0,"
-        "\"stream\":13,\"at_us\":0.6,\"after\":[2],\"start_us\":8,\"end_us\":8.5,\"grid\":[8,1,1],\"block\":[32,2,1],"
-        "\"cooperative\":true,\"static_shared_bytes\":0,\"device\":0,\"process\":77,\"context\":1,\"green_context\":3,"
-        "\"node\":55}\n"
-        "{\"op\":\"memset\",\"id\":4,\"bytes\":64,\"stream\":13,\"at_us\":0.7,\"start_us\":8.6,\"end_us\":8.7,"
-        "\"device\":0,"
-        "\"process\":77,\"context\":1}\n"
-        "{\"op\":\"end\"}\n");
+        "{'schema':'gridsmith.run/1','gpu':'h200','recorder':'Nsight Systems profiler','gpu_name':'NVIDIA "
+        "H200','device':0,'start_unix_ns':1790857026000001000,'lacks':['cluster','carveout_percent','priority'],'"
+        "events':'follow'}\n{'op':'copy','id':1,'kind':'host_to_device','bytes':4096,'stream':7,'at_us':0,'start_us':1,"
+        "'end_us':2,'device':0,'process':77,'context':1}\n{'op':'launch','id':2,'kernel':'void "
+        "add<float>(float*)','blocks':8,'threads':128,'registers':32,'shared_bytes':1536,'local_bytes':16,'stream':7,'"
+        "at_us':0.2,'start_us':4,'end_us':6.5,'grid':[4,2,1],'block':[128,1,1],'static_shared_bytes':512,'shared_"
+        "config_bytes':8192,'device':0,'process':77,'context':1}\n{'op':'launch','id':3,'kernel':'scale','blocks':8,'"
+        "threads':64,'registers':40,'shared_bytes':0,'stream':13,'at_us':0.6,'after':[2],'start_us':8,'end_us':8.5,'"
+        "grid':[8,1,1],'block':[32,2,1],'cooperative':true,'static_shared_bytes':0,'device':0,'process':77,'context':1,"
+        "'green_context':3,'node':55}\n{'op':'memset','id':4,'bytes':64,'stream':13,'at_us':0.7,'start_us':8.6,'end_us'"
+        ":8.7,'device':0,'process':77,'context':1}\n{'op':'end'}\n");
 }
 
 /* Ranges have a text, or the id of one; marks and domains have no end or no name. */
 TEST(ranges_of_nsight_systems_are_imported) {
     static const char ranges[] =
-        "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER);"
-        "INSERT INTO NVTX_EVENTS VALUES (1000, 3000, 59, 'forward', NULL), (2000, 4000, 60, NULL, 2), "
-        "(2000, NULL, 34, 'mark', NULL), (NULL, NULL, 75, 'domain', NULL), (2000, 2500, 59, NULL, NULL);";
+        "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER);INSERT "
+        "INTO NVTX_EVENTS VALUES (1000, 3000, 59, 'forward', NULL), (2000, 4000, 60, NULL, 2), (2000, NULL, 34, "
+        "'mark', NULL), (NULL, NULL, 75, 'domain', NULL), (2000, 2500, 59, NULL, NULL);";
     gs_imported imported = {0};
     gs_error error;
     gs_text sql = {0};
@@ -506,29 +471,24 @@ TEST(ranges_of_nsight_systems_are_imported) {
 TEST(an_old_export_has_fewer_columns) {
     gs_imported imported = {0};
     gs_error error;
-    assert_int_equal(
-        import_sql(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, name TEXT, "
-            "registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT);"
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);"
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT);"
-            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
-            &imported, &error),
-        GS_OK);
+    assert_int_equal(import_sql("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId "
+                                "INT, name TEXT, registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT, "
+                                "blockY INT, blockZ INT);INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, "
+                                "'k', 0, 1, 1, 1, 32, 1, 1);CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, "
+                                "end INT);INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
+                                &imported, &error),
+                     GS_OK);
     assert_non_null(
         strstr(imported.notes.data, "1 launch without \"registersPerThread\": 1 register a thread is assumed"));
     assert_non_null(
         strstr(imported.notes.data, "1 launch without \"localMemoryPerThread\": no local memory is assumed"));
     assert_non_null(strstr(imported.notes.data, ": the trace does not say what GPU 0 is: predict with --gpu\n"));
     assert_non_null(strstr(imported.notes.data, "the kernels of 2 launches of CUDA graphs are not in the trace"));
-    assert_lines(
-        &imported,
-        "{\"schema\":\"gridsmith.run/1\",\"recorder\":\"Nsight Systems profiler\",\"device\":0,\"lacks\":[\"cluster\","
-        "\"carveout_percent\",\"priority\",\"registers\",\"shared_bytes\",\"local_bytes\",\"at_us\"],\"events\":"
-        "\"follow\"}\n"
-        "{\"op\":\"launch\",\"id\":1,\"kernel\":\"k\",\"blocks\":1,\"threads\":32,\"registers\":1,\"shared_bytes\":0,"
-        "\"stream\":7,\"at_us\":0,\"start_us\":0,\"end_us\":0.02,\"grid\":[1,1,1],\"block\":[32,1,1],\"device\":0}\n"
-        "{\"op\":\"end\"}\n");
+    assert_lines(&imported, "{'schema':'gridsmith.run/1','recorder':'Nsight Systems "
+                            "profiler','device':0,'lacks':['cluster','carveout_percent','priority','registers','shared_"
+                            "bytes','local_bytes','at_us'],'events':'follow'}\n{'op':'launch','id':1,'kernel':'k','"
+                            "blocks':1,'threads':32,'registers':1,'shared_bytes':0,'stream':7,'at_us':0,'start_us':0,'"
+                            "end_us':0.02,'grid':[1,1,1],'block':[32,1,1],'device':0}\n{'op':'end'}\n");
 }
 
 TEST(databases_that_are_no_traces_are_refused) {
@@ -543,9 +503,8 @@ TEST(databases_that_are_no_traces_are_refused) {
          "kernel \"unnamed\" has no \"streamId\" in the trace"},
         {STRINGS "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM nowhere;",
          "CUPTI_ACTIVITY_KIND_KERNEL is not an ordinary table"},
-        {STRINGS
-         "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start "
-         "+ 1 FROM n) SELECT start, start + 1 AS end FROM n;",
+        {STRINGS "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT "
+                 "start + 1 FROM n) SELECT start, start + 1 AS end FROM n;",
          "CUPTI_ACTIVITY_KIND_KERNEL is not an ordinary table"},
         {"CREATE VIEW StringIds AS SELECT 1 AS id, 'a' AS value;", "StringIds is not an ordinary table"},
         {"CREATE VIRTUAL TABLE StringIds USING rtree(id, low, high);", "StringIds is not an ordinary table"},
@@ -581,25 +540,18 @@ TEST(rows_that_a_file_cannot_hold_are_refused) {
 /* ---- compilers ---- */
 
 static const char ptxas_output[] =
-    "ptxas info    : 40 bytes gmem\n"
-    "ptxas info    : Compiling entry function '_Z4axpyIfEvPT_S1_' for 'sm_90'\n"
-    "ptxas info    : Function properties for _Z4axpyIfEvPT_S1_\n"
-    "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-    "ptxas info    : Used 12 registers, used 1 barriers, 512 bytes smem\n"
-    "ptxas info    : Compile time = 13.985 ms\n"
-    "ptxas info    : Compiling entry function '_Z5spillPfi' for 'sm_90'\n"
-    "ptxas info    : Function properties for _Z5spillPfi\n"
-    "    400 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-    "ptxas info    : Used 21 registers, used 0 barriers, 400 bytes cumulative stack size\n";
+    "ptxas info    : 40 bytes gmem\nptxas info    : Compiling entry function '_Z4axpyIfEvPT_S1_' for 'sm_90'\nptxas "
+    "info    : Function properties for _Z4axpyIfEvPT_S1_\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill "
+    "loads\nptxas info    : Used 12 registers, used 1 barriers, 512 bytes smem\nptxas info    : Compile time = 13.985 "
+    "ms\nptxas info    : Compiling entry function '_Z5spillPfi' for 'sm_90'\nptxas info    : Function properties for "
+    "_Z5spillPfi\n    400 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 21 "
+    "registers, used 0 barriers, 400 bytes cumulative stack size\n";
 
 static const char cuobjdump_output[] =
     "\nFatbin elf code:\n================\narch = sm_80\ncode version = [1,7]\n\nResource usage:\n Common:\n  "
-    "GLOBAL:0\n"
-    " Function _Z4axpyIfEvPT_S1_:\n"
-    "  REG:12 STACK:0 SHARED:512 LOCAL:0 CONSTANT[0]:368 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
-    "\nFatbin elf code:\n================\narch = sm_90\n\nResource usage:\n Common:\n  GLOBAL:0\n"
-    " Function _Z4axpyIfEvPT_S1_:\r\n"
-    "  REG:14 STACK:32 SHARED:1536 LOCAL:8 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0\r\n";
+    "GLOBAL:0\n Function _Z4axpyIfEvPT_S1_:\n  REG:12 STACK:0 SHARED:512 LOCAL:0 CONSTANT[0]:368 TEXTURE:0 SURFACE:0 "
+    "SAMPLER:0\n\nFatbin elf code:\n================\narch = sm_90\n\nResource usage:\n Common:\n  GLOBAL:0\n Function "
+    "_Z4axpyIfEvPT_S1_:\r\n  REG:14 STACK:32 SHARED:1536 LOCAL:8 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0\r\n";
 
 /* Names that are not UTF-8, and lines without one. */
 TEST(names_become_printable) {
@@ -611,6 +563,7 @@ TEST(names_become_printable) {
     assert_string_equal(imported.data[0]->launches.data[0].kernel, "b?");
     gs_imported_free(&imported);
     char trace[] = "[" KERNEL("\x01@", "0", "7", "1", "1", "1") "]";
+    put_quotes(trace, sizeof trace);
     *strchr(trace, '\x01') = '\0';
     gs_error error;
     assert_int_equal(gs_import_bytes("trace", trace, sizeof trace - 1, &all, &imported, &error), GS_OK);
@@ -623,8 +576,9 @@ TEST(kernels_of_compilers_are_listed) {
                                              {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400, false},
                                              {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0, false},
                                              {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 14, 512, 40, false}};
-    gs_imported imported = import_text(ptxas_output, &all);
+    gs_imported imported = {0};
     gs_error error;
+    assert_int_equal(gs_import_bytes("ptxas", ptxas_output, strlen(ptxas_output), &all, &imported, &error), GS_OK);
     assert_int_equal(gs_import_bytes("more", cuobjdump_output, strlen(cuobjdump_output), &all, &imported, &error),
                      GS_OK);
     assert_int_equal(imported.kernels.count, GS_COUNT(wanted));
@@ -695,10 +649,10 @@ TEST(real_output_of_cuobjdump_is_read) {
 
 TEST(names_of_cublas_have_clusters) {
     gs_import_options options = {.device = GS_NOT_GIVEN};
-    gs_imported imported =
-        import_text("[" KERNEL("nvjet_sm90_hsh_64x32_64x16_2x1_h_bz", "0", "7", "1", "1", "1") "," KERNEL(
-                        "nvjet_sm90_hsh_64x32_64x16_4x1_h_bz", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
-                    &options);
+    gs_imported imported = import_text("[" KERNEL("nvjet_sm90_hsh_64x32_64x16_2x1_h_bz", "0", "7", "1", "1", "1")
+                                           AND KERNEL("nvjet_sm90_hsh_64x32_64x16_4x1_h_bz", "0", "7", "1", "3", "1")
+                                               AND CALL("l", "1", "0") "]",
+                                       &options);
     const gs_launch *launches = imported.data[0]->launches.data;
     assert_int_equal(launches[0].blocks, 6);
     assert_int_equal(launches[0].cluster, 2);
@@ -711,8 +665,8 @@ TEST(settings_supply_what_a_trace_lacks) {
                                            "at::gem<x>:cluster=5"};
     gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 3};
     gs_error error;
-    gs_imported imported = import_text("[" KERNEL("at::gemm<x>", "0", "7", "1", "1", "1") "," KERNEL(
-                                           "other", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
+    gs_imported imported = import_text("[" KERNEL("at::gemm<x>", "0", "7", "1", "1", "1")
+                                           AND KERNEL("other", "0", "7", "1", "3", "1") AND CALL("l", "1", "0") "]",
                                        &options);
     const gs_launch *launches = imported.data[0]->launches.data;
     assert_int_equal(launches[0].cluster, 2);
@@ -722,8 +676,9 @@ TEST(settings_supply_what_a_trace_lacks) {
     assert_int_equal(launches[1].shape.local_bytes, 8);
     assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent priority");
     assert_int_equal(gs_code_exit(gs_import_finish(&options, &imported, &error)), 2);
-    assert_string_equal(error.message, "--set 'at::gem<x>:cluster=5': no kernel matches \"at::gem<x>\" (did you mean "
-                                       "\"at::gemm<x>\"?)");
+    assert_string_equal(
+        error.message,
+        "--set 'at::gem<x>:cluster=5': no kernel matches \"at::gem<x>\" (did you mean \"at::gemm<x>\"?)");
     options.setting_count = 2;
     assert_int_equal(gs_import_finish(&options, &imported, &error), GS_OK);
     gs_imported_free(&imported);
@@ -753,22 +708,22 @@ TEST(settings_supply_what_a_trace_lacks) {
 
 /* Names in recordings may be mangled, those of traces are not. */
 TEST(a_recording_supplies_what_a_trace_lacks) {
-    static const char recording[] =
-        "{\"schema\":\"gridsmith.run/1\",\"device\":1,\"events\":[]}\n"
-        "{\"schema\":\"gridsmith.run/1\",\"device\":0,\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
-        "\"_ZN2at6native12_GLOBAL__N_14gemmIfEEvPT_\",\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,"
-        "\"cluster\":2,\"carveout_percent\":50,\"local_bytes\":4},{\"op\":\"launch\",\"id\":2,\"kernel\":\"plain\","
-        "\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,\"cluster\":3},{\"op\":\"launch\",\"id\":3,"
-        "\"kernel\":\"other\",\"blocks\":5,\"threads\":64,\"registers\":32,\"shared_bytes\":16,\"cluster\":5}]}";
+    static char recording[] =
+        "{'schema':'gridsmith.run/1','device':1,'events':[]}\n{'schema':'gridsmith.run/"
+        "1','device':0,'events':[{'op':'launch','id':1,'kernel':'_ZN2at6native12_GLOBAL__N_14gemmIfEEvPT_','blocks':6,'"
+        "threads':64,'registers':32,'shared_bytes':16,'cluster':2,'carveout_percent':50,'local_bytes':4},{'op':'launch'"
+        ",'id':2,'kernel':'plain','blocks':6,'threads':64,'registers':32,'shared_bytes':16,'cluster':3},{'op':'launch',"
+        "'id':3,'kernel':'other','blocks':5,'threads':64,'registers':32,'shared_bytes':16,'cluster':5}]}";
     char path[] = "/tmp/gridsmith-import-XXXXXX";
     int descriptor = mkstemp(path);
+    put_quotes(recording, strlen(recording));
     assert_int_equal(write(descriptor, recording, strlen(recording)), strlen(recording));
     close(descriptor);
     gs_import_options options = {.device = GS_NOT_GIVEN, .with = path};
-    gs_imported imported = import_text(
-        "[" KERNEL("void at::native::(anonymous namespace)::gemm<float>(float*)", "0", "7", "1", "1", "1") "," KERNEL(
-            "plain", "0", "7", "1", "3", "1") "," KERNEL("other", "0", "7", "1", "5", "1") "," CALL("l", "1", "0") "]",
-        &options);
+    gs_imported imported = import_text("[" KERNEL("void at::native::(anonymous namespace)::gemm<float>(float*)", "0",
+                                                  "7", "1", "1", "1") AND KERNEL("plain", "0", "7", "1", "3", "1")
+                                           AND KERNEL("other", "0", "7", "1", "5", "1") AND CALL("l", "1", "0") "]",
+                                       &options);
     const gs_launch *launches = imported.data[0]->launches.data;
     assert_int_equal(launches[0].cluster, 2);
     assert_int_equal(launches[0].shape.carveout_percent, 50);
@@ -778,7 +733,7 @@ TEST(a_recording_supplies_what_a_trace_lacks) {
     assert_non_null(strstr(imported.notes.data, "2 of 3 launches are supplied from"));
     assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority");
     gs_imported_free(&imported);
-    imported = import_text("[" KERNEL("plain", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]", &options);
+    imported = import_text("[" KERNEL("plain", "0", "7", "1", "3", "1") AND CALL("l", "1", "0") "]", &options);
     gs_text lines = lines_of(&imported);
     assert_null(strstr(lines.data, "lacks"));
     gs_text_free(&lines);
@@ -840,11 +795,10 @@ static void put_nsys_tables(gs_text *text, bool is_copy, size_t dropped, bool is
     static const char values[] = "10,15,0,1,7,5,'k',32,2,3,1,64,1,1,0,16";
     gs_text_add(
         text,
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (%s); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (%s);"
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, bytes,"
-        "copyKind); INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (20, 25, 0, 1, 7, 6, 64, 1);"
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, correlationId);"
-        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 5), (2, 6);",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (%s); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (%s);CREATE TABLE "
+        "CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, bytes,copyKind); INSERT "
+        "INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (20, 25, 0, 1, 7, 6, 64, 1);CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME "
+        "(start, correlationId);INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 5), (2, 6);",
         columns, values);
     gs_text_add(text,
                 is_null ? "UPDATE CUPTI_ACTIVITY_KIND_%s SET \"%s\" = NULL;"
@@ -874,10 +828,10 @@ TEST(a_field_that_is_missing_is_named) {
             assert_named(code, &imported, &error, traced_fields[dropped].is_needed, traced_fields[dropped].nsys,
                          text.data);
         } else {
-            gs_text_add(&text, "%s", "[" CALL("l", "5", "1") "," KERNEL("other", "0", "7", "5", "1", "1") ",");
+            gs_text_add(&text, "%s", "[" CALL("l", "5", "1") AND KERNEL("other", "0", "7", "5", "1", "1") ",");
             put_kineto_event(&text, &random, is_copy, dropped, is_null);
             gs_text_add(&text, "]");
-            gs_code code = gs_import_bytes("trace", text.data, text.count, &all, &imported, &error);
+            gs_code code = import_quoted(text.data, &all, &imported, &error);
             assert_named(code, &imported, &error, traced_fields[dropped].is_needed, traced_fields[dropped].kineto,
                          text.data);
         }
@@ -889,9 +843,8 @@ TEST(a_field_that_is_missing_is_named) {
 /* Notes on registers and shared memory are not given once they are supplied; calls without a time are refused. */
 TEST(what_is_supplied_is_not_missing) {
     static const char text[] =
-        "[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"device\":0,"
-        "\"grid\":[2,1,1],\"block\":[32,1,1],\"correlation\":1}},"
-        "{\"cat\":\"cuda_runtime\",\"name\":\"l\",\"ts\":0,\"args\":{}}]";
+        "[{'cat':'kernel','name':'k','ts':1,'dur':1,'args':{'stream':7,'device':0,'grid':[2,1,1],'block':[32,1,1],'"
+        "correlation':1}},{'cat':'cuda_runtime','name':'l','ts':0,'args':{}}]";
     gs_imported imported = import_text(text, &all);
     assert_non_null(strstr(imported.notes.data, "1 launch without \"registers per thread\""));
     assert_non_null(strstr(imported.notes.data, "1 launch without \"shared memory\""));
@@ -907,8 +860,7 @@ TEST(what_is_supplied_is_not_missing) {
     assert_null(strstr(imported.notes.data, "shared memory"));
     assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority at_us");
     gs_imported_free(&imported);
-    gs_error error =
-        import_error("[{\"cat\":\"cuda_driver\",\"name\":\"cuLaunch\",\"args\":{\"correlation\":4}}]", &all);
+    gs_error error = import_error("[{'cat':'cuda_driver','name':'cuLaunch','args':{'correlation':4}}]", &all);
     assert_non_null(strstr(error.message, "call \"cuLaunch\" has no \"ts\" in the trace"));
 }
 
@@ -917,22 +869,22 @@ TEST(the_nearest_description_is_named) {
     static const struct {
         const char *properties, *nearest;
     } rows[] = {
-        {"\"name\":\"NVIDIA GeForce RTX 3091\",\"numSms\":82,\"computeMajor\":8,\"computeMinor\":6", "rtx3090"},
-        {"\"name\":\"NVIDIA A41\",\"numSms\":71,\"computeMajor\":8,\"computeMinor\":6", "a10"},
-        {"\"name\":\"NVIDIA RTX 6000 Ada\",\"numSms\":141,\"computeMajor\":8,\"computeMinor\":9", "l40s"},
-        {"\"name\":\"NVIDIA X\",\"numSms\":115,\"computeMajor\":9,\"computeMinor\":0", "h100-pcie"},
-        {"\"name\":\"NVIDIA H300\",\"numSms\":132,\"computeMajor\":9,\"computeMinor\":0", "h200"},
-        {"\"name\":\"NVIDIA B310\",\"numSms\":156,\"computeMajor\":10,\"computeMinor\":3", "gb300"},
-        {"\"name\":\"NVIDIA Y\",\"numSms\":16", "orin"},
-        {"\"name\":\"NVIDIA "
-         "Z\",\"numSms\":90,\"computeMajor\":8,\"computeMinor\":1,\"maxThreadsPerMultiprocessor\":2048,"
-         "\"sharedMemPerMultiprocessor\":167936",
+        {"'name':'NVIDIA GeForce RTX 3091','numSms':82,'computeMajor':8,'computeMinor':6", "rtx3090"},
+        {"'name':'NVIDIA A41','numSms':71,'computeMajor':8,'computeMinor':6", "a10"},
+        {"'name':'NVIDIA RTX 6000 Ada','numSms':141,'computeMajor':8,'computeMinor':9", "l40s"},
+        {"'name':'NVIDIA X','numSms':115,'computeMajor':9,'computeMinor':0", "h100-pcie"},
+        {"'name':'NVIDIA H300','numSms':132,'computeMajor':9,'computeMinor':0", "h200"},
+        {"'name':'NVIDIA B310','numSms':156,'computeMajor':10,'computeMinor':3", "gb300"},
+        {"'name':'NVIDIA Y','numSms':16", "orin"},
+        {"'name':'NVIDIA "
+         "Z','numSms':90,'computeMajor':8,'computeMinor':1,'maxThreadsPerMultiprocessor':2048,'"
+         "sharedMemPerMultiprocessor':167936",
          "a100"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_text text = {0};
         char wanted[64];
-        gs_text_add(&text, "{\"deviceProperties\":[{\"id\":0,%s}],\"traceEvents\":[%s]}", rows[i].properties,
+        gs_text_add(&text, "{'deviceProperties':[{'id':0,%s}],'traceEvents':[%s]}", rows[i].properties,
                     KERNEL("k", "0", "7", "1", "1", "1"));
         gs_imported imported = import_text(text.data, &all);
         snprintf(wanted, sizeof wanted, "; the nearest is %s: predict with --gpu", rows[i].nearest);
@@ -949,16 +901,16 @@ TEST(other_sms_and_nameless_gpus_are_said) {
     static const struct {
         const char *properties, *words;
     } rows[] = {
-        {"{\"id\":0,\"name\":\"NVIDIA H200\",\"numSms\":16}", "trace: GPU 0 (NVIDIA H200) has 16 SMs in the trace, and "
-                                                              "132 in the description h200: predict with --sms 16\n"},
-        {"{\"id\":0,\"name\":\"NVIDIA H200\",\"numSms\":132}", NULL},
-        {"{\"id\":0,\"name\":\"NVIDIA H200\"}", NULL},
-        {"{\"id\":1,\"name\":\"NVIDIA H200\",\"numSms\":132}",
+        {"{'id':0,'name':'NVIDIA H200','numSms':16}", "trace: GPU 0 (NVIDIA H200) has 16 SMs in the trace, and 132 in "
+                                                      "the description h200: predict with --sms 16\n"},
+        {"{'id':0,'name':'NVIDIA H200','numSms':132}", NULL},
+        {"{'id':0,'name':'NVIDIA H200'}", NULL},
+        {"{'id':1,'name':'NVIDIA H200','numSms':132}",
          "trace: the trace does not say what GPU 0 is: predict with --gpu\n"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_text text = {0};
-        gs_text_add(&text, "{\"deviceProperties\":[%s],\"traceEvents\":[%s]}", rows[i].properties,
+        gs_text_add(&text, "{'deviceProperties':[%s],'traceEvents':[%s]}", rows[i].properties,
                     KERNEL("k", "0", "7", "1", "1", "1"));
         gs_imported imported = import_text(text.data, &all);
         if (rows[i].words ? !strstr(imported.notes.data, rows[i].words) : !!strstr(imported.notes.data, "predict with"))
@@ -1037,8 +989,8 @@ TEST(streams_with_large_numbers_stay_distinct) {
     gs_error error;
     gs_text sql = {0};
     gs_text_add(&sql,
-                "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 4294967296 + streamId;"
-                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 9223372036854775807 WHERE start = 9000;",
+                "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 4294967296 + streamId;UPDATE "
+                "CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 9223372036854775807 WHERE start = 9000;",
                 new_export);
     assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
     assert_string_equal(imported.data[0]->launches.data[0].stream, "4294967303");
@@ -1047,9 +999,9 @@ TEST(streams_with_large_numbers_stay_distinct) {
     gs_text_free(&lines);
     gs_imported_free(&imported);
     gs_text_free(&sql);
-    imported = import_text(
-        "[" KERNEL("a", "0", "4294967303", "1", "10", "9") "," KERNEL("b", "0", "4294967304", "2", "12", "9") "]",
-        &all);
+    imported = import_text("[" KERNEL("a", "0", "4294967303", "1", "10", "9")
+                               AND KERNEL("b", "0", "4294967304", "2", "12", "9") "]",
+                           &all);
     assert_string_equal(imported.data[0]->launches.data[0].stream, "4294967303");
     assert_string_equal(imported.data[0]->launches.data[1].stream, "4294967304");
     gs_imported_free(&imported);
@@ -1100,12 +1052,12 @@ TEST(work_without_a_context_stays_in_its_stream) {
 
 /* The name of a copy says between which memories it copies; a memset needs none. */
 TEST(a_copy_without_its_kind_is_said) {
-    static const char rest[] = "\"ts\":3,\"dur\":1,\"args\":{\"device\":0,\"context\":1,\"stream\":7,\"bytes\":64}}]";
+    static const char rest[] = "'ts':3,'dur':1,'args':{'device':0,'context':1,'stream':7,'bytes':64}}]";
     static const char words[] = "1 copy without \"name\": the direction is not known\n";
     for (int i = 0; i < 2; i++) {
         gs_text text = {0};
-        gs_text_add(&text, "[%s,{\"cat\":\"%s\",%s", KERNEL("a", "0", "7", "1", "1", "1"),
-                    i ? "gpu_memset" : "gpu_memcpy", rest);
+        gs_text_add(&text, "[%s,{'cat':'%s',%s", KERNEL("a", "0", "7", "1", "1", "1"), i ? "gpu_memset" : "gpu_memcpy",
+                    rest);
         gs_imported imported = import_text(text.data, &all);
         if ((strstr(imported.notes.data, words) == NULL) != i)
             fail_msg("%s", imported.notes.data);
@@ -1184,8 +1136,8 @@ TEST(an_unknown_stack_is_said) {
 TEST(a_stack_that_is_supplied_is_known) {
     static const char *const settings[] = {"a:local_bytes=64,registers=9"};
     const gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
-    gs_imported imported = import_text("arch = sm_80\n Function a:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n"
-                                       " Function b:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n",
+    gs_imported imported = import_text("arch = sm_80\n Function a:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n Function "
+                                       "b:\n  REG:8 STACK:UNKNOWN SHARED:5 LOCAL:0\n",
                                        &options);
     assert_int_equal(imported.kernels.data[0].local_bytes, 64);
     assert_int_equal(imported.kernels.data[0].registers, 9);
@@ -1235,13 +1187,13 @@ TEST(a_gpu_takes_the_newest_code_that_it_can_run) {
 
 /* The same kernel with a priority. */
 #define URGENT                                                                                                         \
-    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"b\",\"ts\":5,\"dur\":1,\"args\":{\"device\":0,\"context\":1,"         \
-    "\"stream\":7,"                                                                                                    \
-    "\"correlation\":2,\"registers per thread\":32,\"shared "                                                          \
-    "memory\":0,\"grid\":[2,3,1],\"block\":[64,1,1],\"priority\":-1}}"
+    "{'ph':'X','cat':'kernel','name':'b','ts':5,'dur':1,'args':{'device':0,'context':1,"                               \
+    "'stream':7,"                                                                                                      \
+    "'correlation':2,'registers per thread':32,'shared "                                                               \
+    "memory':0,'grid':[2,3,1],'block':[64,1,1],'priority':-1}}"
 
 TEST(priorities_of_some_launches_are_lacking) {
-    static const char some[] = "[" KERNEL("a", "0", "7", "1", "1", "1") "," URGENT "," CALL("l", "2", "0") "]";
+    static const char some[] = "[" KERNEL("a", "0", "7", "1", "1", "1") AND URGENT "," CALL("l", "2", "0") "]";
     static const char every[] = "[" URGENT "," CALL("l", "2", "0") "]";
     static const char *const settings[] = {"*:priority=2"};
     const gs_import_options supplied = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
@@ -1261,9 +1213,9 @@ TEST(priorities_of_some_launches_are_lacking) {
 
 TEST(streams_of_different_gpus_need_no_waits) {
     static const char one_each[] =
-        "[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL("b", "1", "8", "2", "1", "1") "]";
-    static const char two[] = "[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL(
-        "b", "1", "7", "2", "1", "1") "," KERNEL("b", "1", "8", "3", "1", "1") "]";
+        "[" KERNEL("a", "0", "7", "1", "1", "1") AND KERNEL("b", "1", "8", "2", "1", "1") "]";
+    static const char two[] = "[" KERNEL("a", "0", "7", "1", "1", "1") AND KERNEL("b", "1", "7", "2", "1", "1")
+        AND KERNEL("b", "1", "8", "3", "1", "1") "]";
     const gs_import_options first = {.device = 0}, second = {.device = 1};
     const struct {
         const char *text;
@@ -1289,8 +1241,8 @@ TEST(what_a_trace_lacks_is_said_until_it_is_supplied) {
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_import_options options = {.device = GS_NOT_GIVEN, .settings = &rows[i].setting, .setting_count = 1};
-        gs_imported imported = import_text("[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL(
-                                               "b", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
+        gs_imported imported = import_text("[" KERNEL("a", "0", "7", "1", "1", "1")
+                                               AND KERNEL("b", "0", "7", "1", "3", "1") AND CALL("l", "1", "0") "]",
                                            &options);
         const char *notes = imported.notes.count ? imported.notes.data : "";
         if (rows[i].words ? !strstr(notes, rows[i].words) : !!strstr(notes, "lacks"))

@@ -16,6 +16,9 @@
 #define WITH_ID(id, rest)                                                                                              \
     "{\"op\":\"launch\",\"id\":" id                                                                                    \
     ",\"kernel\":\"k\",\"blocks\":2,\"threads\":32,\"registers\":16,\"shared_bytes\":0" rest "}"
+/* Between two events of a list, and between two lines. */
+#define AND         ","
+#define THEN        "\n"
 #define HEAD        "{\"schema\":\"gridsmith.run/1\",\"events\":\"follow\"}\n"
 #define RUN(events) "{\"schema\":\"gridsmith.run/1\",\"events\":[" events "]}"
 
@@ -23,32 +26,30 @@ TEST(a_run_is_written_as_it_was_read) {
     static const char *const texts[] = {
         RUN(""),
         RUN(LAUNCH("")),
-        "{\"schema\":\"gridsmith.run/1\",\"id\":-9223372036854775807,\"gpu\":\"g\",\"class\":\"c \\\"d\\\"\\\\\","
-        "\"events\":[]}",
-        RUN(LAUNCH(",\"local_bytes\":8,\"cluster\":2,\"priority\":-5,\"carveout_percent\":0,\"stream\":7,"
-                   "\"duration_us\":1.5,\"placed\":[3,null],\"warp_slots\":[[1,2],null],\"start_ns\":[5,null],"
-                   "\"end_ns\":[null,null]") ",{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"observe\",\"kernel\":\"k\","
-                                             "\"placed\":[3,1]}"),
+        "{\"schema\":\"gridsmith.run/1\",\"id\":-9223372036854775807,\"gpu\":\"g\",\"class\":\"c "
+        "\\\"d\\\"\\\\\",\"events\":[]}",
+        RUN(LAUNCH(
+            ",\"local_bytes\":8,\"cluster\":2,\"priority\":-5,\"carveout_percent\":0,\"stream\":7,\"duration_us\":1.5,"
+            "\"placed\":[3,null],\"warp_slots\":[[1,2],null],\"start_ns\":[5,null],\"end_ns\":[null,null]") AND
+            "{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"observe\",\"kernel\":\"k\",\"placed\":[3,1]}"),
         RUN(LAUNCH(",\"stream\":\"copy\",\"duration_us\":1000000,\"placed\":[null,4]")),
         RUN(LAUNCH(",\"duration_us\":0.001")),
-        RUN(WITH_ID("7", "") "," WITH_ID(
-            "\"x\"", ",\"at_us\":0,\"after\":[7]") ",{\"op\":\"exit\",\"id\":7},"
-                                                   "{\"op\":\"observe\",\"id\":\"x\",\"placed\":[3,1]}"),
-        RUN(LAUNCH("") "," WITH_ID(
-            "7", ",\"stream\":0,\"at_us\":12.345,\"after\":[\"k\",{\"id\":\"k\",\"when\":\"trigger\"},"
-                 "{\"id\":\"k\",\"when\":\"start\"}],\"start_us\":20,\"end_us\":20.5,"
-                 "\"grid\":[2,1,1],\"block\":[8,4,1],\"cluster_shape\":[1,1,1],\"cooperative\":true,"
-                 "\"static_shared_bytes\":0,\"shared_config_bytes\":102400,\"device\":0,"
-                 "\"process\":77,\"context\":1,\"green_context\":2,\"graph\":3,\"node\":4")),
-        RUN("{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":4096,\"stream\":7,\"duration_us\":2,"
-            "\"at_us\":1,\"start_us\":3,\"end_us\":5,\"device\":0,\"context\":1}," WITH_ID(
-                "2", ",\"after\":[1]") ",{\"op\":\"memset\",\"bytes\":0,\"after\":[1,2]},{\"op\":\"end\",\"at_us\":9,"
-                                       "\"lost\":3}"),
-        RUN(LAUNCH(",\"at_us\":1") ",{\"op\":\"range\",\"name\":\"forward \\\"1\\\"\",\"from_us\":0.5,\"to_us\":2},"
-                                   "{\"op\":\"range\",\"name\":\"step\",\"from_us\":0,\"to_us\":0}"),
-        "{\"schema\":\"gridsmith.run/1\",\"program\":\"./a b\",\"recorder\":\"r\",\"gpu_name\":\"NVIDIA H200\","
-        "\"device\":1,\"process\":5,\"start_unix_ns\":1790857026000000000,\"lacks\":[\"cluster\",\"local_bytes\"],"
-        "\"events\":[]}",
+        RUN(WITH_ID("7", "") AND WITH_ID("\"x\"", ",\"at_us\":0,\"after\":[7]") AND
+            "{\"op\":\"exit\",\"id\":7},{\"op\":\"observe\",\"id\":\"x\",\"placed\":[3,1]}"),
+        RUN(LAUNCH("") AND WITH_ID(
+            "7", ",\"stream\":0,\"at_us\":12.345,\"after\":[\"k\",{\"id\":\"k\",\"when\":\"trigger\"},{\"id\":\"k\","
+                 "\"when\":\"start\"}],\"start_us\":20,\"end_us\":20.5,\"grid\":[2,1,1],\"block\":[8,4,1],\"cluster_"
+                 "shape\":[1,1,1],\"cooperative\":true,\"static_shared_bytes\":0,\"shared_config_bytes\":102400,"
+                 "\"device\":0,\"process\":77,\"context\":1,\"green_context\":2,\"graph\":3,\"node\":4")),
+        RUN("{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":4096,\"stream\":7,\"duration_us\":2,\"at_"
+            "us\":1,\"start_us\":3,\"end_us\":5,\"device\":0,\"context\":1}" AND WITH_ID("2", ",\"after\":[1]") AND
+            "{\"op\":\"memset\",\"bytes\":0,\"after\":[1,2]},{\"op\":\"end\",\"at_us\":9,\"lost\":3}"),
+        RUN(LAUNCH(",\"at_us\":1") AND
+            "{\"op\":\"range\",\"name\":\"forward "
+            "\\\"1\\\"\",\"from_us\":0.5,\"to_us\":2},{\"op\":\"range\",\"name\":\"step\",\"from_us\":0,\"to_us\":0}"),
+        "{\"schema\":\"gridsmith.run/1\",\"program\":\"./a b\",\"recorder\":\"r\",\"gpu_name\":\"NVIDIA "
+        "H200\",\"device\":1,\"process\":5,\"start_unix_ns\":1790857026000000000,\"lacks\":[\"cluster\",\"local_"
+        "bytes\"],\"events\":[]}",
     };
     for (size_t i = 0; i < GS_COUNT(texts); i++) {
         gs_run *run = test_run_of(texts[i]);
@@ -145,26 +146,26 @@ static const struct {
     {RUN(LAUNCH(",\"why\":7")), 1, 0, "\"why\" must be a list of sentences"},
     {RUN(LAUNCH(",\"why\":[\"a\",7]")), 1, 0, "\"why\" must be a list of sentences"},
     {RUN("{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 61, "no earlier launch without an \"id\" has the kernel \"k\""},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
+    {RUN(LAUNCH("") AND "{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
      "kernel \"k\" has already exited"},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\",\"blocks\":2}"), 1, 0,
+    {RUN(LAUNCH("") AND "{\"op\":\"exit\",\"kernel\":\"k\",\"blocks\":2}"), 1, 0,
      "unknown key \"blocks\"; known here: op, kernel"},
     {RUN("{\"op\":\"observe\",\"kernel\":\"k\"}"), 1, 0, "no earlier launch without an \"id\" has"},
-    {RUN(WITH_ID("7", "") "," WITH_ID("\"7\"", "")), 1, 0, "id \"7\" is used twice"},
-    {RUN(LAUNCH("") "," WITH_ID("\"k\"", "")), 1, 0, "id \"k\" is used twice"},
+    {RUN(WITH_ID("7", "") AND WITH_ID("\"7\"", "")), 1, 0, "id \"7\" is used twice"},
+    {RUN(LAUNCH("") AND WITH_ID("\"k\"", "")), 1, 0, "id \"k\" is used twice"},
     {RUN(WITH_ID("1.5", "")), 1, 0, "\"id\" must be a whole number or a name"},
     {RUN(WITH_ID("\"\"", "")), 1, 0, "\"id\" must be a whole number or a name"},
-    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
+    {RUN(WITH_ID("7", "") AND "{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
      "no earlier launch without an \"id\" has the kernel \"k\""},
-    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"7\"}"), 1, 0,
+    {RUN(WITH_ID("7", "") AND "{\"op\":\"exit\",\"kernel\":\"7\"}"), 1, 0,
      "no earlier launch without an \"id\" has the kernel \"7\""},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":\"k\"}"), 1, 0, "no earlier launch has the id \"k\""},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":7}"), 1, 0, "\"kernel\" must be a string"},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":1.5}"), 1, 0, "\"id\" must be a whole number or a name"},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\"}"), 1, 0, "an event needs the \"id\" of a launch, or its \"kernel\""},
+    {RUN(LAUNCH("") AND "{\"op\":\"exit\",\"id\":\"k\"}"), 1, 0, "no earlier launch has the id \"k\""},
+    {RUN(LAUNCH("") AND "{\"op\":\"exit\",\"kernel\":7}"), 1, 0, "\"kernel\" must be a string"},
+    {RUN(LAUNCH("") AND "{\"op\":\"exit\",\"id\":1.5}"), 1, 0, "\"id\" must be a whole number or a name"},
+    {RUN(LAUNCH("") AND "{\"op\":\"exit\"}"), 1, 0, "an event needs the \"id\" of a launch, or its \"kernel\""},
     {RUN(LAUNCH("") ",\n" WITH_ID("7", ",\"after\":[8]")), 2, 1,
      "\"after\" names \"8\", but no launch or copy has this id"},
-    {RUN("\n" WITH_ID("7", ",\"after\":[8]") "," WITH_ID("8", "")), 2, 1,
+    {RUN("\n" WITH_ID("7", ",\"after\":[8]") AND WITH_ID("8", "")), 2, 1,
      "names \"8\", which is not issued before this"},
     {RUN(WITH_ID("7", ",\"after\":8")), 1, 0, "\"after\" must be a list of ids"},
     {RUN(WITH_ID("7", ",\"after\":[1.5]")), 1, 0, "\"after\" must hold ids, or objects"},
@@ -175,13 +176,13 @@ static const struct {
     {RUN(WITH_ID("7", ",\"at_us\":-1")), 1, 0, "\"at_us\" must be from 0 to 1e+12 microseconds"},
     {RUN("{\"op\":\"copy\",\"bytes\":1,\"kind\":\"up\"}"), 1, 0, "\"kind\" must be \"host_to_device\""},
     {RUN("{\"op\":\"memset\",\"bytes\":1,\"kind\":\"host_to_device\"}"), 1, 0, "unknown key \"kind\""},
-    {RUN("{\"op\":\"end\"}," LAUNCH("")), 1, 0, "the run has an event after its \"end\""},
-    {RUN(WITH_ID("7", ",\"at_us\":2") "," WITH_ID("8", ",\"at_us\":1") ",{\"op\":\"exit\",\"id\":7}"), 0, 0,
+    {RUN("{\"op\":\"end\"}" AND LAUNCH("")), 1, 0, "the run has an event after its \"end\""},
+    {RUN(WITH_ID("7", ",\"at_us\":2") AND WITH_ID("8", ",\"at_us\":1") AND "{\"op\":\"exit\",\"id\":7}"), 0, 0,
      "\"at_us\" must not decrease in a run with exits or observations"},
-    {HEAD WITH_ID("7", "") "\n" WITH_ID("7", "") "\n", 3, 21, "id \"7\" is used twice"},
-    {HEAD WITH_ID("7", "") "\n" WITH_ID("8", ",\"Grid\":1") "\n", 3, 92, "unknown key \"Grid\""},
-    {HEAD WITH_ID("7", "") "\n" WITH_ID("8", ",\"after\":[9]") "\n{\"op\":\"end\"}\n", 3, 1, "names \"9\""},
-    {HEAD WITH_ID("7", ",\"start_us\":2,\"end_us\":2") "\n" WITH_ID("8", ",\"start_us\":2,\"end_us\":1.999"), 3, 1,
+    {HEAD WITH_ID("7", "") THEN WITH_ID("7", "") "\n", 3, 21, "id \"7\" is used twice"},
+    {HEAD WITH_ID("7", "") THEN WITH_ID("8", ",\"Grid\":1") "\n", 3, 92, "unknown key \"Grid\""},
+    {HEAD WITH_ID("7", "") THEN WITH_ID("8", ",\"after\":[9]") THEN "{\"op\":\"end\"}\n", 3, 1, "names \"9\""},
+    {HEAD WITH_ID("7", ",\"start_us\":2,\"end_us\":2") THEN WITH_ID("8", ",\"start_us\":2,\"end_us\":1.999"), 3, 1,
      "it ends before it starts: \"end_us\" is less than \"start_us\""},
     {RUN("{\"op\":\"memset\",\"bytes\":1,\"start_us\":2,\"end_us\":0}"), 1, 0, "it ends before it starts"},
     {HEAD "{\"op\":\"launch\"\n" WITH_ID("8", "") "\n", 2, 15, "the text ends in the middle of a JSON value"},
@@ -431,7 +432,7 @@ TEST(numbers_of_a_launch_are_set_by_key) {
 /* Several runs may stand in one file, in either form. */
 TEST(the_next_run_ends_the_events_of_the_one_before) {
     static const char text[] =
-        HEAD WITH_ID("1", "") "\n" HEAD HEAD WITH_ID("1", "") "\n" WITH_ID("2", "") "\n" RUN("") "\n";
+        HEAD WITH_ID("1", "") THEN HEAD HEAD WITH_ID("1", "") THEN WITH_ID("2", "") THEN RUN("") "\n";
     static const size_t launches[] = {1, 0, 2, 0};
     gs_error error = {.code = GS_OK};
     gs_runs *runs = gs_runs_memory("text", text, strlen(text), &error);
@@ -465,33 +466,27 @@ static char *read_all(const char *text, gs_error *error) {
 
 TEST(a_recording_of_several_gpus_is_a_run_for_each) {
     /* The launches of GPU 1 come first, and 4 waits for 1 of the same GPU, for 2 of the other, and for a copy. */
-    static const char text[] = PART(
-        "1",
-        WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," WITH_ID("2", ",\"device\":0") "," SMALL_COPY(
-            "3",
-            ",\"after\":[1,"
-            "2],\"device\":"
-            "1") "," WITH_ID("4", ",\"after\":[1,2,3],\"device\":1") ","
-                                                                     "{\"op\":\"exit\",\"id\":2},{\"op\":\"observe\","
-                                                                     "\"id\":4,"
-                                                                     "\"placed\":[1,null]},{\"op\":\"exit\",\"id\":4}");
-    static const char parts[] = PART("0", WITH_ID("2", ",\"device\":0") ",{\"op\":\"exit\",\"id\":2}") " 1 0\n" PART(
-        "1",
-        WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") "," SMALL_COPY("3", ",\"after\":[1],\"device\":1") "," WITH_ID(
-            "4", ",\"after\":[1,3],\"device\":1") ",{\"op\":\"observe\",\"id\":4,\"placed\":[1,null]},"
-                                                  "{\"op\":\"exit\",\"id\":4}") " 1 2\n";
+    static const char text[] =
+        PART("1", WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") AND WITH_ID("2", ",\"device\":0")
+                      AND SMALL_COPY("3", ",\"after\":[1,2],\"device\":1")
+                          AND WITH_ID("4", ",\"after\":[1,2,3],\"device\":1") AND
+             "{\"op\":\"exit\",\"id\":2},{\"op\":\"observe\",\"id\":4,\"placed\":[1,null]},{\"op\":\"exit\",\"id\":4}");
+    static const char parts[] = PART("0", WITH_ID("2", ",\"device\":0") AND "{\"op\":\"exit\",\"id\":2}") " 1 0\n" PART(
+        "1", WITH_ID("1", ",\"device\":1,\"placed\":[4,5]") AND SMALL_COPY("3", ",\"after\":[1],\"device\":1")
+                 AND WITH_ID("4", ",\"after\":[1,3],\"device\":1") AND
+        "{\"op\":\"observe\",\"id\":4,\"placed\":[1,null]},{\"op\":\"exit\",\"id\":4}") " 1 2\n";
     gs_error error = {.code = GS_OK};
     char *read = read_all(text, &error);
     assert_int_equal(error.code, GS_OK);
     assert_string_equal(read, parts);
     free(read);
-    static const char one[] = RUN(WITH_ID("1", ",\"device\":3") "," WITH_ID("2", "")),
-                      one_read[] = RUN(WITH_ID("1", ",\"device\":3") "," WITH_ID("2", "")) " 0 0\n";
+    static const char one[] = RUN(WITH_ID("1", ",\"device\":3") AND WITH_ID("2", "")),
+                      one_read[] = RUN(WITH_ID("1", ",\"device\":3") AND WITH_ID("2", "")) " 0 0\n";
     read = read_all(one, &error);
     assert_string_equal(read, one_read);
     free(read);
     assert_null(
-        read_all(RUN(WITH_ID("1", ",\"device\":3") "," WITH_ID("2", ",\"device\":0") "," SMALL_COPY("7", "")), &error));
+        read_all(RUN(WITH_ID("1", ",\"device\":3") AND WITH_ID("2", ",\"device\":0") AND SMALL_COPY("7", "")), &error));
     assert_string_equal(error.message, "\"device\" is missing: the run has the work of 2 GPUs");
     assert_int_equal(error.line, 1);
     assert_true(error.column > 200);
@@ -512,7 +507,8 @@ TEST(a_run_of_very_many_gpus_is_refused) {
 /* A program that is killed leaves a file without an end, perhaps with a part of a line, perhaps without a launch that
    others wait for. */
 TEST(a_recording_that_was_cut_off_is_read) {
-    gs_run *run = test_run_of(HEAD WITH_ID("1", "") "\n" WITH_ID("2", ",\"after\":[0,1]") "\n{\"op\":\"launch\",\"id");
+    gs_run *run =
+        test_run_of(HEAD WITH_ID("1", "") THEN WITH_ID("2", ",\"after\":[0,1]") THEN "{\"op\":\"launch\",\"id");
     assert_int_equal(run->launches.count, 2);
     assert_true(run->is_cut && !run->has_ended);
     assert_int_equal(run->launches.data[1].issue.after_count, 1);
@@ -526,7 +522,7 @@ TEST(a_recording_that_was_cut_off_is_read) {
     assert_int_equal(error.code, GS_OK);
     gs_run_free(run);
     gs_runs_close(runs);
-    run = test_run_of(HEAD WITH_ID("1", "") "\n{\"op\":\"end\",\"lost\":2}\n");
+    run = test_run_of(HEAD WITH_ID("1", "") THEN "{\"op\":\"end\",\"lost\":2}\n");
     assert_true(!run->is_cut && run->has_ended);
     assert_int_equal(run->lost, 2);
     gs_run_free(run);
@@ -534,15 +530,13 @@ TEST(a_recording_that_was_cut_off_is_read) {
 
 /* Recorders write a launch when it is reported; the run has launches in the order in which the host issued them. */
 TEST(launches_are_put_in_the_order_of_the_host) {
-    assert_same_run(
-        HEAD WITH_ID("3", ",\"at_us\":5,\"after\":[1,\"c\"]") "\n" WITH_ID(
-            "4", ",\"at_us\":5") "\n"
-                                 "{\"op\":\"memset\",\"bytes\":1,\"at_us\":9,\"after\":[4]}\n"
-                                 "{\"op\":\"copy\",\"id\":\"c\",\"bytes\":1,\"at_us\":2}\n" WITH_ID("1",
-                                                                                                    ",\"at_us\":1"),
-        RUN(WITH_ID("1", ",\"at_us\":1") ",{\"op\":\"copy\",\"id\":\"c\",\"bytes\":1,\"at_us\":2}," WITH_ID(
-            "3", ",\"at_us\":5,\"after\":[1,\"c\"]") "," WITH_ID("4", ",\"at_us\":5") ",{\"op\":\"memset\",\"bytes\":1,"
-                                                                                      "\"at_us\":9,\"after\":[4]}"));
+    assert_same_run(HEAD WITH_ID("3", ",\"at_us\":5,\"after\":[1,\"c\"]") THEN WITH_ID("4", ",\"at_us\":5") THEN
+                    "{\"op\":\"memset\",\"bytes\":1,\"at_us\":9,\"after\":[4]}\n{\"op\":\"copy\",\"id\":\"c\","
+                    "\"bytes\":1,\"at_us\":2}" THEN WITH_ID("1", ",\"at_us\":1"),
+                    RUN(WITH_ID("1", ",\"at_us\":1") AND
+                        "{\"op\":\"copy\",\"id\":\"c\",\"bytes\":1,\"at_us\":2}" AND WITH_ID(
+                            "3", ",\"at_us\":5,\"after\":[1,\"c\"]") AND WITH_ID("4", ",\"at_us\":5") AND
+                        "{\"op\":\"memset\",\"bytes\":1,\"at_us\":9,\"after\":[4]}"));
     assert_same_run(HEAD "{\"op\":\"copy\",\"bytes\":1,\"at_us\":9}\n{\"op\":\"copy\",\"bytes\":2,\"at_us\":2}\n",
                     RUN("{\"op\":\"copy\",\"bytes\":2,\"at_us\":2},{\"op\":\"copy\",\"bytes\":1,\"at_us\":9}"));
 }
@@ -592,8 +586,8 @@ TEST(empty_files_have_no_runs) {
 
 /* Names, streams and facts are stored once, however many launches have them. */
 TEST(launches_share_what_is_equal) {
-    gs_run *run = test_run_of(HEAD WITH_ID("1", ",\"stream\":5,\"graph\":1") "\n" WITH_ID(
-        "2", ",\"stream\":5,\"graph\":1") "\n" WITH_ID("3", ",\"stream\":\"5\",\"graph\":2") "\n");
+    gs_run *run = test_run_of(HEAD WITH_ID("1", ",\"stream\":5,\"graph\":1") THEN WITH_ID(
+        "2", ",\"stream\":5,\"graph\":1") THEN WITH_ID("3", ",\"stream\":\"5\",\"graph\":2") "\n");
     const gs_launch *launches = run->launches.data;
     assert_ptr_equal(launches[0].kernel, launches[2].kernel);
     assert_ptr_equal(launches[0].stream, launches[2].stream);
@@ -604,7 +598,7 @@ TEST(launches_share_what_is_equal) {
 
 /* A launch that a GPU does not take is reported with its line. */
 TEST(a_launch_that_never_fits_is_refused_with_its_line) {
-    gs_run *run = test_run_of(HEAD WITH_ID("2", ",\"at_us\":2,\"cluster\":2") "\n" WITH_ID("1", ",\"at_us\":1") "\n");
+    gs_run *run = test_run_of(HEAD WITH_ID("2", ",\"at_us\":2,\"cluster\":2") THEN WITH_ID("1", ",\"at_us\":1") "\n");
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_error error;
     assert_null(gs_predict(gpu, run, NULL, &error));
@@ -616,8 +610,8 @@ TEST(a_launch_that_never_fits_is_refused_with_its_line) {
 
 /* A prediction keeps ids, times, edges and copies. */
 TEST(a_prediction_keeps_what_was_recorded) {
-    static const char text[] = RUN("{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}," WITH_ID(
-        "2", ",\"at_us\":1,\"after\":[1]") "," WITH_ID("3", ",\"at_us\":1,\"after\":[2],\"device\":0"));
+    static const char text[] = RUN("{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}" AND WITH_ID(
+        "2", ",\"at_us\":1,\"after\":[1]") AND WITH_ID("3", ",\"at_us\":1,\"after\":[2],\"device\":0"));
     gs_run *run = test_run_of(text);
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_run *predicted = gs_predict(gpu, run, NULL, NULL), *copy = gs_run_copy(predicted, NULL);
@@ -625,12 +619,10 @@ TEST(a_prediction_keeps_what_was_recorded) {
     gs_run_text(copy, &found);
     assert_string_equal(
         found.data,
-        "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"rtx3090\",\"events\":["
-        "{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}," WITH_ID(
-            "2",
-            ",\"at_us\":1,\"after\":[1],"
-            "\"placed\":[0,2]") "," WITH_ID("3",
-                                            ",\"at_us\":1,\"after\":[2],\"device\":0,\"placed\":[null,null]") "]}");
+        "{\"schema\":\"gridsmith.run/"
+        "1\",\"gpu\":\"rtx3090\",\"events\":[{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}" AND WITH_ID(
+            "2", ",\"at_us\":1,\"after\":[1],\"placed\":[0,2]")
+            AND WITH_ID("3", ",\"at_us\":1,\"after\":[2],\"device\":0,\"placed\":[null,null]") "]}");
     gs_text_free(&found);
     gs_run_free(copy);
     gs_run_free(predicted);

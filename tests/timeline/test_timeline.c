@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Between two events of a list. */
+#define AND ","
 #define LAUNCH(id, kernel, blocks, more)                                                                               \
     "{\"op\":\"launch\",\"id\":" id ",\"kernel\":\"" kernel "\",\"blocks\":" blocks                                    \
     ",\"threads\":1024,\"registers\":32,\"shared_bytes\":0," more "}"
@@ -55,8 +57,8 @@ static void check_wait(const gs_wait *wait, gs_reason reason, gs_lack lack, size
    have started, and then until they end. */
 TEST(a_launch_waits_for_the_queue_and_for_room) {
     struct played played =
-        play(PROGRAM(LAUNCH("1", "a", "4", "\"stream\":1,\"at_us\":0,\"start_us\":3,\"end_us\":23") "," LAUNCH(
-                 "2", "b", "2", "\"stream\":2,\"at_us\":5,\"start_us\":24,\"end_us\":34")),
+        play(PROGRAM(LAUNCH("1", "a", "4", "\"stream\":1,\"at_us\":0,\"start_us\":3,\"end_us\":23")
+                         AND LAUNCH("2", "b", "2", "\"stream\":2,\"at_us\":5,\"start_us\":24,\"end_us\":34")),
              &(gs_pace){0});
     gs_wait waits[GS_MOST_WAITS];
     check_times(&played, 0, 0, 20);
@@ -80,29 +82,10 @@ TEST(a_launch_waits_for_the_queue_and_for_room) {
 TEST(a_launch_waits_for_what_is_before_it) {
     struct played played = play(
         PROGRAM(
-            "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":8,\"stream\":1,\"at_us\":0,"
-            "\"start_us\":1,\"end_us\":11}," LAUNCH(
-                "2", "a", "1",
-                "\"stream\":1,\"at_us\":2,\"start_us\":12,\"end_us\":22") "," LAUNCH("3", "b", "1",
-                                                                                     "\"stream\":2,\"at_us\":3,"
-                                                                                     "\"after\":[1],\"start_us\":12,"
-                                                                                     "\"end_us\":15") "," LAUNCH("4",
-                                                                                                                 "c",
-                                                                                                                 "1",
-                                                                                                                 "\"str"
-                                                                                                                 "eam\""
-                                                                                                                 ":2,"
-                                                                                                                 "\"at_"
-                                                                                                                 "us\":"
-                                                                                                                 "40,"
-                                                                                                                 "\"sta"
-                                                                                                                 "rt_"
-                                                                                                                 "us\":"
-                                                                                                                 "41,"
-                                                                                                                 "\"end"
-                                                                                                                 "_us\""
-                                                                                                                 ":4"
-                                                                                                                 "2")),
+            "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":8,\"stream\":1,\"at_us\":0,\"start_us\":1,"
+            "\"end_us\":11}" AND LAUNCH("2", "a", "1", "\"stream\":1,\"at_us\":2,\"start_us\":12,\"end_us\":22")
+                AND LAUNCH("3", "b", "1", "\"stream\":2,\"at_us\":3,\"after\":[1],\"start_us\":12,\"end_us\":15")
+                    AND LAUNCH("4", "c", "1", "\"stream\":2,\"at_us\":40,\"start_us\":41,\"end_us\":42")),
         &(gs_pace){0, {.stream_ns = 1000, .after_copy_ns = 1000}});
     gs_wait waits[GS_MOST_WAITS];
     size_t copy = 3;
@@ -175,11 +158,9 @@ TEST(a_launch_with_room_runs_as_long_as_measured) {
    of the launch order. */
 TEST(launches_are_served_in_the_order_in_which_they_are_ready) {
     struct played played =
-        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
-                 "2", "b", "2",
-                 "\"stream\":1,\"at_us\":1,\"start_us\":20,\"end_us\":30") "," LAUNCH("3", "c", "2",
-                                                                                      "\"stream\":2,\"at_us\":2,"
-                                                                                      "\"start_us\":10,\"end_us\":20")),
+        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10")
+                         AND LAUNCH("2", "b", "2", "\"stream\":1,\"at_us\":1,\"start_us\":20,\"end_us\":30")
+                             AND LAUNCH("3", "c", "2", "\"stream\":2,\"at_us\":2,\"start_us\":10,\"end_us\":20")),
              &(gs_pace){0});
     check_times(&played, 0, 0, 10);
     check_times(&played, 2, 10, 20);
@@ -190,11 +171,9 @@ TEST(launches_are_served_in_the_order_in_which_they_are_ready) {
 /* The resources of the blocks of a launch are free before the launch has ended, so the next one overlaps its tail. */
 TEST(a_launch_ends_after_its_last_block) {
     struct played played =
-        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":11") "," LAUNCH(
-                 "2", "b", "2",
-                 "\"stream\":2,\"at_us\":1,\"start_us\":10,\"end_us\":21") "," LAUNCH("3", "c", "2",
-                                                                                      "\"stream\":1,\"at_us\":2,"
-                                                                                      "\"start_us\":30,\"end_us\":41")),
+        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":11")
+                         AND LAUNCH("2", "b", "2", "\"stream\":2,\"at_us\":1,\"start_us\":10,\"end_us\":21")
+                             AND LAUNCH("3", "c", "2", "\"stream\":1,\"at_us\":2,\"start_us\":30,\"end_us\":41")),
              &(gs_pace){0, {.stream_ns = 2000, .tail_ns = 1000}});
     assert_int_equal(played.timeline.operations[0].block_ns, 10000);
     check_times(&played, 0, 0, 11);
@@ -211,19 +190,10 @@ TEST(a_launch_ends_after_its_last_block) {
 /* Launches that wait for each other through a third cannot overlap. */
 TEST(launches_that_wait_for_each_other_are_no_pairs) {
     struct played played = play(
-        PROGRAM(LAUNCH(
-            "1", "a", "1",
-            "\"stream\":1,\"at_us\":0,\"start_us\":5,\"end_us\":15") ","
-                                                                     "{\"op\":\"memset\",\"id\":2,\"bytes\":8,"
-                                                                     "\"stream\":2,\"at_us\":1,\"after\":[1],"
-                                                                     "\"start_us\":15,\"end_us\":16}," LAUNCH(
-                                                                         "3", "b", "1",
-                                                                         "\"stream\":2,\"at_us\":2,\"start_us\":16,"
-                                                                         "\"end_us\":20") "," LAUNCH("4", "c", "1",
-                                                                                                     "\"stream\":3,"
-                                                                                                     "\"at_us\":3,"
-                                                                                                     "\"start_us\":5,"
-                                                                                                     "\"end_us\":18")),
+        PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":5,\"end_us\":15") AND
+                "{\"op\":\"memset\",\"id\":2,\"bytes\":8,\"stream\":2,\"at_us\":1,\"after\":[1],\"start_us\":15,\"end_"
+                "us\":16}" AND LAUNCH("3", "b", "1", "\"stream\":2,\"at_us\":2,\"start_us\":16,\"end_us\":20")
+                    AND LAUNCH("4", "c", "1", "\"stream\":3,\"at_us\":3,\"start_us\":5,\"end_us\":18")),
         &(gs_pace){0});
     gs_program_compared compared = compare(&played);
     assert_int_equal(compared.predicted.pairs.possible, 2); /* c with a, and with b */
@@ -235,10 +205,9 @@ TEST(launches_that_wait_for_each_other_are_no_pairs) {
 /* When the blocks of a launch trigger the next one is not known: they have when they have ended. */
 TEST(a_trigger_is_taken_to_be_at_the_end) {
     struct played played =
-        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
+        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") AND LAUNCH(
                  "2", "b", "1",
-                 "\"stream\":1,\"at_us\":1,\"after\":[{\"id\":1,\"when\":\"trigger\"}],\"start_us\":10,"
-                 "\"end_us\":20")),
+                 "\"stream\":1,\"at_us\":1,\"after\":[{\"id\":1,\"when\":\"trigger\"}],\"start_us\":10,\"end_us\":20")),
              &(gs_pace){0, {.stream_ns = 2000}});
     check_times(&played, 1, 10, 20);
     played_free(&played);
@@ -265,8 +234,8 @@ TEST(names_are_readable) {
 /* The pace is that of the recording: launches of a stream 2 us apart, and 7 us from the host to the GPU. */
 TEST(the_pace_is_that_of_the_recording) {
     struct played played =
-        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":7,\"end_us\":107") "," LAUNCH(
-                 "2", "b", "1", "\"stream\":1,\"at_us\":2,\"start_us\":109,\"end_us\":120")),
+        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":7,\"end_us\":107")
+                         AND LAUNCH("2", "b", "1", "\"stream\":1,\"at_us\":2,\"start_us\":109,\"end_us\":120")),
              NULL);
     assert_int_equal(played.timeline.pace.latency_ns, 7000);
     assert_int_equal(played.timeline.pace.gaps.stream_ns, 2000);
