@@ -88,14 +88,6 @@ static void put_cell(gs_text *text, const char *words) {
         gs_text_put(text, strchr(allowed, *words) ? words : "?", 1);
 }
 
-static size_t put_undecided(gs_text *text, const gs_fit *fit) {
-    size_t count = 0;
-    for (size_t i = 0; i < gs_mechanism_count; i++)
-        if (gs_fit_is_undecided(fit, i))
-            gs_text_add(text, "%s%s", count++ ? ", " : "", gs_mechanism_table[i].name);
-    return count;
-}
-
 static int64_t count_fitted(const gs_gpu_pack *pack) {
     int64_t count = 0;
     for (size_t i = 0; i < pack->items.count; i++)
@@ -113,7 +105,7 @@ static void put_gpu_row(struct session *session, gs_text *row) {
     gs_text_add(row, " | %d | %s | %lld of %lld | %lld of %lld | ", survey->gpu->sms,
                 session->pack->date ? session->pack->date : "", (long long)survey->fit.best,
                 (long long)survey->fit.recordings, (long long)total.runs_exact, (long long)total.runs);
-    if (!put_undecided(row, &survey->fit))
+    if (!gs_fit_put_undecided(row, &survey->fit))
         gs_text_add(row, "nothing");
     gs_text_add(row, " |\n");
 }
@@ -241,7 +233,7 @@ static void put_verdicts(gs_text *text, const struct session *session) {
     if (adoption->uncovered)
         gs_text_add(text, "%lld held-out runs are not covered by the model\n", (long long)adoption->uncovered);
     gs_text_add(text, "\nnot decided: ");
-    if (!put_undecided(text, &adoption->survey.fit))
+    if (!gs_fit_put_undecided(text, &adoption->survey.fit))
         gs_text_add(text, "nothing");
     gs_text_add(text, "\n");
     for (int i = 0; i < FILES && !session->options->dry_run; i++)

@@ -136,12 +136,6 @@ static bool is_collective(const char *kernel) {
     return false;
 }
 
-static int architecture_of(const gs_gpu *gpu) {
-    char *end;
-    long major = gpu->compute_capability ? strtol(gpu->compute_capability, &end, 10) : 0;
-    return major ? (int)(10 * major + (*end == '.' ? strtol(end + 1, NULL, 10) : 0)) : 0;
-}
-
 gs_code gs_waiting_mark(const gs_run *run, const gs_gpu *gpu, const char *patterns, const gs_words *files,
                         gs_waiting_reason *waits, gs_error *error) {
     gs_code code = GS_OK;
@@ -155,7 +149,7 @@ gs_code gs_waiting_mark(const gs_run *run, const gs_gpu *gpu, const char *patter
             waits[i].why = GS_WAITS_NAMED;
     }
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
-        code = mark_by_code(run, files->data[i], architecture_of(gpu), waits, error);
+        code = mark_by_code(run, files->data[i], gs_gpu_architecture(gpu), waits, error);
     return code;
 }
 
@@ -169,8 +163,7 @@ static gs_code add_single(const gs_run *run, const gs_waiting_reason *waits, gs_
         for (size_t k = 0; k < waiting->count && is_new; k++) {
             const gs_launch *other = &run->launches.data[waiting->data[k]];
             is_new = strcmp(other->kernel, launch->kernel) != 0 || other->blocks != launch->blocks ||
-                     other->cluster != launch->cluster ||
-                     !gs_shape_equal(&other->shape, &launch->shape);
+                     other->cluster != launch->cluster || !gs_shape_equal(&other->shape, &launch->shape);
         }
         if (is_new && !GS_PUSH(waiting, i))
             return gs_fail_memory(error);

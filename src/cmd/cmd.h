@@ -286,9 +286,6 @@ gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *
 /* Applies the policy and the settings of the command line to a GPU. */
 gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error);
 
-/* The compute capability to compile for, 90 for 9.0; 0: not known. */
-int gs_gpu_architecture(const gs_gpu *gpu);
-
 /* The GPU for the runs of a file, in order: opened again only if a run names another one. */
 typedef struct gs_gpu_of_runs {
     gs_gpu *gpu;

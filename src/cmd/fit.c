@@ -117,12 +117,8 @@ static void put_table(gs_text *text, const gs_fit *fit, const struct recordings 
 }
 
 static void put_undecided(gs_text *text, const gs_fit *fit) {
-    size_t count = 0;
     gs_text_add(text, "\nundecided: ");
-    for (size_t i = 0; i < gs_mechanism_count; i++)
-        if (gs_fit_is_undecided(fit, i))
-            gs_text_add(text, "%s%s", count++ ? ", " : "", gs_mechanism_table[i].name);
-    gs_text_add(text, count ? "\n" : "nothing\n");
+    gs_text_add(text, gs_fit_put_undecided(text, fit) ? "\n" : "nothing\n");
 }
 
 static void put_decider(gs_text *text, const gs_run *run) {

@@ -172,13 +172,6 @@ gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *
     return NULL;
 }
 
-int gs_gpu_architecture(const gs_gpu *gpu) {
-    int major = 0, minor = 0;
-    if (gpu->compute_capability)
-        sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
-    return major * 10 + minor;
-}
-
 const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
     const char *wanted = choice->like ? choice->like : choice->name ? choice->name : run->gpu;
     if (kept->gpu && wanted && kept->name && strcmp(kept->name, wanted) == 0)

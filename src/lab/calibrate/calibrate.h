@@ -63,6 +63,8 @@ bool gs_fit_is_by_block(const gs_mechanism *mechanism);
 
 /* Whether a switch, by its number in gs_mechanism_table, has more than one possible value. */
 bool gs_fit_is_undecided(const gs_fit *fit, size_t mechanism);
+/* Appends the names of those that are, and returns how many there are. */
+size_t gs_fit_put_undecided(gs_text *text, const gs_fit *fit);
 
 /* The evidence for a possible value, in words. */
 const char *gs_fit_verdict(const gs_fit *fit, const gs_fit_value *value);

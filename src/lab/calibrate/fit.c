@@ -504,6 +504,14 @@ static size_t count_values(const gs_fit *fit, const gs_mechanism *mechanism, boo
     return count;
 }
 
+size_t gs_fit_put_undecided(gs_text *text, const gs_fit *fit) {
+    size_t count = 0;
+    for (size_t i = 0; i < gs_mechanism_count; i++)
+        if (gs_fit_is_undecided(fit, i))
+            gs_text_add(text, "%s%s", count++ ? ", " : "", gs_mechanism_table[i].name);
+    return count;
+}
+
 bool gs_fit_is_undecided(const gs_fit *fit, size_t mechanism) {
     return count_values(fit, &gs_mechanism_table[mechanism], true) > 1;
 }

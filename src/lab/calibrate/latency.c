@@ -351,10 +351,8 @@ static gs_code add_row(struct timing *timing, size_t row, const struct row_times
 }
 
 static bool has_kernel(struct timing *timing, size_t row) {
-    const char *capability = timing->device->gpu->compute_capability;
-    int major = 0, minor = 0;
-    return !capability || sscanf(capability, "%d.%d", &major, &minor) != 2 ||
-           major * 10 + minor >= gs_timed_rows[row].architecture;
+    int architecture = gs_gpu_architecture(timing->device->gpu);
+    return !architecture || architecture >= gs_timed_rows[row].architecture;
 }
 
 static gs_code measure_rows(struct timing *timing, gs_error *error) {

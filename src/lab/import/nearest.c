@@ -21,12 +21,10 @@ static int64_t differs(int64_t known, int64_t other) {
 }
 
 static distance distance_of(const gs_traced_gpu *gpu, const gs_gpu *described) {
-    int major = 0, minor = 0;
-    if (described->compute_capability)
-        sscanf(described->compute_capability, "%d.%d", &major, &minor);
+    int architecture = gs_gpu_architecture(described);
     bool has_capability = gpu->major > 0;
-    return (distance){{has_capability && (gpu->major != major || gpu->minor != minor),
-                       has_capability && gpu->major != major ? llabs((long long)gpu->major - major) : 0,
+    return (distance){{has_capability && 10 * gpu->major + gpu->minor != architecture,
+                       has_capability ? llabs((long long)gpu->major - architecture / 10) : 0,
                        differs(gpu->threads_per_sm, described->limits.threads_per_sm) +
                            differs(gpu->registers_per_sm, described->limits.registers_per_sm) +
                            differs(gpu->shared_per_sm_bytes, described->largest_config_bytes),

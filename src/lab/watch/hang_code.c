@@ -159,17 +159,10 @@ static size_t look_in_image(int process, uint64_t address, int architecture, str
     return missing;
 }
 
-static int architecture_of(const gs_hang *hang) {
-    const char *capability = hang->gpu ? hang->gpu->compute_capability : NULL;
-    char *end;
-    long major = capability ? strtol(capability, &end, 10) : 0;
-    return major ? (int)(10 * major + (*end == '.' ? strtol(end + 1, NULL, 10) : 0)) : 0;
-}
-
 void gs_hang_read_code(gs_hang *hang) {
     const gs_watch_page *page = hang->page;
     struct wanted wanted[MOST_FUNCTIONS];
-    int architecture = architecture_of(hang);
+    int architecture = hang->gpu ? gs_gpu_architecture(hang->gpu) : 0;
     uint32_t images = (uint32_t)gs_min(atomic_load(&page->image_count), GS_WATCH_IMAGES);
     size_t count = find_wanted(hang, wanted), missing = architecture ? count : 0;
     int64_t until = gs_now_ns() + MOST_NS;

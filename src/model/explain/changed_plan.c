@@ -52,16 +52,9 @@ static int named_architecture(const char *kernel) {
     return 0;
 }
 
-/* 90 for a GPU of 9.0; 0: not known. */
-static int architecture_of(const gs_gpu *gpu) {
-    int major = 0, minor = 0;
-    bool is_known = gpu->compute_capability && sscanf(gpu->compute_capability, "%d.%d", &major, &minor) == 2;
-    return is_known ? 10 * major + minor : 0;
-}
-
 /* Code for 9.0 and later runs only on GPUs of the same generation, and clusters are there since 9.0. */
 static bool is_made_for_other(const gs_gpu *gpu, const gs_launch *launch) {
-    int has = architecture_of(gpu), named = named_architecture(launch->kernel);
+    int has = gs_gpu_architecture(gpu), named = named_architecture(launch->kernel);
     if (has && has < 90 && launch->cluster > 1)
         return true;
     return has && named && (named > has || (named >= 90 && named / 10 != has / 10));

@@ -233,6 +233,9 @@ struct gs_gpu {
     int32_t largest_config_bytes;
 };
 
+/* Its compute capability as a number: 90 for 9.0; 0: not known. */
+int gs_gpu_architecture(const gs_gpu *gpu);
+
 /* Whether the description says where clusters go. */
 bool gs_gpu_has_clusters(const gs_gpu *gpu);
 

@@ -72,8 +72,15 @@ gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error) {
     return GS_OK;
 }
 
+int gs_gpu_architecture(const gs_gpu *gpu) {
+    int major = 0, minor = 0;
+    if (gpu->compute_capability)
+        sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
+    return 10 * major + minor;
+}
+
 void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step) {
-    int major = gpu->compute_capability ? atoi(gpu->compute_capability) : 0;
+    int major = gs_gpu_architecture(gpu) / 10;
     *step = major >= 9 ? 8 : 2;
     *least = major >= 9 ? 8 : major == 8 ? 4 : 2;
 }
