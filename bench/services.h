@@ -33,8 +33,16 @@ void child_kill(child *killed); /* may be called if it is not running */
 
 /* ---- services: programs that run while applications are measured ---- */
 
-/* The service whose client a child is. */
-enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED, SERVICES_COUNT };
+/* The service whose client a child is. There can be several daemons, each of which learns for itself. */
+enum services_of {
+    SERVICES_NONE,
+    SERVICES_MPS,
+    SERVICES_DAEMON,
+    SERVICES_DAEMON_2,
+    SERVICES_DAEMON_3,
+    SERVICES_PLANNED,
+    SERVICES_COUNT
+};
 
 struct services {
     char program[512]; /* gridsmith */
@@ -50,8 +58,10 @@ struct services {
 bool services_open(struct services *services, const char *program, const char *self);
 /* Start MPS or the daemon, and wait until it listens. False: failed, see `why`. */
 bool services_start_mps(struct services *services, char *why, size_t size);
-/* `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. */
+/* `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. It knows nothing. */
 bool services_start_daemon(struct services *services, enum services_of of, const char *plan, char *why, size_t size);
+/* Stops a daemon. If `keep` is not NULL, the file with what it has learned is moved there. */
+void services_stop_daemon(struct services *services, enum services_of of, const char *keep);
 /* Removes the images that the daemon has compiled. */
 bool services_remove_images(const struct services *services);
 environment services_environment(const struct services *services, enum services_of of);
