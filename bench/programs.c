@@ -153,20 +153,29 @@ static void drop_stage(struct bench *bench, enum stage stage, const char *why) {
         child_kill(&bench->loads[stage][i]);
 }
 
-static void start_stage(struct bench *bench, enum stage stage, list *firsts, list *seconds) {
-    char why[200] = "a process did not start";
+static void start_service(struct bench *bench, enum stage stage) {
+    char why[200];
     bool is_started = true;
     bench->is_up[stage] = true;
     if (stage == MPS_STAGE)
         is_started = services_start_mps(&bench->services, why, sizeof why);
     else if (stage >= SERVED_STAGE)
         is_started = services_start_daemon(&bench->services, service_of[stage], bench->plan, why, sizeof why);
+    if (!is_started)
+        drop_stage(bench, stage, why);
+}
+
+static void start_loads(struct bench *bench, enum stage stage, list *firsts, list *seconds) {
+    char why[200] = "a process did not start";
+    bool is_started = bench->is_up[stage];
+    if (is_started && stage >= SERVED_STAGE)
+        is_started = services_await_daemon(&bench->services, service_of[stage], why, sizeof why);
     if (is_started && stage == DIRECT_STAGE)
         is_started = start_load(bench, stage, firsts, seconds, &bench->loads[stage][0]);
     else if (is_started)
         is_started = start_load(bench, stage, firsts, NULL, &bench->loads[stage][0]) &&
                      start_load(bench, stage, seconds, NULL, &bench->loads[stage][1]);
-    if (!is_started)
+    if (!is_started && bench->is_up[stage])
         drop_stage(bench, stage, why);
 }
 
@@ -203,7 +212,10 @@ static void wait_for_stage(struct bench *bench, enum stage stage, const list *fi
 static void start_stages(struct bench *bench, enum stage first, enum stage last, list *firsts, list *seconds) {
     for (enum stage stage = first; stage <= last; stage++)
         if (needs_stage(bench, stage))
-            start_stage(bench, stage, firsts, seconds);
+            start_service(bench, stage);
+    for (enum stage stage = first; stage <= last; stage++)
+        if (needs_stage(bench, stage))
+            start_loads(bench, stage, firsts, seconds);
     for (enum stage stage = first; stage <= last; stage++)
         wait_for_stage(bench, stage, firsts, seconds);
 }

@@ -270,10 +270,17 @@ bool services_start_daemon(struct services *services, enum services_of of, const
     unlink(profiles);
     snprintf(command, sizeof command, "'%s' serve --no-mps --socket '%s' --cache '%s' --profiles '%s'%s",
              services->program, services->sockets[of], cache, profiles, option);
-    if (start_quietly(services, daemon, command, changes) && appears(services->sockets[of], daemon))
+    if (start_quietly(services, daemon, command, changes))
         return true;
-    child_kill(daemon);
     describe_failure(services, "the daemon did not start", why, size);
+    return false;
+}
+
+bool services_await_daemon(struct services *services, enum services_of of, char *why, size_t size) {
+    if (appears(services->sockets[of], &services->daemons[of]))
+        return true;
+    child_kill(&services->daemons[of]);
+    describe_failure(services, "the daemon does not listen", why, size);
     return false;
 }
 

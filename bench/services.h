@@ -56,10 +56,12 @@ struct services {
 /* Finds gridsmith, next to `self` if `program` is NULL, and makes a folder. False: failed; a line on standard error
    says why. */
 bool services_open(struct services *services, const char *program, const char *self);
-/* Start MPS or the daemon, and wait until it listens. False: failed, see `why`. */
+/* Starts MPS, and waits until it listens. False: failed, see `why`. */
 bool services_start_mps(struct services *services, char *why, size_t size);
-/* `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. It knows nothing. */
+/* Starts a daemon, which knows nothing. `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. */
 bool services_start_daemon(struct services *services, enum services_of of, const char *plan, char *why, size_t size);
+/* Waits until it listens. */
+bool services_await_daemon(struct services *services, enum services_of of, char *why, size_t size);
 /* Stops a daemon. If `keep` is not NULL, the file with what it has learned is moved there. */
 void services_stop_daemon(struct services *services, enum services_of of, const char *keep);
 /* Removes the images that the daemon has compiled. */
