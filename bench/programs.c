@@ -34,12 +34,8 @@ static const struct {
     char letter;
     const char *name;
     enum stage stage;
-} ways[WAYS] = {{'o', "serial", DIRECT_STAGE},
-                {'s', "streams", DIRECT_STAGE},
-                {'b', "mps", MPS_STAGE},
-                {'d', "served", SERVED_STAGE},
-                {'f', "served_2", SERVED_2_STAGE},
-                {'g', "served_3", SERVED_3_STAGE},
+} ways[WAYS] = {{'o', "serial", DIRECT_STAGE},  {'s', "streams", DIRECT_STAGE},    {'b', "mps", MPS_STAGE},
+                {'d', "served", SERVED_STAGE},  {'f', "served_2", SERVED_2_STAGE}, {'g', "served_3", SERVED_3_STAGE},
                 {'e', "planned", PLANNED_STAGE}};
 
 static const enum services_of service_of[STAGES] = {SERVICES_NONE,     SERVICES_MPS,      SERVICES_DAEMON,
@@ -47,9 +43,9 @@ static const enum services_of service_of[STAGES] = {SERVICES_NONE,     SERVICES_
 
 typedef struct program {
     const char *name;
-    int numbers[STAGES]; /* in its process of a stage; -1: it is not there */
-    uint32_t repeat;     /* takes --ms, */
-    double ms;           /* exactly this */
+    int numbers[STAGES];                  /* in its process of a stage; -1: it is not there */
+    uint32_t repeat;                      /* takes --ms, */
+    double ms;                            /* exactly this */
     double alone_ms[STAGES][MOST_ROUNDS]; /* through a daemon, before the pairs */
     int alone_counts[STAGES];
 } program;
@@ -79,7 +75,7 @@ struct bench {
     bool is_used[WAYS], is_half; /* is_half: both lists are the same, and each pair is measured once */
     child loads[STAGES][2];
     bool is_up[STAGES];
-    const char *plan, *size, *only, *keep;
+    const char *plan, *size, *only, *keep, *other;
     bool is_fresh; /* daemons begin anew for each pair */
     int ms, rounds, warm_up, alone, limit_seconds, failures;
     double sums[WAYS]; /* of gains over one after the other, */
@@ -552,6 +548,7 @@ static void measure_pairs(struct bench *bench) {
 static int measure(struct bench *bench) {
     enum stage last = bench->is_fresh ? MPS_STAGE : PLANNED_STAGE;
     bench->began_ns = gs_now_ns();
+    bench->services.other = bench->other;
     start_stages(bench, DIRECT_STAGE, last, &bench->firsts, &bench->seconds);
     fprintf(stderr, "set up in %.1f s\n", (double)(gs_now_ns() - bench->began_ns) / 1e9);
     if (!bench->is_up[DIRECT_STAGE] || !find_repeats(bench, &bench->firsts) || !find_repeats(bench, &bench->seconds)) {
@@ -593,6 +590,7 @@ static const char help[] =
     "  --limit S        start no pair after this time (default 540)\n"
     "  --size NAME      of the programs (default: the one for loads)\n"
     "  --program FILE   gridsmith (default: beside this program)\n"
+    "  --other FILE     gridsmith of the second and the third daemon, to compare two of them\n"
     "  --help           print this help\n";
 
 static int mistake(const char *words) {
@@ -616,7 +614,8 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
         {"first", 1, NULL, 'f'}, {"second", 1, NULL, 's'},  {"modes", 1, NULL, 'm'},   {"plan", 1, NULL, 'p'},
         {"ms", 1, NULL, 't'},    {"rounds", 1, NULL, 'r'},  {"warm-up", 1, NULL, 'w'}, {"limit", 1, NULL, 'l'},
         {"size", 1, NULL, 'z'},  {"program", 1, NULL, 'g'}, {"help", 0, NULL, 'h'},    {"only", 1, NULL, 'o'},
-        {"alone", 1, NULL, 'a'}, {"fresh", 0, NULL, 'n'},   {"keep", 1, NULL, 'k'},    {NULL, 0, NULL, 0}};
+        {"alone", 1, NULL, 'a'}, {"fresh", 0, NULL, 'n'},   {"keep", 1, NULL, 'k'},    {"other", 1, NULL, 'b'},
+        {NULL, 0, NULL, 0}};
     const char *letters = "osbd";
     char *first = NULL, *second = NULL;
     int option;
@@ -634,6 +633,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
         bench->alone = option == 'a' ? atoi(optarg) : bench->alone;
         bench->is_fresh |= option == 'n';
         bench->keep = option == 'k' ? optarg : bench->keep;
+        bench->other = option == 'b' ? optarg : bench->other;
         *gridsmith = option == 'g' ? optarg : *gridsmith;
         if (option == 'h')
             return fputs(help, stdout) < 0 ? 4 : 0;
@@ -646,8 +646,9 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
         return mistake("only options are accepted, and --modes takes some of the letters osbdfge");
     if (bench->ms < 1 || bench->rounds < 1 || bench->rounds > MOST_ROUNDS || bench->warm_up < 0 ||
         bench->limit_seconds < 1 || bench->alone < 0 || bench->alone > MOST_ROUNDS)
-        return mistake("--ms and --limit take a number from 1, --rounds one from 1 to 25, --alone one from 0 to 25, and "
-                       "--warm-up one from 0");
+        return mistake(
+            "--ms and --limit take a number from 1, --rounds one from 1 to 25, --alone one from 0 to 25, and "
+            "--warm-up one from 0");
     bench->is_half = !second;
     bool is_put = put_programs(&bench->firsts, first) && (!second || put_programs(&bench->seconds, second));
     if (!second)

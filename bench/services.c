@@ -266,10 +266,11 @@ bool services_start_daemon(struct services *services, enum services_of of, const
     }
     if (of == SERVICES_PLANNED)
         snprintf(option, sizeof option, " --plan '%s'", plan);
+    bool is_other = services->other && (of == SERVICES_DAEMON_2 || of == SERVICES_DAEMON_3);
     name_profiles(services, of, profiles, sizeof profiles);
     unlink(profiles);
     snprintf(command, sizeof command, "'%s' serve --no-mps --socket '%s' --cache '%s' --profiles '%s'%s",
-             services->program, services->sockets[of], cache, profiles, option);
+             is_other ? services->other : services->program, services->sockets[of], cache, profiles, option);
     if (start_quietly(services, daemon, command, changes))
         return true;
     describe_failure(services, "the daemon did not start", why, size);

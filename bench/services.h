@@ -46,6 +46,7 @@ enum services_of {
 
 struct services {
     char program[512]; /* gridsmith */
+    const char *other; /* the program of the second and third daemon; NULL: the same */
     char *folder;      /* for sockets and logs; services_close removes it */
     char pipes[96], logs[96], sockets[SERVICES_COUNT][96];
     char variables[SERVICES_COUNT][3][128];
