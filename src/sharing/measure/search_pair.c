@@ -277,7 +277,7 @@ static bool search_split(struct pair_walk *state) {
     const struct gs_pair_question *question = state->question;
     struct split_tried tried[MOST_SPLITS];
     int32_t first;
-    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1) && !question->options->no_split; i++) {
+    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1); i++) {
         if (!(first = next_split(state, tried, i)))
             return true;
         gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
