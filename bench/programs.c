@@ -4,12 +4,13 @@
  *   o   one after the other, in one process
  *   s   as two threads of that process, each with a stream
  *   b   as two processes under MPS
- *   d   as two clients of 'gridsmith serve'
+ *   d   as two clients of 'gridsmith serve'; f and g: of a second and a third one, which learn for themselves
  *   e   as two clients of 'gridsmith serve --plan', which knows what kernels gain on the same SMs (with --plan)
  *
  * bench/share starts two programs for each pair and way, which takes much longer than the rounds that count. Here each
  * way has one or two processes of 'gridsmith zoo load --wait' with all programs, which are set up once; a line to them
- * names the programs of a round. So a pair takes about a second, and 150 pairs three minutes.
+ * names the programs of a round. So a pair takes about a second, and 150 pairs three minutes. With --fresh only those
+ * without a daemon stay: for each pair the daemons begin anew, and know nothing.
  *
  * The rounds of all ways of a pair alternate, because a GPU changes its clocks. A program of --first repeats as often
  * as takes --ms, and the other one as often as takes the same time. Pairs are in an order in which a run that is cut
@@ -22,30 +23,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 16, MOST_ROUNDS = 25, PATIENCE_SECONDS = 180, ROUND_SECONDS = 20, KNOWN_ROUNDS = 6 };
+enum { MOST_PROGRAMS = 16, MOST_ROUNDS = 25, PATIENCE_SECONDS = 180, ROUND_SECONDS = 20 };
 
-enum way { SERIAL, STREAMS, MPS, SERVED, PLANNED, WAYS };
+enum way { SERIAL, STREAMS, MPS, SERVED, SERVED_2, SERVED_3, PLANNED, WAYS };
 
 /* The processes of a way. */
-enum stage { DIRECT_STAGE, MPS_STAGE, SERVED_STAGE, PLANNED_STAGE, STAGES };
+enum stage { DIRECT_STAGE, MPS_STAGE, SERVED_STAGE, SERVED_2_STAGE, SERVED_3_STAGE, PLANNED_STAGE, STAGES };
 
 static const struct {
     char letter;
     const char *name;
     enum stage stage;
-} ways[WAYS] = {{'o', "serial", DIRECT_STAGE},
-                {'s', "streams", DIRECT_STAGE},
-                {'b', "mps", MPS_STAGE},
-                {'d', "served", SERVED_STAGE},
+} ways[WAYS] = {{'o', "serial", DIRECT_STAGE},  {'s', "streams", DIRECT_STAGE},    {'b', "mps", MPS_STAGE},
+                {'d', "served", SERVED_STAGE},  {'f', "served_2", SERVED_2_STAGE}, {'g', "served_3", SERVED_3_STAGE},
                 {'e', "planned", PLANNED_STAGE}};
 
-static const enum services_of service_of[STAGES] = {SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED};
+static const enum services_of service_of[STAGES] = {SERVICES_NONE,     SERVICES_MPS,      SERVICES_DAEMON,
+                                                    SERVICES_DAEMON_2, SERVICES_DAEMON_3, SERVICES_PLANNED};
 
 typedef struct program {
     const char *name;
-    int numbers[STAGES]; /* in its process of a stage; -1: it is not there */
-    uint32_t repeat;     /* takes --ms, */
-    double ms;           /* exactly this */
+    int numbers[STAGES];                  /* in its process of a stage; -1: it is not there */
+    uint32_t repeat;                      /* takes --ms, */
+    double ms;                            /* exactly this */
+    double alone_ms[STAGES][MOST_ROUNDS]; /* through a daemon, before the pairs */
+    int alone_counts[STAGES];
 } program;
 
 typedef struct list {
@@ -73,8 +75,9 @@ struct bench {
     bool is_used[WAYS], is_half; /* is_half: both lists are the same, and each pair is measured once */
     child loads[STAGES][2];
     bool is_up[STAGES];
-    const char *plan, *size, *only;
-    int ms, rounds, warm_up, limit_seconds, failures;
+    const char *plan, *size, *only, *keep, *other;
+    bool is_fresh; /* daemons begin anew for each pair */
+    int ms, rounds, warm_up, alone, limit_seconds, failures;
     double sums[WAYS]; /* of gains over one after the other, */
     int sum_counts[WAYS];
     int64_t began_ns;
@@ -146,20 +149,29 @@ static void drop_stage(struct bench *bench, enum stage stage, const char *why) {
         child_kill(&bench->loads[stage][i]);
 }
 
-static void start_stage(struct bench *bench, enum stage stage) {
-    char why[200] = "a process did not start";
+static void start_service(struct bench *bench, enum stage stage) {
+    char why[200];
     bool is_started = true;
     bench->is_up[stage] = true;
     if (stage == MPS_STAGE)
         is_started = services_start_mps(&bench->services, why, sizeof why);
     else if (stage >= SERVED_STAGE)
         is_started = services_start_daemon(&bench->services, service_of[stage], bench->plan, why, sizeof why);
-    if (is_started && stage == DIRECT_STAGE)
-        is_started = start_load(bench, stage, &bench->firsts, &bench->seconds, &bench->loads[stage][0]);
-    else if (is_started)
-        is_started = start_load(bench, stage, &bench->firsts, NULL, &bench->loads[stage][0]) &&
-                     start_load(bench, stage, &bench->seconds, NULL, &bench->loads[stage][1]);
     if (!is_started)
+        drop_stage(bench, stage, why);
+}
+
+static void start_loads(struct bench *bench, enum stage stage, list *firsts, list *seconds) {
+    char why[200] = "a process did not start";
+    bool is_started = bench->is_up[stage];
+    if (is_started && stage >= SERVED_STAGE)
+        is_started = services_await_daemon(&bench->services, service_of[stage], why, sizeof why);
+    if (is_started && stage == DIRECT_STAGE)
+        is_started = start_load(bench, stage, firsts, seconds, &bench->loads[stage][0]);
+    else if (is_started)
+        is_started = start_load(bench, stage, firsts, NULL, &bench->loads[stage][0]) &&
+                     start_load(bench, stage, seconds, NULL, &bench->loads[stage][1]);
+    if (!is_started && bench->is_up[stage])
         drop_stage(bench, stage, why);
 }
 
@@ -186,10 +198,22 @@ static bool is_list_ready(child *load, const list *programs, enum stage stage) {
     return is_ready;
 }
 
-static void wait_for_stage(struct bench *bench, enum stage stage) {
-    if (bench->is_up[stage] && !(is_list_ready(load_of(bench, stage, false), &bench->firsts, stage) &&
-                                 is_list_ready(load_of(bench, stage, true), &bench->seconds, stage)))
+static void wait_for_stage(struct bench *bench, enum stage stage, const list *firsts, const list *seconds) {
+    if (bench->is_up[stage] && !(is_list_ready(load_of(bench, stage, false), firsts, stage) &&
+                                 is_list_ready(load_of(bench, stage, true), seconds, stage)))
         drop_stage(bench, stage, "a program was not set up");
+}
+
+/* Starts those of the stages from `first` up to `last` that are needed. */
+static void start_stages(struct bench *bench, enum stage first, enum stage last, list *firsts, list *seconds) {
+    for (enum stage stage = first; stage <= last; stage++)
+        if (needs_stage(bench, stage))
+            start_service(bench, stage);
+    for (enum stage stage = first; stage <= last; stage++)
+        if (needs_stage(bench, stage))
+            start_loads(bench, stage, firsts, seconds);
+    for (enum stage stage = first; stage <= last; stage++)
+        wait_for_stage(bench, stage, firsts, seconds);
 }
 
 /* ---- rounds ---- */
@@ -320,18 +344,20 @@ static bool find_repeat(struct bench *bench, program *one) {
 }
 
 /* Some rounds alone, so that a daemon knows the kernels; prints each, and what the daemon counted in the last. */
-static void make_known(struct bench *bench, enum stage stage, const program *one, bool is_second) {
+static void make_known(struct bench *bench, enum stage stage, program *one, bool is_second) {
     times last = {0};
+    one->alone_counts[stage] = 0;
     if (!bench->is_up[stage] || one->numbers[stage] < 0)
         return;
-    for (int i = 0; i < KNOWN_ROUNDS; i++) {
+    for (int i = 0; i < bench->alone; i++) {
         span found;
-        if (i == KNOWN_ROUNDS - 1)
+        if (i == bench->alone - 1)
             ask_daemon(bench, stage, -1, &last);
         if (!run_alone(load_of(bench, stage, is_second), one->numbers[stage], one->repeat, &found)) {
             drop_stage(bench, stage, one->name);
             return;
         }
+        one->alone_ms[stage][one->alone_counts[stage]++] = span_ms(&found);
         fprintf(stderr, "%s %.2f", i ? "" : ", through a daemon", span_ms(&found));
     }
     ask_daemon(bench, stage, 1, &last);
@@ -339,16 +365,20 @@ static void make_known(struct bench *bench, enum stage stage, const program *one
         fprintf(stderr, "%s %s %lld", i ? "," : " ms;", counted[i], (long long)last.counts[i]);
 }
 
-static bool prepare_list(struct bench *bench, list *programs, bool is_second) {
+static void make_all_known(struct bench *bench, list *programs, bool is_second) {
     for (int i = 0; i < programs->count; i++) {
         program *one = &programs->data[i];
-        if (!find_repeat(bench, one))
-            return false;
         fprintf(stderr, "%-20s alone %.2f ms, %u times", one->name, one->ms, one->repeat);
         for (enum stage stage = SERVED_STAGE; stage < STAGES; stage++)
             make_known(bench, stage, one, is_second);
         fprintf(stderr, "\n");
     }
+}
+
+static bool find_repeats(struct bench *bench, list *programs) {
+    for (int i = 0; i < programs->count; i++)
+        if (!find_repeat(bench, &programs->data[i]))
+            return false;
     return true;
 }
 
@@ -367,6 +397,13 @@ static double median_makespan(const pair *of, enum way way) {
         sorted[i] = of->rounds[way][i].makespan_ms;
     qsort(sorted, (size_t)count, sizeof *sorted, by_size);
     return count ? (sorted[(count - 1) / 2] + sorted[count / 2]) / 2 : NAN;
+}
+
+static void write_times(gs_writer *writer, const char *key, const double *ms, int count) {
+    gs_write_array(writer, key);
+    for (int i = 0; i < count; i++)
+        gs_write_real(writer, NULL, ms[i], 3);
+    gs_write_end(writer);
 }
 
 static void write_rounds(gs_writer *writer, const pair *of, enum way way) {
@@ -389,6 +426,11 @@ static void write_rounds(gs_writer *writer, const pair *of, enum way way) {
         for (int i = 0; i < of->counts[way]; i++)
             gs_write_int(writer, NULL, of->rounds[way][i].counts[key]);
         gs_write_end(writer);
+    }
+    enum stage stage = ways[way].stage;
+    if (way >= SERVED) {
+        write_times(writer, "first_alone_ms", of->first->alone_ms[stage], of->first->alone_counts[stage]);
+        write_times(writer, "second_alone_ms", of->second->alone_ms[stage], of->second->alone_counts[stage]);
     }
     gs_write_end(writer);
 }
@@ -443,22 +485,6 @@ static bool is_wanted(const struct bench *bench, const pair *of) {
     return !bench->only || strstr(words, name);
 }
 
-/* Each program of --first has its turn, each time beside another one of --second. Without --second, each has those
-   that come after it, and itself. */
-static void measure_pairs(struct bench *bench) {
-    for (int step = 0; step < bench->seconds.count; step++)
-        for (int i = 0; i < bench->firsts.count; i++) {
-            int k = bench->is_half ? step + i : (step + i) % bench->seconds.count;
-            pair of = {.first = &bench->firsts.data[i], .second = &bench->seconds.data[k % MOST_PROGRAMS]};
-            if (k >= bench->seconds.count || !is_wanted(bench, &of))
-                continue;
-            if (!is_time_left(bench) || !bench->is_up[DIRECT_STAGE])
-                return;
-            measure_pair(bench, &of);
-            print_pair(bench, &of);
-        }
-}
-
 /* Ends the processes; each compares its last results. */
 static void end_stage(struct bench *bench, enum stage stage) {
     for (int side = 0; side < 2 && bench->is_up[stage]; side++) {
@@ -475,23 +501,70 @@ static void end_stage(struct bench *bench, enum stage stage) {
     }
 }
 
+/* Stops the daemons. `name` is that of the pair that they alone had, or NULL. */
+static void end_daemons(struct bench *bench, const char *name) {
+    for (enum stage stage = SERVED_STAGE; stage < STAGES; stage++) {
+        char keep[600];
+        if (!needs_stage(bench, stage))
+            continue;
+        end_stage(bench, stage);
+        snprintf(keep, sizeof keep, "%s/%s%s%d.db", bench->keep ? bench->keep : "", name ? name : "", name ? "-" : "",
+                 stage - SERVED_STAGE + 1);
+        services_stop_daemon(&bench->services, service_of[stage], bench->keep && bench->is_up[stage] ? keep : NULL);
+    }
+}
+
+static void measure_fresh(struct bench *bench, pair *of, list *firsts, list *seconds) {
+    char name[160];
+    snprintf(name, sizeof name, "%s-%s", of->first->name, of->second->name);
+    start_stages(bench, SERVED_STAGE, PLANNED_STAGE, firsts, seconds);
+    make_all_known(bench, firsts, false);
+    make_all_known(bench, seconds, true);
+    measure_pair(bench, of);
+    end_daemons(bench, name);
+}
+
+/* Each program of --first has its turn, each time beside another one of --second. Without --second, each has those
+   that come after it, and itself. */
+static void measure_pairs(struct bench *bench) {
+    for (int step = 0; step < bench->seconds.count; step++)
+        for (int i = 0; i < bench->firsts.count; i++) {
+            int k = bench->is_half ? step + i : (step + i) % bench->seconds.count;
+            list first = {.data = {bench->firsts.data[i]}, .count = 1},
+                 second = {.data = {bench->seconds.data[k % MOST_PROGRAMS]}, .count = 1};
+            pair of = {.first = &first.data[0], .second = &second.data[0]};
+            if (k >= bench->seconds.count || !is_wanted(bench, &of))
+                continue;
+            if (!is_time_left(bench) || !bench->is_up[DIRECT_STAGE])
+                return;
+            if (bench->is_fresh)
+                measure_fresh(bench, &of, &first, &second);
+            else
+                measure_pair(bench, &of);
+            print_pair(bench, &of);
+        }
+}
+
 static int measure(struct bench *bench) {
+    enum stage last = bench->is_fresh ? MPS_STAGE : PLANNED_STAGE;
     bench->began_ns = gs_now_ns();
-    for (enum stage stage = 0; stage < STAGES; stage++)
-        if (needs_stage(bench, stage))
-            start_stage(bench, stage);
-    for (enum stage stage = 0; stage < STAGES; stage++)
-        wait_for_stage(bench, stage);
+    bench->services.other = bench->other;
+    start_stages(bench, DIRECT_STAGE, last, &bench->firsts, &bench->seconds);
     fprintf(stderr, "set up in %.1f s\n", (double)(gs_now_ns() - bench->began_ns) / 1e9);
-    if (!bench->is_up[DIRECT_STAGE] || !prepare_list(bench, &bench->firsts, false) ||
-        !prepare_list(bench, &bench->seconds, true)) {
+    if (!bench->is_up[DIRECT_STAGE] || !find_repeats(bench, &bench->firsts) || !find_repeats(bench, &bench->seconds)) {
         fprintf(stderr, "programs: a program alone on the GPU failed\n");
         return 3;
     }
+    if (!bench->is_fresh) {
+        make_all_known(bench, &bench->firsts, false);
+        make_all_known(bench, &bench->seconds, true);
+    }
     measure_pairs(bench);
     print_averages(bench);
-    for (enum stage stage = 0; stage < STAGES; stage++)
+    for (enum stage stage = 0; stage < SERVED_STAGE; stage++)
         end_stage(bench, stage);
+    if (!bench->is_fresh)
+        end_daemons(bench, NULL);
     return services_interrupted() ? 130 : bench->failures > 0;
 }
 
@@ -501,18 +574,23 @@ static const char help[] =
     "usage: programs --first NAMES [--second NAMES] [options]\n\n"
     "Each program of --first beside each of --second on one GPU: one after the other (o), on two streams (s), under "
     "MPS\n"
-    "(b), through 'gridsmith serve' (d) and through 'gridsmith serve --plan' (e). Writes gridsmith.programs/1.\n\n"
+    "(b), through 'gridsmith serve' (d; f and g: a second and a third daemon) and through 'gridsmith serve --plan'\n"
+    "(e). Writes gridsmith.programs/1.\n\n"
     "  --first NAMES    networks or kernels of the zoo, up to 16: resnet50,resnet50/cublas\n"
     "  --second NAMES   the same; without it, all pairs of --first\n"
-    "  --modes LETTERS  some of osbde (default osbd; e needs --plan; d and e leave out what has /cublas)\n"
+    "  --modes LETTERS  some of osbdfge (default osbd; e needs --plan; daemons leave out what has /cublas)\n"
     "  --only PAIRS     some of the pairs: resnet50-lbm,vgg16-cp\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
     "  --ms N           how long a program of --first takes alone (default 50)\n"
     "  --rounds N       how often each pair runs in each way (default 3)\n"
-    "  --warm-up N      rounds before them in d and e (default 2)\n"
+    "  --warm-up N      rounds before them through daemons (default 2)\n"
+    "  --alone N        rounds of each program alone through each daemon before its pairs (default 6)\n"
+    "  --fresh          daemons begin anew for each pair\n"
+    "  --keep FOLDER    keep what daemons have learned: N.db, or FIRST-SECOND-N.db with --fresh\n"
     "  --limit S        start no pair after this time (default 540)\n"
     "  --size NAME      of the programs (default: the one for loads)\n"
     "  --program FILE   gridsmith (default: beside this program)\n"
+    "  --other FILE     gridsmith of the second and the third daemon, to compare two of them\n"
     "  --help           print this help\n";
 
 static int mistake(const char *words) {
@@ -525,7 +603,7 @@ static bool put_programs(list *programs, char *text) {
     for (char *name = text ? strtok(text, ",") : NULL; name; name = strtok(NULL, ",")) {
         if (programs->count == MOST_PROGRAMS)
             return false;
-        programs->data[programs->count++] = (program){.name = name, .numbers = {-1, -1, -1, -1}};
+        programs->data[programs->count++] = (program){.name = name, .numbers = {-1, -1, -1, -1, -1, -1}};
     }
     return programs->count > 0;
 }
@@ -536,6 +614,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
         {"first", 1, NULL, 'f'}, {"second", 1, NULL, 's'},  {"modes", 1, NULL, 'm'},   {"plan", 1, NULL, 'p'},
         {"ms", 1, NULL, 't'},    {"rounds", 1, NULL, 'r'},  {"warm-up", 1, NULL, 'w'}, {"limit", 1, NULL, 'l'},
         {"size", 1, NULL, 'z'},  {"program", 1, NULL, 'g'}, {"help", 0, NULL, 'h'},    {"only", 1, NULL, 'o'},
+        {"alone", 1, NULL, 'a'}, {"fresh", 0, NULL, 'n'},   {"keep", 1, NULL, 'k'},    {"other", 1, NULL, 'b'},
         {NULL, 0, NULL, 0}};
     const char *letters = "osbd";
     char *first = NULL, *second = NULL;
@@ -551,6 +630,10 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
         bench->limit_seconds = option == 'l' ? atoi(optarg) : bench->limit_seconds;
         bench->size = option == 'z' ? optarg : bench->size;
         bench->only = option == 'o' ? optarg : bench->only;
+        bench->alone = option == 'a' ? atoi(optarg) : bench->alone;
+        bench->is_fresh |= option == 'n';
+        bench->keep = option == 'k' ? optarg : bench->keep;
+        bench->other = option == 'b' ? optarg : bench->other;
         *gridsmith = option == 'g' ? optarg : *gridsmith;
         if (option == 'h')
             return fputs(help, stdout) < 0 ? 4 : 0;
@@ -559,11 +642,13 @@ static int parse(struct bench *bench, int argc, char **argv, const char **gridsm
     }
     for (enum way way = 0; way < WAYS; way++)
         bench->is_used[way] = strchr(letters, ways[way].letter) && (way != PLANNED || bench->plan);
-    if (optind < argc || strspn(letters, "osbde") != strlen(letters))
-        return mistake("only options are accepted, and --modes takes some of the letters osbde");
+    if (optind < argc || strspn(letters, "osbdfge") != strlen(letters))
+        return mistake("only options are accepted, and --modes takes some of the letters osbdfge");
     if (bench->ms < 1 || bench->rounds < 1 || bench->rounds > MOST_ROUNDS || bench->warm_up < 0 ||
-        bench->limit_seconds < 1)
-        return mistake("--ms and --limit take a number from 1, --rounds one from 1 to 25, and --warm-up one from 0");
+        bench->limit_seconds < 1 || bench->alone < 0 || bench->alone > MOST_ROUNDS)
+        return mistake(
+            "--ms and --limit take a number from 1, --rounds one from 1 to 25, --alone one from 0 to 25, and "
+            "--warm-up one from 0");
     bench->is_half = !second;
     bool is_put = put_programs(&bench->firsts, first) && (!second || put_programs(&bench->seconds, second));
     if (!second)
@@ -579,6 +664,7 @@ int main(int argc, char **argv) {
     bench->ms = 50;
     bench->rounds = 3;
     bench->warm_up = 2;
+    bench->alone = 6;
     bench->limit_seconds = 540;
     int status = parse(bench, argc, argv, &gridsmith);
     if (status < 0)

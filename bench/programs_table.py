@@ -12,7 +12,7 @@ import statistics
 import sys
 
 PLAIN = ("serial", "streams", "mps")
-WAYS = {"streams": "streams", "mps": "MPS", "served": "daemon", "planned": "daemon with a plan"}
+WAYS = {"streams": "streams", "mps": "MPS", "served": "daemon", "served_2": "second daemon", "served_3": "third daemon", "planned": "daemon with a plan"}
 
 
 def median(pair, way):

@@ -248,8 +248,13 @@ bool services_start_mps(struct services *services, char *why, size_t size) {
     return false;
 }
 
+/* The file with what a daemon has learned. */
+static void name_profiles(const struct services *services, enum services_of of, char *path, size_t size) {
+    snprintf(path, size, "%s/profiles%d", services->folder, (int)of);
+}
+
 bool services_start_daemon(struct services *services, enum services_of of, const char *plan, char *why, size_t size) {
-    char command[1800], cache[96], option[600] = "";
+    char command[1800], cache[96], profiles[120], option[600] = "";
     environment changes = services_environment(services, of);
     child *daemon = &services->daemons[of];
     snprintf(cache, sizeof cache, "%s/cache", services->folder);
@@ -261,13 +266,35 @@ bool services_start_daemon(struct services *services, enum services_of of, const
     }
     if (of == SERVICES_PLANNED)
         snprintf(option, sizeof option, " --plan '%s'", plan);
-    snprintf(command, sizeof command, "'%s' serve --socket '%s' --cache '%s' --profiles '%s/profiles%d'%s",
-             services->program, services->sockets[of], cache, services->folder, of, option);
-    if (start_quietly(services, daemon, command, changes) && appears(services->sockets[of], daemon))
+    bool is_other = services->other && (of == SERVICES_DAEMON_2 || of == SERVICES_DAEMON_3);
+    name_profiles(services, of, profiles, sizeof profiles);
+    unlink(profiles);
+    snprintf(command, sizeof command, "'%s' serve --no-mps --socket '%s' --cache '%s' --profiles '%s'%s",
+             is_other ? services->other : services->program, services->sockets[of], cache, profiles, option);
+    if (start_quietly(services, daemon, command, changes))
         return true;
-    child_kill(daemon);
     describe_failure(services, "the daemon did not start", why, size);
     return false;
+}
+
+bool services_await_daemon(struct services *services, enum services_of of, char *why, size_t size) {
+    if (appears(services->sockets[of], &services->daemons[of]))
+        return true;
+    child_kill(&services->daemons[of]);
+    describe_failure(services, "the daemon does not listen", why, size);
+    return false;
+}
+
+void services_stop_daemon(struct services *services, enum services_of of, const char *keep) {
+    char profiles[120];
+    if (services->daemons[of].pid) {
+        kill(services->daemons[of].pid, SIGTERM);
+        child_end(&services->daemons[of], STOP_SECONDS);
+    }
+    name_profiles(services, of, profiles, sizeof profiles);
+    if (keep && run_quietly((const char *const[]){"mv", profiles, keep, NULL},
+                            services_environment(services, SERVICES_NONE), NULL, STOP_SECONDS) != 0)
+        fprintf(stderr, "share: %s was not kept\n", keep);
 }
 
 bool services_remove_images(const struct services *services) {
@@ -289,11 +316,8 @@ void services_close(struct services *services) {
             forget(&services->mps);
         child_kill(&services->mps);
     }
-    for (int i = 0; i < SERVICES_COUNT; i++)
-        if (services->daemons[i].pid) {
-            kill(services->daemons[i].pid, SIGTERM);
-            child_end(&services->daemons[i], STOP_SECONDS);
-        }
+    for (int of = SERVICES_DAEMON; of < SERVICES_COUNT; of++)
+        services_stop_daemon(services, of, NULL);
     gs_folder_remove(services->folder);
     free(services->folder);
     services->folder = NULL;

@@ -33,11 +33,20 @@ void child_kill(child *killed); /* may be called if it is not running */
 
 /* ---- services: programs that run while applications are measured ---- */
 
-/* The service whose client a child is. */
-enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED, SERVICES_COUNT };
+/* The service whose client a child is. There can be several daemons, each of which learns for itself. */
+enum services_of {
+    SERVICES_NONE,
+    SERVICES_MPS,
+    SERVICES_DAEMON,
+    SERVICES_DAEMON_2,
+    SERVICES_DAEMON_3,
+    SERVICES_PLANNED,
+    SERVICES_COUNT
+};
 
 struct services {
     char program[512]; /* gridsmith */
+    const char *other; /* the program of the second and third daemon; NULL: the same */
     char *folder;      /* for sockets and logs; services_close removes it */
     char pipes[96], logs[96], sockets[SERVICES_COUNT][96];
     char variables[SERVICES_COUNT][3][128];
@@ -48,10 +57,14 @@ struct services {
 /* Finds gridsmith, next to `self` if `program` is NULL, and makes a folder. False: failed; a line on standard error
    says why. */
 bool services_open(struct services *services, const char *program, const char *self);
-/* Start MPS or the daemon, and wait until it listens. False: failed, see `why`. */
+/* Starts MPS, and waits until it listens. False: failed, see `why`. */
 bool services_start_mps(struct services *services, char *why, size_t size);
-/* `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. */
+/* Starts a daemon, which knows nothing. `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. */
 bool services_start_daemon(struct services *services, enum services_of of, const char *plan, char *why, size_t size);
+/* Waits until it listens. */
+bool services_await_daemon(struct services *services, enum services_of of, char *why, size_t size);
+/* Stops a daemon. If `keep` is not NULL, the file with what it has learned is moved there. */
+void services_stop_daemon(struct services *services, enum services_of of, const char *keep);
 /* Removes the images that the daemon has compiled. */
 bool services_remove_images(const struct services *services);
 environment services_environment(const struct services *services, enum services_of of);

@@ -230,7 +230,8 @@ static void start_services(struct bench *bench) {
         refuse(bench, MPS, why);
     for (enum mode mode = GRIDSMITH; mode < MODES; mode++)
         if (bench->is_used[mode] &&
-            !services_start_daemon(&bench->services, service_of[mode], bench->plan, why, sizeof why))
+            !(services_start_daemon(&bench->services, service_of[mode], bench->plan, why, sizeof why) &&
+              services_await_daemon(&bench->services, service_of[mode], why, sizeof why)))
             refuse(bench, mode, why);
 }
 

@@ -243,12 +243,16 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of the rounds of the loads that were started. */
+static gs_code await_loads(struct play *play, gs_error *error) {
+    struct span ready;
+    return read_events(play, MOST_TASKS, "ready", &ready, error);
+}
+
+/* The median of the rounds of the loads that are ready. */
 static gs_code play_rounds(struct play *play, bool in_turn, double *us, gs_error *error) {
     double all[GS_PLAY_ROUNDS + WARM_UP] = {0};
-    struct span ready;
     size_t rounds = (size_t)play->options->rounds;
-    gs_code code = read_events(play, MOST_TASKS, "ready", &ready, error);
+    gs_code code = GS_OK;
     for (size_t i = 0; i < rounds + WARM_UP && code == GS_OK; i++)
         code = in_turn ? play_in_turn(play, &all[i], error) : play_round(play, "\n", MOST_TASKS, &all[i], error);
     qsort(all + WARM_UP, rounds, sizeof *all, compare_times);
@@ -286,10 +290,9 @@ static gs_code end_loads(struct play *play, gs_code code, gs_error *error) {
 static gs_code play_direct(struct play *play, gs_plan_played *played, gs_error *error) {
     gs_code code = start_load(play, 0, play->tasks.count, false, NULL, error);
     if (code == GS_OK)
-        code = play_rounds(play, true, &played->alone_us, error);
-    code = end_loads(play, code, error);
+        code = await_loads(play, error);
     if (code == GS_OK)
-        code = start_load(play, 0, play->tasks.count, false, NULL, error);
+        code = play_rounds(play, true, &played->alone_us, error);
     if (code == GS_OK)
         code = play_rounds(play, false, &played->streams_us, error);
     return end_loads(play, code, error);
@@ -304,6 +307,8 @@ static gs_code play_apart(struct play *play, bool is_served, const char *variabl
     for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++)
         code = start_load(play, i, 1, is_served, change.data, error);
     if (code == GS_OK)
+        code = await_loads(play, error);
+    if (code == GS_OK)
         code = play_rounds(play, false, us, error);
     code = end_loads(play, code, error);
     gs_text_free(&change);
@@ -312,8 +317,8 @@ static gs_code play_apart(struct play *play, bool is_served, const char *variabl
 
 /* Starts the daemon, and waits until it listens. */
 static gs_code start_daemon(struct play *play, gs_error *error) {
-    const char *const words[] = {
-        play->program, "serve", "--socket", play->socket.data, "--profiles", "", "--plan", play->options->plan, NULL};
+    const char *const words[] = {play->program, "serve", "--no-mps", "--socket",          play->socket.data,
+                                 "--profiles",  "",      "--plan",   play->options->plan, NULL};
     const gs_process_options started = {.words = words,
                                         .input = "/dev/null",
                                         .output = "/dev/null",

@@ -17,7 +17,7 @@ struct file_kernel {
 static void instance_file(gs_zoo_instance *instance, const int32_t *n) {
     const struct file_kernel *made = (const struct file_kernel *)instance->kernel;
     (void)n;
-    instance->failed |= gs_zoo_launch_add_file(instance, made->file, made->name, made->launch, NULL) != GS_OK;
+    instance->failed |= gs_zoo_launch_add_file(instance, made->file, made->name, made->launch, true, NULL) != GS_OK;
 }
 
 void gs_zoo_file_close(const gs_zoo_kernel *kernel) {
@@ -45,7 +45,7 @@ static gs_code check_file(const gs_zoo_kernel *kernel, gs_error *error) {
     gs_zoo_instance instance = {.kernel = kernel};
     gs_text text = {0};
     char symbol[GS_JOB_NAME];
-    gs_code code = gs_zoo_launch_add_file(&instance, made->file, made->name, made->launch, error);
+    gs_code code = gs_zoo_launch_add_file(&instance, made->file, made->name, made->launch, false, error);
     if (code == GS_OK)
         code = gs_zoo_ptx(&instance.kinds[0], &text, symbol, error);
     gs_text_free(&text);

@@ -186,7 +186,7 @@ static struct came play_pair(struct played *pair) {
 }
 
 static void expect_never_behind(const char *path) {
-    struct recorded *recorded = recorded_read(path);
+    struct recorded *recorded = recorded_read(path, 0);
     double least = 1, sum = 0;
     int trials = 0, pairs = 0, near_best = 0;
     for (int32_t a = 0; a < (int32_t)recorded->kernels; a++)

@@ -42,17 +42,23 @@ static void read_row(struct recorded *recorded, const char *line) {
     recorded->count++;
 }
 
-struct recorded *recorded_read(const char *path) {
+struct recorded *recorded_read(const char *path, int pair) {
     struct recorded *recorded = calloc(1, sizeof *recorded);
     FILE *file = fopen(path, "r");
+    int at = 0;
     char line[200];
     assert_non_null(recorded);
     assert_non_null(file);
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, "kernel ", 7) == 0)
+    while (at <= pair && fgets(line, sizeof line, file))
+        if (strncmp(line, "pair ", 5) == 0)
+            at++;
+        else if (at == pair && strncmp(line, "kernel ", 7) == 0)
             read_kernel(recorded, line);
-        else if (line[0] != '#')
+        else if (at == pair && line[0] != '#')
             read_row(recorded, line);
     fclose(file);
-    return recorded;
+    if (at >= pair)
+        return recorded;
+    free(recorded);
+    return NULL;
 }

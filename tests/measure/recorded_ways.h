@@ -22,7 +22,8 @@ struct recorded {
     size_t count;
 };
 
-/* The caller frees it. */
-struct recorded *recorded_read(const char *path);
+/* What a file has from its line number `pair` that begins with "pair" up to the next such line, from 1; 0: what is
+   before the first one. NULL: it has fewer. The caller frees it. */
+struct recorded *recorded_read(const char *path, int pair);
 
 #endif

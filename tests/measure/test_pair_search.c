@@ -440,7 +440,7 @@ TEST(one_bad_kernel_does_not_end_the_plan) {
     fixture.kernels[TOUCHY].is_changed = true;
     fixture.given[LARGE].forms[0].shared_bytes = 1 << 20;
     gs_pair_search *search =
-        gs_pair_search_new(fixture.gpu, fixture.given, KERNELS, &(gs_pair_search_options){.no_split = true}, &error);
+        gs_pair_search_new(fixture.gpu, fixture.given, KERNELS, &(gs_pair_search_options){.models = false}, &error);
     gs_player *player = gs_player_model(&fixture.model, &error);
     run_search(search, player);
     assert_string_equal(gs_pair_search_kernel_at(search, STUCK)->problem, "it exceeded the time limit");

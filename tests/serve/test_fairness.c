@@ -1011,6 +1011,36 @@ static void last_launches_of_a_batch_are_mixed(void **state) {
     gs_server_close(server);
 }
 
+/* Two clients that always have more to launch: one has long launches and waits for some of them before it sends more,
+   so that for moments nothing is behind them. It may get ahead as far as one that never waits: while one of the two
+   waits, nothing is mixed. */
+static void clients_that_wait_now_and_then_are_mixed(void **state) {
+    enum { LEARNED_MS = 300, PLAYED_MS = 600 };
+    static const uint32_t long_layers[] = {280, 190, 330, 100, 240, 0};
+    (void)state;
+    for (int number = 0; number < 8; number++) {
+        uint32_t at_once = (uint32_t)number / 2 * 6;
+        int64_t pause_ns = number % 2 ? 1000000 : 0;
+        struct client clients[] = {
+            {.engine = KERNELS, .streams = 1, .sizes = long_layers, .at_once = at_once, .pause_ns = pause_ns},
+            {.engine = KERNELS, .streams = 1, .size = 60, .comes_ns = 50000000}};
+        double most_ms = 0;
+        gs_server *server = open_server();
+        play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)LEARNED_MS * 1000000);
+        for (int i = 0; i < PLAYED_MS; i++) {
+            play_until(server, clients, GS_COUNT(clients), clock_ns + 1000000);
+            double lead = (double)clients[0].session->fair.had - (double)clients[1].session->fair.had;
+            most_ms = fmax(most_ms, lead / SMS / 1e6);
+        }
+        print_message("waits after %u launches, and %.1f ms more: %.1f ms ahead at most\n", at_once,
+                      (double)pause_ns / 1e6, most_ms);
+        assert_true(most_ms > 38 && most_ms < 46);
+        for (size_t i = 0; i < GS_COUNT(clients); i++)
+            leave(&clients[i]);
+        gs_server_close(server);
+    }
+}
+
 /* Alone, too, a network's launches are reported together once they are known; one of some is measured by itself. */
 static void layers_of_a_network_are_reported_together(void **state) {
     (void)state;
@@ -2024,6 +2054,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(uneven_launches_have_their_share_and_no_more),
         cmocka_unit_test(networks_are_mixed_with_long_kernels),
         cmocka_unit_test(last_launches_of_a_batch_are_mixed),
+        cmocka_unit_test(clients_that_wait_now_and_then_are_mixed),
         cmocka_unit_test(layers_of_a_network_are_reported_together),
         cmocka_unit_test(daemons_choose_the_forms_that_are_faster),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),

@@ -119,12 +119,14 @@ void gs_zoo_launch_shared(gs_zoo_instance *instance, size_t bytes) {
 
 /* ---- of a file ---- */
 
-static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launch, size_t argument,
+static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launch, size_t argument, bool is_filled,
                           gs_job_argument *into, gs_error *error) {
     gs_launch_part part = gs_launch_part_at(launch, argument);
     into->buffer = gs_zoo_buffer_add(instance, part.type, part.count, 0, 1); /* from 0 to 1: not all are zeros */
     if (instance->failed)
         return gs_fail(error, GS_E_USAGE, "a launch may have at most %d buffers", GS_ZOO_BUFFERS);
+    if (!is_filled)
+        return GS_OK;
     gs_zoo_buffer *buffer = &instance->buffers[into->buffer];
     buffer->data = malloc(part.count * gs_scalar_bytes(part.type) + 1);
     if (!buffer->data)
@@ -134,7 +136,7 @@ static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launc
 }
 
 gs_code gs_zoo_launch_add_file(gs_zoo_instance *instance, const char *source, const char *kernel,
-                               const gs_launch_file *launch, gs_error *error) {
+                               const gs_launch_file *launch, bool is_filled, gs_error *error) {
     gs_launch_outline outline = gs_launch_outline_of(launch);
     if (outline.arguments > GS_COUNT(((gs_zoo_launch *)0)->list))
         return gs_fail(error, GS_E_USAGE, "a launch may have at most %zu arguments",
@@ -152,7 +154,7 @@ gs_code gs_zoo_launch_add_file(gs_zoo_instance *instance, const char *source, co
         gs_launch_part part = gs_launch_part_at(launch, i);
         made->list[i] = (gs_job_argument){.buffer = -1, .bytes = (uint32_t)gs_scalar_bytes(part.type)};
         if (part.is_buffer)
-            code = add_buffer(instance, launch, i, &made->list[i], error);
+            code = add_buffer(instance, launch, i, is_filled, &made->list[i], error);
         else
             memcpy(made->list[i].value, part.value, sizeof part.value);
     }

@@ -121,10 +121,11 @@ int gs_zoo_buffer_made(gs_zoo_instance *instance, gs_scalar type, size_t count,
 void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char *kernel, const uint32_t grid[3],
                        const uint32_t block[3], const char *arguments, ...);
 
-/* Adds a launch of the kernel `kernel` of a user's file `source`, as `launch` says, with its buffers. The instance is
-   empty before; the caller frees it, also if this fails. GS_E_USAGE: too many arguments or buffers. */
+/* Adds a launch of the kernel `kernel` of a user's file `source`, as `launch` says, with its buffers, which are filled
+   unless it is only to be checked. The instance is empty before; the caller frees it, also if this fails. GS_E_USAGE:
+   too many arguments or buffers. */
 gs_code gs_zoo_launch_add_file(gs_zoo_instance *instance, const char *source, const char *kernel,
-                               const gs_launch_file *launch, gs_error *error);
+                               const gs_launch_file *launch, bool is_filled, gs_error *error);
 
 /* Sets the dynamic shared memory of the last launch. */
 void gs_zoo_launch_shared(gs_zoo_instance *instance, size_t bytes);

@@ -35,10 +35,10 @@ gs_decide_options gs_decide_defaults(int32_t sms) {
                                .trial_part = 0.005};
 }
 
-/* Whether a client loses little by waiting for a kernel that runs whole: it has more launches behind this one, or this
-   one takes as long itself, such as the last of some long ones. */
+/* Whether a client loses little by waiting for a kernel that runs whole: it has more launches behind this one, or had
+   some a moment ago and has waited for them; or this one takes as long itself, such as the last of some long ones. */
 static bool is_patient(const gs_decide_options *options, const gs_contender *contender) {
-    return contender->coming[0] || duration_of(contender) > options->yield_ns;
+    return contender->coming[0] || contender->was_filled || duration_of(contender) > options->yield_ns;
 }
 
 /* Whether two have the same right to the GPU, and both are patient. Then the GPU mixes their kernels best as they

@@ -135,6 +135,7 @@ typedef struct gs_contender {
     uint64_t arrival;            /* order of arrival, unique */
     struct gs_fair_client *fair; /* of its client; only gs_fair_note_turns uses it */
     bool lets_pass;              /* as in gs_fair_client */
+    bool was_filled;             /* launches were known behind one of its stream within the last time slice */
     uint64_t stream;             /* unique: the launches of a stream follow each other */
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */

@@ -126,8 +126,7 @@ typedef struct gs_found_pair {
 /* ---- the search ---- */
 
 typedef struct gs_pair_search_options {
-    bool models;   /* also measure 3 grids of each kernel and 3 load ratios of each pair */
-    bool no_split; /* do not split the SMs */
+    bool models; /* also measure 3 grids of each kernel and 3 load ratios of each pair */
 } gs_pair_search_options;
 
 typedef struct gs_pair_search gs_pair_search;

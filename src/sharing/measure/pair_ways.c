@@ -73,16 +73,6 @@ static void choose_balanced(gs_pair *pair, gs_room_fit *fit, const gs_shape *sha
         set_next(pair, workers[0], workers[1]);
 }
 
-/* Whether these workers were measured often enough. */
-static bool is_known(const gs_pair *pair, const int32_t workers[2]) {
-    for (int i = 0; i < GS_PAIR_WAYS; i++) {
-        const gs_pair_way *way = &pair->ways[i];
-        if (way->workers[0] == workers[0] && way->workers[1] == workers[1] && way->shares[0].count >= GS_WAY_SAMPLES)
-            return true;
-    }
-    return false;
-}
-
 void gs_pair_choose_next(gs_pair *pair, gs_room_fit *fit, const gs_profile *a, const gs_profile *b) {
     const gs_shape *shapes[2] = {&a->worker, &b->worker};
     int count = count_ways(pair);
@@ -99,6 +89,4 @@ void gs_pair_choose_next(gs_pair *pair, gs_room_fit *fit, const gs_profile *a, c
         set_next(pair, last->workers[0], last->workers[1]);
     else if (count < GS_PAIR_WAYS)
         choose_balanced(pair, fit, shapes, last);
-    if (is_known(pair, pair->next_workers))
-        set_next(pair, 0, 0);
 }

@@ -229,7 +229,7 @@ bool gs_pair_search_alone(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_
     is_measured = is_measured && !found->problem[0];
     if (is_measured && !ask_fewer_registers(walk, given, found, kernel))
         return false;
-    if (is_measured && !options->no_split && !ask_parts(walk, found, kernel, sms))
+    if (is_measured && !ask_parts(walk, found, kernel, sms))
         return false;
     if (is_measured && options->models && !ask_grids(walk, found, kernel))
         return false;

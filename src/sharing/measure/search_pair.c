@@ -18,6 +18,7 @@ static const double WORTH = 0.99;       /* of the best time so far: ways expecte
 static const double WORTH_FIRST = 1.04; /* the same for the first SURE ways: estimates may be slightly wrong */
 static const double WORTH_SPLIT = 1.01; /* the same for the first split */
 static const double BALANCED = 1.15;    /* both kernels end at about the same time */
+static const double AS_LATE = 1.005;    /* ways end equally late */
 static const double NO_GAIN = 1.9;      /* both together take as long as in sequence */
 static const double LEAST_GAIN = 0.005; /* below it, kernels run in sequence */
 
@@ -109,34 +110,47 @@ static const gs_way *choose_way(struct pair_walk *state) {
     return best;
 }
 
-/* Whether a way differs from the best one so far only in the workers of a side; with fewer workers, a limit of
-   registers may not be needed. */
-static bool is_alike(const struct pair_walk *state, const gs_way *way, int changed, int32_t workers) {
+/* Whether a way has fewer workers than the best one so far of the side that ended early, no fewer of the other one, and
+   otherwise is like it; with fewer workers, a limit of registers may not be needed. */
+static bool is_shifted(const struct pair_walk *state, const gs_way *way, int early) {
     const gs_way *best = state->best;
-    bool is_same = way->workers[changed] == workers && way->workers[!changed] == best->workers[!changed];
+    bool is_alike = way->workers[early] < best->workers[early] && way->workers[!early] >= best->workers[!early];
     for (int side = 0; side < 2; side++)
-        is_same = is_same && way->form[side] == best->form[side] &&
-                  (way->registers[side] == best->registers[side] || !way->registers[side]);
-    return is_same;
+        is_alike = is_alike && way->form[side] == best->form[side] &&
+                   (way->registers[side] == best->registers[side] || !way->registers[side]);
+    return is_alike;
+}
+
+/* When a side would end if its rate were proportional to its workers. */
+static double shifted_us(const struct pair_walk *state, const gs_way *way, int side) {
+    return state->side_us[side] * state->best->workers[side] / way->workers[side];
 }
 
 /* Estimates may be wrong if kernels interfere in ways that no unit explains, such as in a cache. But the best way so
    far was measured, so it is known which kernel ends first. If it ends much earlier than the other, it should have
-   fewer workers: a number with which it ends halfway between the two. NULL: no such way. */
+   fewer workers, and the other one more, if they fit. Of ways that would end equally late, the one in which it ends
+   halfway between the two: with fewer workers it slows the other one less. NULL: no such way. */
 static const gs_way *find_balanced_way(const struct pair_walk *state) {
     const gs_way *best = state->best, *found = NULL;
     if (!best || state->best_inside_us > BALANCED * state->best_us)
         return NULL;
     int early = state->side_us[0] < state->side_us[1] ? 0 : 1;
-    double early_us = state->side_us[early], late_us = state->side_us[!early];
-    int32_t workers = (int32_t)(best->workers[early] * 2 * early_us / (early_us + late_us) + 0.5);
-    workers = (int32_t)gs_min(workers, best->workers[early] - 1);
-    if (early_us > late_us / BALANCED)
+    double least = INFINITY, nearest = INFINITY;
+    if (state->side_us[early] > state->side_us[!early] / BALANCED)
         return NULL;
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
-        if (!state->tried[i] && is_alike(state, way, early, workers) && (!found || !way->registers[early]))
-            found = way;
+        if (state->tried[i] || !is_shifted(state, way, early))
+            continue;
+        double early_us = shifted_us(state, way, early), late_us = shifted_us(state, way, !early);
+        double us = fmax(early_us, late_us), off = fabs(early_us - (state->side_us[early] + late_us) / 2);
+        if (us >= state->best_inside_us && way->workers[!early] > best->workers[!early])
+            continue;
+        if (us > least * AS_LATE || (us > least / AS_LATE && off >= nearest))
+            continue;
+        least = fmin(us, least);
+        nearest = off;
+        found = way;
     }
     return found;
 }
@@ -263,7 +277,7 @@ static bool search_split(struct pair_walk *state) {
     const struct gs_pair_question *question = state->question;
     struct split_tried tried[MOST_SPLITS];
     int32_t first;
-    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1) && !question->options->no_split; i++) {
+    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1); i++) {
         if (!(first = next_split(state, tried, i)))
             return true;
         gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);

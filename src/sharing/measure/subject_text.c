@@ -26,7 +26,7 @@ static gs_code make_from_file(gs_subject *subject, gs_error *error) {
     if (!launch)
         return error->code;
     subject->instance = (gs_zoo_instance){0};
-    gs_code code = gs_zoo_launch_add_file(&subject->instance, source->file, source->kernel, launch, error);
+    gs_code code = gs_zoo_launch_add_file(&subject->instance, source->file, source->kernel, launch, true, error);
     gs_launch_free(launch);
     gs_ptx_file_request request = {
         .path = source->file, .kernel = source->kernel[0] ? source->kernel : NULL, .architecture = ARCHITECTURE};

@@ -122,6 +122,12 @@ static uint64_t served_now(const gs_stream *stream, const gs_action_launch *laun
     return (launch->request.workers ? gs_min_u64(ns, (uint64_t)launch->expected_ns) : ns) * (uint64_t)launch->sms;
 }
 
+/* A client that waits for its launches now and then has none behind them for a moment. */
+static bool was_filled(const gs_stream *stream) {
+    const gs_server *server = stream->session->server;
+    return stream->filled_ns && server->now_ns - stream->filled_ns < (uint64_t)server->plan.slice_ns;
+}
+
 static void describe_launch(const gs_stream *stream, const gs_action *action, gs_contender *query) {
     const gs_action_launch *launch = &action->launch;
     uint64_t now = stream->session->server->now_ns;
@@ -147,6 +153,7 @@ static bool describe_contender(const gs_server *server, const gs_stream *stream,
     *query = (gs_contender){.client = session->slot,
                             .fair = &session->fair,
                             .lets_pass = session->fair.lets_pass,
+                            .was_filled = was_filled(stream),
                             .stream = gs_stream_id(stream),
                             .priority = session->options.priority,
                             .weight = session->options.weight,
@@ -190,9 +197,11 @@ static void look_at_sessions(gs_contenders *contenders) {
         fairness->least_had = fmin(fairness->least_had, gs_fair_had(&session->fair));
     }
     for (size_t i = 0; i < contenders->count; i++) {
-        const gs_stream *stream = contenders->data[i];
+        gs_stream *stream = contenders->data[i];
         const gs_action *action = gs_stream_contender(stream);
         gs_session *session = stream->session;
+        if (action && action->next && action->next->command == GS_WIRE_LAUNCH)
+            stream->filled_ns = session->server->now_ns;
         session->running += action && action->is_issued;
         fairness->present += action && !session->is_present;
         session->is_present |= action != NULL;

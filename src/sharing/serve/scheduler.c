@@ -293,7 +293,8 @@ static gs_decide_options adapted_options(gs_server *server, size_t count) {
 static void ask_plan(gs_server *server, size_t count) {
     gs_contenders *contenders = &server->contenders;
     gs_decide_options options = adapted_options(server, count);
-    contenders->fairness.lead_ns = options.lead_ns;
+    if (count > 1) /* one that is alone for a moment has not become another one's equal */
+        contenders->fairness.lead_ns = options.lead_ns;
     server->scheduler.yield_ns = options.yield_ns;
     count_running(server);
     gs_window_end_probe(&server->window, server->profiles, server->now_ns);

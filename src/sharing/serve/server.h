@@ -340,6 +340,7 @@ struct gs_stream {
     uint64_t started;        /* launches so far */
     bool is_full;            /* enough was handed over; more follows when a good part of it is done */
     uint64_t running_since;  /* approximate begin of the first of them */
+    uint64_t filled_ns;      /* when a decision last knew launches behind the first one; 0: never */
     uint64_t ended_ns;       /* when the last action ended */
     struct gs_kept {         /* the place of the last launch, kept for the expected one */
         gs_profile *profile; /* held; NULL: no launch is expected */
