@@ -106,6 +106,7 @@ typedef struct gs_tenant_page {
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t announced;      /* requests that were announced */
     _Atomic uint64_t held;           /* gaps behind requests over which others were held */
+    _Atomic uint64_t keepers;        /* kernels that kept the GPU for the program, without MPS */
     _Atomic uint64_t eager_permille; /* of the recent requests: those of many launches, or in a stream of requests */
     _Atomic uint64_t request_ns;     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket, */

@@ -304,6 +304,7 @@ static void write_requests(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
+    gs_write_uint(writer, "keepers", read_count(&page->keepers));
     if (lost_us >= 0)
         gs_write_real(writer, "lost_us", lost_us, 1);
     gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
