@@ -2374,8 +2374,8 @@ static void programs_that_delay_no_request_keep_mps(void **state) {
         assert_true(
             status_says(are_late ? "\"mps_us\":491.5,\"next\":\"time slices\"" : "\"mps_us\":0.0,\"next\":\"MPS\""));
         work_beside(&latency, 1, 1,
-                    are_late ? "by time slices: requests lose 0.49 ms beside it under MPS, about 0.15 ms by time"
-                             : "by MPS: requests lose 0.00 ms beside it under MPS, about 0.15 ms by time slices (not");
+                    are_late ? "by time slices: requests lose 0.49 ms beside it under MPS, about 0.20 ms by time"
+                             : "by MPS: requests lose 0.00 ms beside it under MPS, about 0.20 ms by time slices (not");
         leave(&latency);
     }
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -2391,7 +2391,7 @@ static void better_way_is_kept(void **state) {
         atomic_store(&latency.page->eager_permille, 1000);
         work_beside(&latency, 6, 110, "by MPS: the daemon does not know this command yet");
         work_beside(&latency, are_better ? 3 : 7, 110,
-                    "by time slices: requests lose 4.00 ms beside it under MPS, about 1.50 ms by time slices (not");
+                    "by time slices: requests lose 4.00 ms beside it under MPS, about 0.20 ms by time slices (not");
         work_beside(&latency, 2, 1,
                     are_better ? "by time slices: requests lose 3.87 ms beside it under MPS, 0.98 ms by time slices"
                                : "by MPS: requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices");
@@ -2494,7 +2494,7 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
     assert_true(
-        errors_say("by time slices: requests lose about 1.00 ms beside it under MPS (not measured), about 0.15"));
+        errors_say("by time slices: requests lose about 1.00 ms beside it under MPS (not measured), about 0.20"));
     assert_true(status_says("\"sharing\":\"time slices\",\"sharing_why\":\"requests lose about 1.00 ms"));
     stop_program(&training);
     training = PROGRAM("--best-effort", "--mps");
@@ -2595,13 +2595,13 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     assert_true(errors_say("by time slices: as its neighbors do"));
     assert_true(errors_say("by MPS: the daemon does not know this command yet"));
     run_both("launch 5000 1 20", 2, "time slices");
-    run_both("launch 5000 1 20", 2, "MPS"); /* requests of many launches have it better */
+    run_both("launch 5000 1 20", 2, "time slices"); /* requests of many launches have keepers */
     begin_with_mps();
     run_both("launch 5000 1 20", 2, "MPS");
-    run_both("launch 5000 1 20", 2, "MPS");
+    run_both("launch 5000 1 20", 2, "time slices");
     begin_with_mps();
-    run_both(NULL, 0, "MPS"); /* gaps are held under MPS, too, */
-    run_both(NULL, 0, "MPS"); /* and streams have it better there */
+    run_both(NULL, 0, "MPS");
+    run_both(NULL, 0, "time slices"); /* and so have streams */
     begin_with_mps();
     struct program other = PROGRAM("--best-effort", "--mps");
     assert_int_equal(ask(&other, "start"), 0);
@@ -2762,26 +2762,28 @@ static void do_work(const struct program *training) {
     wait_ms(10);
 }
 
-/* A request beside work, which has a keeper. */
+#define EAGER "launch 10 1 20"
+
+/* A request of many launches beside work, which has a keeper. */
 static void begin_kept_request(const struct program *latency, const struct program *training) {
     int before = count_keepers(latency);
     for (int i = 0; i < GIVE_UP_MS / 10 && count_keepers(latency) == before; i++) {
         assert_int_equal(ask(latency, "sync 1"), 0);
         do_work(training);
-        assert_int_equal(ask(latency, "launch 100 1"), 0);
+        assert_int_equal(ask(latency, EAGER), 0);
     }
-    assert_int_equal(count_keepers(latency), before + 1);
+    assert_true(count_keepers(latency) > before);
 }
 
 static void keepers_are_for_requests_beside_time_slices(void **state) {
     struct program latency = PROGRAM("--latency"), training;
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
-    do_requests(&latency, "launch 10 1", 5);
+    do_requests(&latency, EAGER, 5);
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
     TEST_WAIT(status_says("\"class\":\"best-effort\""));
-    do_requests(&latency, "launch 10 1", 5);
+    do_requests(&latency, EAGER, 5);
     assert_int_equal(count_keepers(&latency), 0);
     begin_kept_request(&latency, &training);
     stop_program(&latency);
@@ -2789,13 +2791,13 @@ static void keepers_are_for_requests_beside_time_slices(void **state) {
 }
 
 /* However often it is tried. */
-static void check_no_keepers(void) {
+static void check_no_keepers(const char *request) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 20; i++) {
         do_work(&training);
-        do_requests(&latency, "launch 10 1", 1);
+        do_requests_apart(&latency, request, 1);
     }
     assert_int_equal(count_keepers(&latency), 0);
     stop_program(&latency);
@@ -2805,14 +2807,19 @@ static void check_no_keepers(void) {
 static void keepers_are_not_needed_under_mps(void **state) {
     (void)state;
     begin_with_mps();
-    check_no_keepers();
+    check_no_keepers(EAGER);
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+static void requests_of_few_launches_have_no_keepers(void **state) {
+    (void)state;
+    check_no_keepers("launch 10 1 2");
 }
 
 static void keepers_can_be_switched_off(void **state) {
     (void)state;
     setenv("GRIDSMITH_KEEPERS", "0", 1);
-    check_no_keepers();
+    check_no_keepers(EAGER);
     unsetenv("GRIDSMITH_KEEPERS");
 }
 
@@ -2872,7 +2879,7 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
     TEST_WAIT(running_keepers(&latency) == 0);
     for (int i = 0; i < 10; i++) {
         do_work(&training);
-        do_requests(&latency, "launch 10 1", 1);
+        do_requests(&latency, EAGER, 1);
     }
     assert_int_equal(count_keepers(&latency), before);
     stop_program(&latency);
@@ -2881,6 +2888,7 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
 
 /* One alone would keep the program itself from the GPU. */
 static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
+    enum { PARTS = 10, WITHOUT = 5 };
     (void)state;
     setenv("GRIDSMITH_FAKE", "patient,refuses", 1);
     struct program latency = PROGRAM("--latency", "--hold=10000"), training;
@@ -2888,14 +2896,17 @@ static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
-    int before = -1;
-    for (int i = 0; i < GIVE_UP_MS / 10 && count_keepers(&latency) > before; i++) {
-        before = count_keepers(&latency) ? count_keepers(&latency) : -1;
+    int before = 0, without = 0; /* requests in a row, since there were some with keepers */
+    for (int i = 0; i < GIVE_UP_MS / 10 && without < WITHOUT; i++) {
         ask(&latency, "sync 1");
         do_work(&training);
-        ask(&latency, "launch 10 1"); /* it may be the one that is refused */
+        for (int part = 0; part < PARTS; part++)
+            ask(&latency, "launch 10 1 4"); /* one of them may be refused */
+        int keepers = count_keepers(&latency);
+        without = keepers > before || !keepers ? 0 : without + 1;
+        before = keepers;
     }
-    assert_true(before > 0);
+    assert_int_equal(without, WITHOUT);
     TEST_WAIT(running_keepers(&latency) == 0); /* though the request has not ended */
     stop_program(&latency);
     stop_program(&training);
@@ -3265,6 +3276,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(time_slices_are_set_while_they_help),
         DAEMON_TEST(keepers_are_for_requests_beside_time_slices),
         OWN_DAEMON_TEST(keepers_are_not_needed_under_mps),
+        DAEMON_TEST(requests_of_few_launches_have_no_keepers),
         DAEMON_TEST(keepers_can_be_switched_off),
         DAEMON_TEST(keepers_run_until_the_request_ends),
         DAEMON_TEST(keepers_delay_nobody_who_waits_for_everything),

@@ -44,7 +44,6 @@ enum {
 typedef struct gs_board_slot {
     alignas(64) _Atomic uint64_t since_ns; /* begin of its request (CLOCK_MONOTONIC); 0: it has no work */
     _Atomic uint64_t hold_ns;              /* how long the request may hold others */
-    _Atomic uint32_t launches;             /* per request, on average; 0: no request yet */
 } gs_board_slot;
 
 /* Only the best-effort program of this slot, and the GPU for it, should write this. Used while there are several. Times

@@ -46,13 +46,12 @@ static struct work {
     pthread_mutex_t lock;
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
-    uint64_t launches;          /* of this request, and of the parts before it that ended in a pause, */
-    double launches_on_average; /* and of recent requests */
-    uint64_t judged;            /* requests, whole ones, */
-    double eager;               /* and the part of recent requests that had many, or began soon after another */
-    bool is_near;               /* this request began soon after another, */
-    bool is_kept;               /* and has a keeper */
-    unsigned window;            /* of the status, that requests are counted in, */
+    uint64_t launches; /* of this request, and of the parts before it that ended in a pause */
+    uint64_t judged;   /* requests, whole ones, */
+    double eager;      /* and the part of recent requests that had many launches, or began soon after another */
+    bool is_near;      /* this request began soon after another, */
+    bool is_kept;      /* and has a keeper */
+    unsigned window;   /* of the status, that requests are counted in, */
     uint64_t window_begun_ns, window_requests;
     unsigned silent;   /* requests in a row that ended without a synchronization, */
     double pauses;     /* and how many there were before recent synchronizations, on average */
@@ -93,15 +92,6 @@ static void set_flag(uint64_t now, uint64_t most_ns) {
         gs_board_lower(board, gs_gate_state.bit);
 }
 
-/* A stream of requests counts as one of many launches: the program has moments without work, too. */
-static void average_launches(void) {
-    enum { REQUESTS = 8, MANY = 100 };
-    double launches = gs_gap_is_stream(&work.gap) ? MANY : (double)work.launches,
-           more = launches - work.launches_on_average;
-    work.launches_on_average += work.judged ? more / REQUESTS : more;
-    atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
-}
-
 /* Recent ones: a program that loads its model seems to have a stream of requests. */
 static void count_eager(void) {
     enum { REQUESTS = 32 };
@@ -114,7 +104,6 @@ static void count_eager(void) {
 /* A whole request. If the host paused in its midst, its parts are no requests of few launches. */
 static void judge_request(void) {
     count_eager();
-    average_launches();
     work.judged++;
     work.launches = 0;
 }
@@ -129,6 +118,11 @@ static bool is_beside_work(uint64_t since_ns) {
     return is_beside;
 }
 
+/* Requests of few launches gain nothing by a keeper (docs/reports/neighbors.md), and it may be in their way. */
+static bool needs_keeper(uint64_t now) {
+    return gs_gate_state.has_keepers && 100 * work.eager >= GS_TENANT_EAGER_PERCENT && is_beside_work(now);
+}
+
 static void remove_mark(void) {
     gs_gate_keeper_end();
     gs_board_lower(gs_gate_state.board, gs_gate_state.bit);
@@ -138,7 +132,7 @@ static void remove_mark(void) {
 static void announce_request(uint64_t now) {
     work.is_announced = true;
     set_flag(now, ANNOUNCED_NS);
-    if (gs_gate_state.has_keepers && is_beside_work(now))
+    if (needs_keeper(now))
         gs_gate_keeper_work(now);
 }
 
@@ -336,7 +330,7 @@ uint64_t gs_gate_work_begins(const gs_gate_item *item) {
         bool is_near = gs_gap_begin(&work.gap, now);
         work.is_near = work.launches == 1 ? is_near : work.is_near;
         set_flag(now, hold_ns());
-        work.is_kept = gs_gate_state.has_keepers && is_beside_work(now);
+        work.is_kept = needs_keeper(now);
     }
     if (work.is_kept && gs_gate_is_cooperative(item))
         gs_gate_keeper_drop();

@@ -229,10 +229,8 @@ static void clear_free_slots(const gs_tenant_group *group) {
     gs_board *board = group->board;
     gs_board_lower(board, ~group->slots);
     for (uint32_t slot = 0; slot < GS_BOARD_SLOTS; slot++) {
-        if (!(group->slots >> slot & 1)) {
+        if (!(group->slots >> slot & 1))
             atomic_store(&board->slots[slot].since_ns, 0);
-            atomic_store(&board->slots[slot].launches, 0);
-        }
         if (!(group->shares >> slot & 1))
             clear_share(&board->shares[slot]);
     }
