@@ -40,6 +40,7 @@
  *   failed         an event is never ready, because a kernel has failed
  *   slow-load      a module is loaded in three seconds of computing
  *   patient        keepers (src/sharing/gate/gate_keeper.c) do not lose their patience
+ *   unpaired       what stands behind a keeper is refused
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
  * CUDA_COREDUMP_PIPE.

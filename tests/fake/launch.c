@@ -108,6 +108,8 @@ static int launch_keeper(const cu_launch *call, void **arguments) {
     memcpy(&keeper.number, arguments[3], sizeof keeper.number);
     memcpy(&keeper.patience_ns, arguments[4], sizeof keeper.patience_ns);
     memcpy(&keeper.most_ns, arguments[5], sizeof keeper.most_ns);
+    if (!keeper.bit && fake_has("unpaired"))
+        return FAKE_OUT_OF_RESOURCES;
     fake.keepers += keeper.bit != 0;
     return fake_add_step(fake_stream(call->stream), &(fake_step){.kind = FAKE_KEEPER, .keeper = keeper});
 }

@@ -2747,10 +2747,10 @@ static int running_keepers(const struct program *latency) {
     return (int)counts[KEEPERS];
 }
 
-/* They end only when they are told to. */
-static struct program start_with_patient_keepers(const char *option) {
-    setenv("GRIDSMITH_FAKE", "patient", 1);
-    struct program latency = PROGRAM("--latency", option ? option : "--hold=10000");
+/* With keepers that end only when they are told to, among others. */
+static struct program start_latency(const char *fake, const char *hold) {
+    setenv("GRIDSMITH_FAKE", fake, 1);
+    struct program latency = PROGRAM("--latency", hold);
     unsetenv("GRIDSMITH_FAKE");
     assert_int_equal(ask(&latency, "start"), 0);
     return latency;
@@ -2824,7 +2824,7 @@ static void keepers_can_be_switched_off(void **state) {
 }
 
 static void keepers_run_until_the_request_ends(void **state) {
-    struct program latency = start_with_patient_keepers(NULL), training = PROGRAM("--best-effort");
+    struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 3; i++) {
@@ -2841,7 +2841,7 @@ static void keepers_run_until_the_request_ends(void **state) {
 
 /* A keeper is work of the context, too: a call that waits for all of it would wait for the keeper. */
 static void keepers_delay_nobody_who_waits_for_everything(void **state) {
-    struct program latency = start_with_patient_keepers(NULL), training = PROGRAM("--best-effort");
+    struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 3; i++) {
@@ -2855,7 +2855,7 @@ static void keepers_delay_nobody_who_waits_for_everything(void **state) {
 
 /* Others clear its flag. */
 static void keepers_of_a_program_that_is_stopped_end(void **state) {
-    struct program latency = start_with_patient_keepers("--hold=50"), training = PROGRAM("--best-effort");
+    struct program latency = start_latency("patient", "--hold=50"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
@@ -2870,12 +2870,13 @@ static void keepers_of_a_program_that_is_stopped_end(void **state) {
 
 /* All blocks of such a kernel must run at a time, and a keeper may have the place of one. */
 static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
-    struct program latency = start_with_patient_keepers(NULL), training = PROGRAM("--best-effort");
+    struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
+    assert_int_equal(ask(&latency, "launch 1000000 1"), 0); /* the request goes on */
     int before = count_keepers(&latency);
-    assert_int_equal(ask(&latency, "whole 10 1"), 0);
+    assert_int_equal(ask(&latency, "whole 10 2"), 0);
     TEST_WAIT(running_keepers(&latency) == 0);
     for (int i = 0; i < 10; i++) {
         do_work(&training);
@@ -2888,26 +2889,16 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
 
 /* One alone would keep the program itself from the GPU. */
 static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
-    enum { PARTS = 10, WITHOUT = 5 };
+    struct program latency = start_latency("patient,unpaired", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
-    setenv("GRIDSMITH_FAKE", "patient,refuses", 1);
-    struct program latency = PROGRAM("--latency", "--hold=10000"), training;
-    unsetenv("GRIDSMITH_FAKE");
-    training = PROGRAM("--best-effort");
-    assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
-    int before = 0, without = 0; /* requests in a row, since there were some with keepers */
-    for (int i = 0; i < GIVE_UP_MS / 10 && without < WITHOUT; i++) {
-        ask(&latency, "sync 1");
-        do_work(&training);
-        for (int part = 0; part < PARTS; part++)
-            ask(&latency, "launch 10 1 4"); /* one of them may be refused */
-        int keepers = count_keepers(&latency);
-        without = keepers > before || !keepers ? 0 : without + 1;
-        before = keepers;
-    }
-    assert_int_equal(without, WITHOUT);
+    begin_kept_request(&latency, &training);
     TEST_WAIT(running_keepers(&latency) == 0); /* though the request has not ended */
+    for (int i = 0; i < 10; i++) {
+        do_work(&training);
+        do_requests(&latency, EAGER, 1);
+    }
+    assert_int_equal(count_keepers(&latency), 1);
     stop_program(&latency);
     stop_program(&training);
 }
