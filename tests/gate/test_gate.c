@@ -2876,8 +2876,12 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
     begin_kept_request(&latency, &training);
     assert_int_equal(ask(&latency, "launch 1000000 1"), 0); /* the request goes on */
     int before = count_keepers(&latency);
+    TEST_WAIT(running_keepers(&latency) > 0);
+    stop_program(&training); /* it would clear the flag at last */
     assert_int_equal(ask(&latency, "whole 10 2"), 0);
     TEST_WAIT(running_keepers(&latency) == 0);
+    training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 10; i++) {
         do_work(&training);
         do_requests(&latency, EAGER, 1);
