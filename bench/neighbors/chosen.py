@@ -65,8 +65,8 @@ def seconds_of(program, requests, least, most):
 def prefers_mps(known):
     """Whether `gridsmith run` will probably take MPS again. See src/sharing/serve/choice.c."""
     if known["lost_us"] is not None:
-        return known["lost_us"] <= (2000 if known["eager_percent"] >= 50 else 200)
-    return known["late_percent"] <= 1 or known["eager_percent"] >= 50
+        return known["lost_us"] <= 266
+    return known["late_percent"] <= 1
 
 
 class Pair(Programs):

@@ -16,7 +16,7 @@
 
 /* Time slices of best-effort programs, beside requests of few launches and of many; and of latency programs: the GPU
    should not switch to a kernel that it has interrupted before a request is done. */
-static const char slice_us[] = "5", eager_slice_us[] = "100", latency_slice_us[] = "20000";
+static const char slice_us[] = "5", latency_slice_us[] = "20000";
 
 enum { LEAST_MEMORY = 1 << 20 };
 
@@ -242,8 +242,6 @@ static gs_code set_mps(const struct options *options, const gs_words *words, gs_
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
     if (!has_mps && !options->slice)
         setenv("GRIDSMITH_SLICE_US", options->latency ? latency_slice_us : slice_us, 0);
-    if (!has_mps && !options->slice && options->best_effort)
-        setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     if (options->most && !status)
@@ -265,9 +263,9 @@ static int64_t lowest_memory(int64_t wanted) {
 
 /* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
-    static const char *const variables[] = {"GRIDSMITH_WEIGHT",         "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
-                                            "GRIDSMITH_DEADLINE_US",    "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US",
-                                            "GRIDSMITH_EAGER_SLICE_US", "GRIDSMITH_GUARD"};
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT",      "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
+                                            "GRIDSMITH_DEADLINE_US", "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US",
+                                            "GRIDSMITH_GUARD"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;

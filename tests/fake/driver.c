@@ -205,6 +205,8 @@ FAKE_VISIBLE cuCtxGetDevice(int *device) {
 int cuCtxSynchronize(void) {
     fake_queue_wait(fake_stream(NULL)->queue);
     fake_gpu_synchronize(fake.gpu);
+    while (fake.keepers)
+        fake_sleep_us(20);
     return 0;
 }
 
@@ -384,7 +386,8 @@ int cuMemFreeAsync(cu_pointer pointer, cu_stream stream) {
 /* ---- for tests ---- */
 
 int fake_counts(uint64_t *counts) {
-    const uint64_t all[] = {fake.waits, fake.launches, fake.queries, fake.writes, fake.graph_waits, fake.stops};
+    const uint64_t all[] = {fake.waits,       fake.launches, fake.queries, fake.writes,
+                            fake.graph_waits, fake.stops,    fake.keepers};
     memcpy(counts, all, sizeof all);
     return 0;
 }

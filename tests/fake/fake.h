@@ -39,6 +39,8 @@
  *   subscribed     another profiler uses CUPTI          slow-dump      a dump is written with a pause
  *   failed         an event is never ready, because a kernel has failed
  *   slow-load      a module is loaded in three seconds of computing
+ *   patient        keepers (src/sharing/gate/gate_keeper.c) do not lose their patience
+ *   unpaired       what stands behind a keeper is refused
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to
  * CUDA_COREDUMP_PIPE.
@@ -54,6 +56,7 @@
 #include "lab/device/timed.h"
 #include "lab/record/cupti.h"
 #include "model/gpu/gpu.h"
+#include "sharing/gate/gate_keeper.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -168,7 +171,7 @@ typedef struct fake_driver {
     _Atomic int64_t probes;     /* launches of probe and timed kernels */
     _Atomic uint64_t attempted; /* launches and copies */
     /* what the driver was asked to do: fake_counts */
-    _Atomic uint64_t waits, launches, queries, writes, graph_waits, stops;
+    _Atomic uint64_t waits, launches, queries, writes, graph_waits, stops, keepers;
 } fake_driver;
 
 extern fake_driver fake;
@@ -178,7 +181,7 @@ cu_context fake_current(void); /* of this thread */
 
 struct cu_function {
     char name[64];
-    enum { FAKE_NAMED, FAKE_PROBE, FAKE_TIMED, FAKE_OF_LIBRARY, FAKE_OF_CUBIN } kind;
+    enum { FAKE_NAMED, FAKE_PROBE, FAKE_TIMED, FAKE_OF_LIBRARY, FAKE_OF_CUBIN, FAKE_OF_GATE } kind;
     int registers, shared_bytes;
     int body, count; /* of a timed kernel */
     int64_t local_bytes;
@@ -205,11 +208,20 @@ typedef struct fake_blocks {
     gs_guard_parameter guard;
 } fake_blocks;
 
+/* A keeper: what it reads, and when it ends. */
+typedef struct fake_keeper {
+    const _Atomic uint32_t *flags;
+    gs_keeper_words *words;
+    uint32_t bit, number;
+    uint64_t patience_ns, most_ns;
+} fake_keeper;
+
 /* An operation of a stream. */
 typedef struct fake_step {
     enum {
         FAKE_KERNEL,
         FAKE_BLOCKS,
+        FAKE_KEEPER,
         FAKE_NAP,
         FAKE_COPY,
         FAKE_SET,
@@ -233,6 +245,7 @@ typedef struct fake_step {
     cu_event event;
     void (*function)(void *); /* of the host; `to` is its argument */
     fake_blocks blocks;
+    fake_keeper keeper;
 } fake_step;
 
 void fake_sleep_us(uint64_t us);
@@ -379,7 +392,8 @@ void fake_gpu_forget(fake_gpu *gpu);
 
 /* ---- for tests ---- */
 
-/* Waits put into streams, launches, queries, words written, waits in graphs, launches that were stopped. */
+/* Waits put into streams, launches, queries, words written, waits in graphs, launches that were stopped, keepers that
+   have not ended. */
 FAKE_VISIBLE fake_counts(uint64_t *counts);
 /* Ends the part that a stream has in the capture of another one. */
 FAKE_VISIBLE fake_leave_capture(cu_stream stream);

@@ -98,6 +98,22 @@ static int launch_cubin(const cu_launch *call, cu_function function, void **argu
     return fake_add_step(fake_stream(call->stream), &step);
 }
 
+/* ---- the kernel of src/sharing/gate/gate_keeper.c ---- */
+
+static int launch_keeper(const cu_launch *call, void **arguments) {
+    fake_keeper keeper;
+    memcpy(&keeper.flags, arguments[0], sizeof keeper.flags);
+    memcpy(&keeper.words, arguments[1], sizeof keeper.words);
+    memcpy(&keeper.bit, arguments[2], sizeof keeper.bit);
+    memcpy(&keeper.number, arguments[3], sizeof keeper.number);
+    memcpy(&keeper.patience_ns, arguments[4], sizeof keeper.patience_ns);
+    memcpy(&keeper.most_ns, arguments[5], sizeof keeper.most_ns);
+    if (!keeper.bit && fake_has("unpaired"))
+        return FAKE_OUT_OF_RESOURCES;
+    fake.keepers += keeper.bit != 0;
+    return fake_add_step(fake_stream(call->stream), &(fake_step){.kind = FAKE_KEEPER, .keeper = keeper});
+}
+
 /* ---- kernels without a module: they take their time ---- */
 
 static int launch_named(const cu_launch *call, cu_function function, const fake_node *node, uint32_t correlation) {
@@ -140,6 +156,8 @@ static int launch(const cu_launch *call, cu_function function, void **arguments,
         return call->attribute_count ? FAKE_INVALID_VALUE : launch_library(call, function, arguments);
     if (function->kind == FAKE_OF_CUBIN && !stream->captured)
         return launch_cubin(call, function, arguments);
+    if (function->kind == FAKE_OF_GATE)
+        return launch_keeper(call, arguments);
     if (function->kind != FAKE_NAMED && !stream->captured)
         return fake_launch_probe(call, function, arguments[0], NULL);
     fake_node node = fake_kernel_node(call, function, arguments);

@@ -66,6 +66,25 @@ static void run_kernel(const struct step *step) {
     fake_library_launch(request->library, request->kernel, &request->call, request->sms, step->arguments);
 }
 
+/* As gs_keeper_image has it. */
+static void keep(const fake_keeper *keeper) {
+    gs_keeper_words *words = keeper->words;
+    bool is_patient = fake_has("patient");
+    int64_t began_ns = gs_now_ns(), beat_ns = began_ns, now_ns = began_ns;
+    uint32_t last = 0;
+    while (atomic_load(keeper->flags) & keeper->bit && (int32_t)(words->ended - keeper->number) < 0 &&
+           (is_patient ||
+            (now_ns - beat_ns <= (int64_t)keeper->patience_ns && now_ns - began_ns <= (int64_t)keeper->most_ns))) {
+        fake_sleep_us(10);
+        now_ns = gs_now_ns();
+        if (words->beats != last || words->waits)
+            beat_ns = now_ns;
+        last = words->beats;
+    }
+    words->done = keeper->number;
+    fake.keepers -= keeper->bit != 0;
+}
+
 /* Returns how many us a kernel takes that is not run. */
 static uint64_t do_step(const struct step *step) {
     const fake_step *request = &step->request;
@@ -91,6 +110,9 @@ static uint64_t do_step(const struct step *step) {
         while (atomic_load(&request->event->done) < request->number && !fake_is_broken())
             fake_sleep_us(20);
         atomic_fetch_sub(&request->event->waiting, 1);
+        break;
+    case FAKE_KEEPER:
+        keep(&request->keeper);
         break;
     case FAKE_NAP:
         fake_sleep_us(request->number);

@@ -192,6 +192,17 @@ static int launch(unsigned us, void *stream, unsigned times) {
     return code;
 }
 
+/* All blocks of the kernel must run at a time. */
+static int launch_cooperative(unsigned us, void *stream) {
+    struct {
+        int id, padding, flag;
+        char rest[60];
+    } attribute = {.id = 2, .flag = 1};
+    struct config config = {
+        .shape = {1, 1, 1, 32, 1, 1}, .stream = stream, .attributes = &attribute, .attribute_count = 1};
+    return cuda.launch_ex(&config, function_of(us), NULL, NULL);
+}
+
 static int launch_ex(unsigned us, void *stream) {
     struct config config = {.shape = {1, 1, 1, 32, 1, 1}, .stream = stream};
     return cuda.launch_ex(&config, function_of(us), NULL, NULL);
@@ -352,7 +363,7 @@ static int copy_both_ways(size_t bytes, void *stream) {
 }
 
 static int print_counts(void) {
-    uint64_t counts[6] = {0};
+    uint64_t counts[7] = {0};
     if (cuda.counts)
         cuda.counts(counts);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -414,6 +425,7 @@ static int do_command(const char *line) {
     return strcmp(word, "start") == 0         ? start()
            : strcmp(word, "launch") == 0      ? launch(a, stream, c)
            : strcmp(word, "launch_ex") == 0   ? launch_ex(a, stream)
+           : strcmp(word, "whole") == 0       ? launch_cooperative(a, stream)
            : strcmp(word, "own") == 0         ? cuda.launch_own(function_of(a), 1, 2, 3, 4, 5, 6, 7, NULL, NULL, NULL)
            : strcmp(word, "sync") == 0        ? cuda.synchronize(streams[a % STREAMS])
            : strcmp(word, "sync_all") == 0    ? cuda.synchronize_all()

@@ -8,11 +8,13 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "kernels/cpu/cpu.h"
 #include "sharing/client/client.h"
 #include "sharing/gate/gate_chain.h"
 #include "sharing/gate/gate_cut.h"
 #include "sharing/gate/gate_gap.h"
 #include "sharing/gate/gate_hold.h"
+#include "sharing/gate/gate_keeper.h"
 #include "sharing/gate/gate_pace.h"
 #include "sharing/gate/gate_request.h"
 #include "sharing/gate/gate_share.h"
@@ -27,6 +29,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,7 @@
 enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, NS_PER_MS = 1000000 };
 
 /* What the driver got from a program. */
-enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, STOPS, COUNTS };
+enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, STOPS, KEEPERS, COUNTS };
 
 static char *folder, socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -608,15 +611,12 @@ static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
 
 /* The first word that is no option is the program: what follows is its own. */
 static void run_inside_another_replaces_it(void **state) {
-    static const char *const gone[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
     struct program latency =
         PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
     char line[200];
     (void)state;
-    for (size_t i = 0; i < GS_COUNT(gone); i++) {
-        read_variable(&latency, gone[i], line, sizeof line);
-        assert_string_equal(line, "\n");
-    }
+    read_variable(&latency, "GRIDSMITH_WEIGHT", line, sizeof line);
+    assert_string_equal(line, "\n");
     read_variable(&latency, "GRIDSMITH_SLICE_US", line, sizeof line);
     assert_string_equal(line, "20000\n"); /* that of latency programs */
     read_variable(&latency, "GRIDSMITH_MEMORY", line, sizeof line);
@@ -1343,39 +1343,6 @@ static void wait_for_slice(const struct program *program, int slice_us) {
     TEST_WAIT(ask(program, "slice") == slice_us);
 }
 
-/* The same, with requests meanwhile. On a busy machine a request may be cut in two, or be late. */
-static void wait_for_slice_beside(const struct program *training, const struct program *latency, const char *launch,
-                                  int count) {
-    enum { MANY_LAUNCHES_US = 100, MOST_TRIES = 100 };
-    for (int tries = 0; ask(training, "slice") != MANY_LAUNCHES_US; tries++) {
-        assert_true(tries < MOST_TRIES);
-        do_requests(latency, launch, count);
-        for (int i = 0; i < 50 && ask(training, "slice") != MANY_LAUNCHES_US; i++)
-            wait_ms(10);
-    }
-}
-
-static void time_slices_are_longer_beside_requests_of_many_launches(void **state) {
-    struct program training = PROGRAM("--best-effort"), graphs = PROGRAM("--latency"), eager = PROGRAM("--latency");
-    (void)state;
-    assert_int_equal(ask(&training, "start"), 0);
-    assert_int_equal(ask(&graphs, "start"), 0);
-    assert_int_equal(ask(&eager, "start"), 0);
-    wait_for_slice(&training, 5);
-    wait_for_slice_beside(&training, &eager, "launch 1000 1 40", 1);
-    do_requests(&graphs, "launch 1 1 2", 1);
-    wait_for_slice(&training, 5);
-    stop_program(&graphs); /* nobody is left who needs them short */
-    wait_for_slice(&training, 100);
-    stop_program(&eager);
-    struct program tokens = PROGRAM("--latency");
-    assert_int_equal(ask(&tokens, "start"), 0);
-    wait_for_slice(&training, 5);
-    wait_for_slice_beside(&training, &tokens, "launch 1000 1 2", 40); /* each at once after the last one: a stream */
-    stop_program(&tokens);
-    stop_program(&training);
-}
-
 /* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
 static void time_slices_are_set_while_they_help(void **state) {
     struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
@@ -1563,7 +1530,7 @@ static void nonsense_in_the_environment_is_reported_and_ignored(void **state) {
     static const char *const variables[][3] = {
         {"GRIDSMITH_WEIGHT", "0", "1 to 1000"},        {"GRIDSMITH_HOLD_MS", "-1", "1 to 10000"},
         {"GRIDSMITH_AHEAD_US", "1e3", "1 to 1000000"}, {"GRIDSMITH_SLICE_US", "1000001", "1 to 1000000"},
-        {"GRIDSMITH_MEMORY", "16G", "1048576 to "},    {"GRIDSMITH_EAGER_SLICE_US", " 5", "1 to 1000000"}};
+        {"GRIDSMITH_MEMORY", "16G", "1048576 to "},    {"GRIDSMITH_DEADLINE_US", " 5", "1 to 3600000000"}};
     char wanted[120];
     (void)state;
     for (size_t i = 0; i < GS_COUNT(variables); i++)
@@ -2407,8 +2374,8 @@ static void programs_that_delay_no_request_keep_mps(void **state) {
         assert_true(
             status_says(are_late ? "\"mps_us\":491.5,\"next\":\"time slices\"" : "\"mps_us\":0.0,\"next\":\"MPS\""));
         work_beside(&latency, 1, 1,
-                    are_late ? "by time slices: requests lose 0.49 ms beside it under MPS, about 0.15 ms by time"
-                             : "by MPS: requests lose 0.00 ms beside it under MPS, about 0.15 ms by time slices (not");
+                    are_late ? "by time slices: requests lose 0.49 ms beside it under MPS, about 0.20 ms by time"
+                             : "by MPS: requests lose 0.00 ms beside it under MPS, about 0.20 ms by time slices (not");
         leave(&latency);
     }
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -2424,7 +2391,7 @@ static void better_way_is_kept(void **state) {
         atomic_store(&latency.page->eager_permille, 1000);
         work_beside(&latency, 6, 110, "by MPS: the daemon does not know this command yet");
         work_beside(&latency, are_better ? 3 : 7, 110,
-                    "by time slices: requests lose 4.00 ms beside it under MPS, about 1.50 ms by time slices (not");
+                    "by time slices: requests lose 4.00 ms beside it under MPS, about 0.20 ms by time slices (not");
         work_beside(&latency, 2, 1,
                     are_better ? "by time slices: requests lose 3.87 ms beside it under MPS, 0.98 ms by time slices"
                                : "by MPS: requests lose 3.87 ms beside it under MPS, 5.05 ms by time slices");
@@ -2527,7 +2494,7 @@ static void programs_with_long_kernels_get_time_slices(void **state) {
     training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
     assert_true(
-        errors_say("by time slices: requests lose about 1.00 ms beside it under MPS (not measured), about 0.15"));
+        errors_say("by time slices: requests lose about 1.00 ms beside it under MPS (not measured), about 0.20"));
     assert_true(status_says("\"sharing\":\"time slices\",\"sharing_why\":\"requests lose about 1.00 ms"));
     stop_program(&training);
     training = PROGRAM("--best-effort", "--mps");
@@ -2628,13 +2595,13 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
     assert_true(errors_say("by time slices: as its neighbors do"));
     assert_true(errors_say("by MPS: the daemon does not know this command yet"));
     run_both("launch 5000 1 20", 2, "time slices");
-    run_both("launch 5000 1 20", 2, "MPS"); /* requests of many launches have it better */
+    run_both("launch 5000 1 20", 2, "time slices"); /* requests of many launches have keepers */
     begin_with_mps();
     run_both("launch 5000 1 20", 2, "MPS");
-    run_both("launch 5000 1 20", 2, "MPS");
+    run_both("launch 5000 1 20", 2, "time slices");
     begin_with_mps();
-    run_both(NULL, 0, "MPS"); /* gaps are held under MPS, too, */
-    run_both(NULL, 0, "MPS"); /* and streams have it better there */
+    run_both(NULL, 0, "MPS");
+    run_both(NULL, 0, "time slices"); /* and so have streams */
     begin_with_mps();
     struct program other = PROGRAM("--best-effort", "--mps");
     assert_int_equal(ask(&other, "start"), 0);
@@ -2765,6 +2732,284 @@ static void mps_that_has_died_is_not_waited_for(void **state) {
     setenv("PATH", before, 1);
     snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
     unlink(path);
+}
+
+/* ---- keepers ---- */
+
+static int count_keepers(const struct program *latency) {
+    return (int)request_number(latency, "keepers");
+}
+
+/* How many of the fake driver run now. */
+static int running_keepers(const struct program *latency) {
+    unsigned long long counts[COUNTS];
+    ask_counts(latency, counts);
+    return (int)counts[KEEPERS];
+}
+
+/* With keepers that end only when they are told to, among others. */
+static struct program start_latency(const char *fake, const char *hold) {
+    setenv("GRIDSMITH_FAKE", fake, 1);
+    struct program latency = PROGRAM("--latency", hold);
+    unsetenv("GRIDSMITH_FAKE");
+    assert_int_equal(ask(&latency, "start"), 0);
+    return latency;
+}
+
+/* Others learn of work within some time. */
+static void do_work(const struct program *training) {
+    do_requests(training, "launch 1000 1 20", 1);
+    wait_ms(10);
+}
+
+#define EAGER "launch 10 1 20"
+
+/* A request of many launches beside work, which has a keeper. */
+static void begin_kept_request(const struct program *latency, const struct program *training) {
+    int before = count_keepers(latency);
+    for (int i = 0; i < GIVE_UP_MS / 10 && count_keepers(latency) == before; i++) {
+        assert_int_equal(ask(latency, "sync 1"), 0);
+        do_work(training);
+        assert_int_equal(ask(latency, EAGER), 0);
+    }
+    assert_true(count_keepers(latency) > before);
+}
+
+static void keepers_are_for_requests_beside_time_slices(void **state) {
+    struct program latency = PROGRAM("--latency"), training;
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    do_requests(&latency, EAGER, 5);
+    training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    TEST_WAIT(status_says("\"class\":\"best-effort\""));
+    do_requests(&latency, EAGER, 5);
+    assert_int_equal(count_keepers(&latency), 0);
+    begin_kept_request(&latency, &training);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* However often it is tried. */
+static void check_no_keepers(const char *request) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 20; i++) {
+        do_work(&training);
+        do_requests_apart(&latency, request, 1);
+    }
+    assert_int_equal(count_keepers(&latency), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void keepers_are_not_needed_under_mps(void **state) {
+    (void)state;
+    begin_with_mps();
+    check_no_keepers(EAGER);
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+static void requests_of_few_launches_have_no_keepers(void **state) {
+    (void)state;
+    check_no_keepers("launch 10 1 2");
+}
+
+static void keepers_can_be_switched_off(void **state) {
+    (void)state;
+    setenv("GRIDSMITH_KEEPERS", "0", 1);
+    check_no_keepers(EAGER);
+    unsetenv("GRIDSMITH_KEEPERS");
+}
+
+static void keepers_run_until_the_request_ends(void **state) {
+    struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        begin_kept_request(&latency, &training);
+        TEST_WAIT(running_keepers(&latency) == 1);
+        for (int looks = 0; looks < 10; looks++)
+            assert_int_equal(running_keepers(&latency), 1);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        TEST_WAIT(running_keepers(&latency) == 0);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* A keeper is work of the context, too: a call that waits for all of it would wait for the keeper. */
+static void keepers_delay_nobody_who_waits_for_everything(void **state) {
+    struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        begin_kept_request(&latency, &training);
+        assert_int_equal(ask(&latency, "sync_all"), 0);
+        assert_int_equal(running_keepers(&latency), 0);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* Others clear its flag. */
+static void keepers_of_a_program_that_is_stopped_end(void **state) {
+    struct program latency = start_latency("patient", "--hold=50"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    begin_kept_request(&latency, &training);
+    kill(latency.process, SIGSTOP);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_goes_on(&training);
+    kill(latency.process, SIGCONT);
+    TEST_WAIT(running_keepers(&latency) == 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* All blocks of such a kernel must run at a time, and a keeper may have the place of one. */
+static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
+    struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    begin_kept_request(&latency, &training);
+    assert_int_equal(ask(&latency, "launch 1000000 1"), 0); /* the request goes on */
+    int before = count_keepers(&latency);
+    TEST_WAIT(running_keepers(&latency) > 0);
+    stop_program(&training); /* it would clear the flag at last */
+    assert_int_equal(ask(&latency, "whole 10 2"), 0);
+    TEST_WAIT(running_keepers(&latency) == 0);
+    training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 10; i++) {
+        do_work(&training);
+        do_requests(&latency, EAGER, 1);
+    }
+    assert_int_equal(count_keepers(&latency), before);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* One alone would keep the program itself from the GPU. */
+static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
+    struct program latency = start_latency("patient,unpaired", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    begin_kept_request(&latency, &training);
+    TEST_WAIT(running_keepers(&latency) == 0); /* though the request has not ended */
+    for (int i = 0; i < 10; i++) {
+        do_work(&training);
+        do_requests(&latency, EAGER, 1);
+    }
+    assert_int_equal(count_keepers(&latency), 1);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* With a keeper for each token the GPU would switch in each gap. On a busy machine some come late. */
+static void keepers_stay_over_the_gaps_of_a_stream(void **state) {
+    enum { TOKENS = 50, TRIES = 100 };
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    int keepers = TOKENS;
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    begin_kept_request(&latency, &training);
+    for (int i = 0; i < TRIES && !(keepers > 0 && keepers < TOKENS / 2); i++) {
+        do_work(&training);
+        keepers = -count_keepers(&latency);
+        assert_int_equal(ask(&latency, "tokens 2000 1 50"), 0);
+        keepers += count_keepers(&latency);
+    }
+    assert_true(keepers > 0 && keepers < TOKENS / 2);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- the kernel of keepers, on the CPU ---- */
+
+struct kept {
+    int (*launch)(int, const uint32_t *, const uint32_t *, size_t, uint32_t, void **);
+    _Atomic uint32_t flags;
+    gs_keeper_words words;
+    uint64_t patience_ns, most_ns;
+    uint32_t bit, number;
+    pthread_t thread;
+    _Atomic bool has_ended;
+};
+
+static void *run_keeper(void *argument) {
+    struct kept *kept = argument;
+    _Atomic uint32_t *flags = &kept->flags;
+    gs_keeper_words *words = &kept->words;
+    void *values[] = {&flags, &words, &kept->bit, &kept->number, &kept->patience_ns, &kept->most_ns};
+    const uint32_t one[3] = {1, 1, 1};
+    assert_int_equal(kept->launch(0, one, one, 0, 1, values), 0);
+    kept->has_ended = true;
+    return NULL;
+}
+
+static void start_keeper(struct kept *kept) {
+    kept->has_ended = false;
+    kept->words.done = 0;
+    assert_int_equal(pthread_create(&kept->thread, NULL, run_keeper, kept), 0);
+}
+
+static void await_keeper(struct kept *kept) {
+    TEST_WAIT(kept->has_ended);
+    pthread_join(kept->thread, NULL);
+    assert_int_equal(kept->words.done, kept->number);
+}
+
+static void assert_keeper_stays(const struct kept *kept) {
+    for (int i = 0; i < 20; i++, wait_ms(1))
+        assert_false(kept->has_ended);
+}
+
+static void check_ends(struct kept *kept) {
+    kept->words.ended = kept->number - 1;
+    start_keeper(kept);
+    assert_keeper_stays(kept);
+    kept->flags = 3; /* of other programs */
+    await_keeper(kept);
+    kept->flags = 4;
+    start_keeper(kept);
+    assert_keeper_stays(kept);
+    kept->words.ended = kept->number;
+    await_keeper(kept);
+    kept->words.ended = kept->number - 1;
+    kept->words.waits = 1;
+    kept->patience_ns = 1;
+    start_keeper(kept);
+    assert_keeper_stays(kept);
+    kept->words.waits = 0;
+    await_keeper(kept);
+    kept->words.waits = 1;
+    kept->most_ns = 1000000;
+    start_keeper(kept);
+    await_keeper(kept);
+    kept->bit = 0;
+    kept->most_ns = kept->patience_ns = UINT64_MAX;
+    start_keeper(kept);
+    await_keeper(kept);
+}
+
+static void keepers_end_when_they_must(void **state) {
+    const gs_build build = {
+        .name = "keeper", .text = gs_keeper_image, .size = strlen(gs_keeper_image), .as_library = true};
+    struct kept kept = {.flags = 4, .bit = 4, .number = UINT32_MAX, .patience_ns = UINT64_MAX, .most_ns = UINT64_MAX};
+    char path[300];
+    (void)state;
+    gs_host *host = gs_host_open(NULL);
+    gs_module *made = host ? gs_host_compile(host, &build, NULL) : NULL;
+    assert_true(made && gs_module_wait(made, NULL) == GS_OK);
+    void *library = dlopen(gs_module_path(made, path, sizeof path), RTLD_NOW | RTLD_LOCAL),
+         *launch = dlsym(library, "gs_host_launch");
+    memcpy(&kept.launch, &launch, sizeof launch);
+    check_ends(&kept);
+    dlclose(library);
+    gs_host_close(host);
 }
 
 /* ---- memory ---- */
@@ -3024,7 +3269,17 @@ int main(int argc, char **argv) {
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(big_copies_have_waits_in_them),
         DAEMON_TEST(time_slices_are_set_while_they_help),
-        DAEMON_TEST(time_slices_are_longer_beside_requests_of_many_launches),
+        DAEMON_TEST(keepers_are_for_requests_beside_time_slices),
+        OWN_DAEMON_TEST(keepers_are_not_needed_under_mps),
+        DAEMON_TEST(requests_of_few_launches_have_no_keepers),
+        DAEMON_TEST(keepers_can_be_switched_off),
+        DAEMON_TEST(keepers_run_until_the_request_ends),
+        DAEMON_TEST(keepers_delay_nobody_who_waits_for_everything),
+        DAEMON_TEST(keepers_of_a_program_that_is_stopped_end),
+        DAEMON_TEST(programs_with_cooperative_kernels_have_no_keepers),
+        DAEMON_TEST(keepers_are_launched_in_pairs_or_not_at_all),
+        DAEMON_TEST(keepers_stay_over_the_gaps_of_a_stream),
+        cmocka_unit_test(keepers_end_when_they_must),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

@@ -97,9 +97,9 @@ static double literal_lost_us(const struct program *server, bool has_mps) {
 static bool literal_has_mps(const struct literal_command *command, bool many) {
     double mps = command->lost_us[many][1], slices = command->lost_us[many][0];
     if (mps < 0)
-        mps = many ? 0 : command->kernels_us;
+        mps = command->kernels_us;
     if (slices < 0)
-        slices = many ? 1500 : 150;
+        slices = 200;
     return slices >= 0.75 * mps;
 }
 
@@ -117,7 +117,7 @@ static struct literal_command literal_learn(const struct program *program) {
     for (int many = 0; many < 2; many++) {
         double *lost = command.lost_us[many], now = program->lost_us[many];
         if (now >= 0 && lost[way] >= 0)
-            lost[way] = fmin((lost[way] + now) / 2, 2 * lost[way] + 150); /* "it at most doubles" */
+            lost[way] = fmin((lost[way] + now) / 2, 2 * lost[way] + 200); /* "it at most doubles" */
         else if (now >= 0)
             lost[way] = now;
         if (lost[!way] >= 0) /* "each run with one way lets what is known of the other count 3% less" */

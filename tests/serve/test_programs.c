@@ -76,15 +76,13 @@ static void programs_have_slots_of_their_own(void **state) {
     for (uint32_t i = 4; i < 6; i++) {
         gs_board_raise(board, 1u << i);
         atomic_store(&board->slots[i].since_ns, 9);
-        atomic_store(&board->slots[i].launches, 9);
         atomic_store(&board->shares[i].busy_until_ns, 9);
         atomic_store(&board->shares[i].expires_ns, 9);
         atomic_store(&board->shares[i].done[3], 9);
     }
     gs_tenant_close(programs[1][5]);
     assert_int_equal(atomic_load(&board->flags), 1u << 4);
-    assert_true(!atomic_load(&board->slots[5].since_ns) && !atomic_load(&board->slots[5].launches));
-    assert_true(atomic_load(&board->slots[4].since_ns) == 9 && atomic_load(&board->slots[4].launches) == 9);
+    assert_true(!atomic_load(&board->slots[5].since_ns) && atomic_load(&board->slots[4].since_ns) == 9);
     assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 9);
     gs_tenant_close(programs[0][5]);
     assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 0);
@@ -141,6 +139,7 @@ static void fill_page(gs_tenant_page *page) {
     atomic_fetch_add(&page->request_times[GS_TENANT_TIMES - 1], 200); /* warm-up, not among the recent ones */
     atomic_store(&page->requests, 1200);
     atomic_store(&page->announced, 7);
+    atomic_store(&page->keepers, 3);
     atomic_store(&page->eager_permille, 625);
     atomic_store(&page->request_ns, 1612000000);
     atomic_store(&page->launches, 5);
@@ -198,7 +197,7 @@ static void reports_tell_of_programs(void **state) {
         "kernels\":0,"
         "\"unguarded_kernels\":"
         "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
-        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1200,\"announced\":7,\"held\":0,"
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1200,\"announced\":7,\"held\":0,\"keepers\":3,"
         "\"eager_percent\":62.5,"
         "\"mean_us\":1343.3,"
         "\"p50_us\":1015.8,\"p99_us\":2031.6,\"p999_us\":8126.5,\"deadline_us\":5000,\"late\":210}}],\"commands\":[]}");
@@ -310,11 +309,11 @@ static void any_text(gs_random *random, char *text, size_t size) {
 
 static void write_any_page(gs_random *random, gs_tenant_page *page) {
     _Atomic uint64_t *const numbers[] = {
-        &page->launches,     &page->graphs,        &page->copies,       &page->waits,      &page->work_ns,
-        &page->late_ns,      &page->memory_bytes,  &page->is_ungated,   &page->longest_ns, &page->stop_ns,
-        &page->memory_limit, &page->share_waits,   &page->memory_waits, &page->slice_us,   &page->guarded,
-        &page->twins,        &page->twinless,      &page->requests,     &page->announced,  &page->held,
-        &page->request_ns,   &page->eager_permille};
+        &page->launches,     &page->graphs,         &page->copies,       &page->waits,      &page->work_ns,
+        &page->late_ns,      &page->memory_bytes,   &page->is_ungated,   &page->longest_ns, &page->stop_ns,
+        &page->memory_limit, &page->share_waits,    &page->memory_waits, &page->slice_us,   &page->guarded,
+        &page->twins,        &page->twinless,       &page->requests,     &page->announced,  &page->held,
+        &page->request_ns,   &page->eager_permille, &page->keepers};
     for (size_t i = 0; i < GS_COUNT(numbers); i++)
         atomic_store(numbers[i], gs_random_from(random, 0, 4) ? any_number(random) : 0);
     any_text(random, page->why, sizeof page->why);

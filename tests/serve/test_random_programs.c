@@ -38,7 +38,7 @@ struct program {
 /* What a slot of the board has. */
 struct slot {
     bool is_used, has_flag;
-    uint64_t since_ns, launches, busy_until_ns;
+    uint64_t since_ns, busy_until_ns;
 };
 
 static struct literal {
@@ -79,16 +79,16 @@ static struct command learned(const struct program *program) {
     return command;
 }
 
-/* Time slices cost a request 0.15 ms, or 1.5 ms if it has many launches: MPS must cost a third more than that. */
-static bool takes_mps(const struct command *command, bool have_many) {
-    return !command->is_sliced && (have_many || command->kernels_us <= 200);
+/* Time slices cost a request 0.2 ms: MPS must cost a third more than that. */
+static bool takes_mps(const struct command *command) {
+    return !command->is_sliced && command->kernels_us * 3 <= 800;
 }
 
-static bool should_use_mps(const struct program *program, bool have_many) {
+static bool should_use_mps(const struct program *program) {
     if (!program->options.command || !has_worked(program))
         return program->options.has_mps;
     struct command command = learned(program);
-    return takes_mps(&command, have_many);
+    return takes_mps(&command);
 }
 
 /* Whether half of its recent requests have many launches, or follow another at once. */
@@ -111,7 +111,7 @@ static void meet(struct program *one, struct program *other) {
         best_effort->met_many = true;
     else if (latency->numbers.requests)
         best_effort->met_few = true;
-    if (should_use_mps(best_effort, has_many(&latency->numbers)))
+    if (should_use_mps(best_effort))
         latency->met_mps = true;
     else
         latency->met_slices = true;
@@ -238,10 +238,9 @@ static void write_board(const struct program *program, gs_random *random) {
     uint64_t number = (uint64_t)gs_random_from(random, 1, 1000);
     gs_board_raise(board, 1u << i);
     atomic_store(&board->slots[i].since_ns, number);
-    atomic_store(&board->slots[i].launches, (uint32_t)number);
     atomic_store(&board->shares[i].busy_until_ns, number);
     latency->has_flag = true;
-    latency->since_ns = latency->launches = number;
+    latency->since_ns = number;
     literal.slots[gpu_of(program)][0][i].busy_until_ns = number;
 }
 
@@ -256,7 +255,6 @@ static void expect_slots(const gs_tenant_group *group, int gpu) {
         used[1] |= (uint32_t)latency->is_used << i;
         used[0] |= (uint32_t)share->is_used << i;
         assert_int_equal(atomic_load(&board->slots[i].since_ns), latency->since_ns);
-        assert_int_equal(atomic_load(&board->slots[i].launches), latency->launches);
         assert_int_equal(atomic_load(&board->shares[i].busy_until_ns), share->busy_until_ns);
     }
     assert_int_equal(atomic_load(&board->flags), flags);
@@ -306,11 +304,11 @@ static void put_command(gs_text *text, uint64_t key, const struct command *comma
     for (int i = 0; i < 2; i++) {
         bool have_many = command->saw_many == (i == 0);
         gs_text_add(text, "%s{\"launches\":\"%s\",\"next\":\"%s\",\"why\":\"", i ? "," : "", have_many ? "many" : "few",
-                    takes_mps(command, have_many) ? "MPS" : "time slices");
+                    takes_mps(command) ? "MPS" : "time slices");
         gs_text_add(text,
-                    "requests lose about %.2f ms beside it under MPS (not measured), about %s ms by time slices (not "
+                    "requests lose about %.2f ms beside it under MPS (not measured), about 0.20 ms by time slices (not "
                     "measured)\"}",
-                    have_many ? 0 : command->kernels_us / 1000, have_many ? "1.50" : "0.15");
+                    command->kernels_us / 1000);
     }
     gs_text_add(text, "]}");
 }

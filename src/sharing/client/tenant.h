@@ -44,7 +44,6 @@ enum {
 typedef struct gs_board_slot {
     alignas(64) _Atomic uint64_t since_ns; /* begin of its request (CLOCK_MONOTONIC); 0: it has no work */
     _Atomic uint64_t hold_ns;              /* how long the request may hold others */
-    _Atomic uint32_t launches;             /* per request, on average; 0: no request yet */
 } gs_board_slot;
 
 /* Only the best-effort program of this slot, and the GPU for it, should write this. Used while there are several. Times
@@ -106,6 +105,7 @@ typedef struct gs_tenant_page {
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t announced;      /* requests that were announced */
     _Atomic uint64_t held;           /* gaps behind requests over which others were held */
+    _Atomic uint64_t keepers;        /* kernels that kept the GPU for the program, without MPS */
     _Atomic uint64_t eager_permille; /* of the recent requests: those of many launches, or in a stream of requests */
     _Atomic uint64_t request_ns;     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket, */

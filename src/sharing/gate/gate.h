@@ -20,12 +20,13 @@
  *   gate_twin.c          best effort: long kernels once more, with a guard that can stop them
  *   gate_chain.c         best effort: which kernels are worth it, and how often they can be stopped
  *   gate_guard.c         best effort: launches such a kernel
- *   gate_mark.c          best effort: the board's flags on the device
+ *   gate_mark.c          the board's flags on the device
  *   gate_capture.c       streams that capture a graph
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work, and what announces it
  *   gate_gap.c           latency: whether the next request comes soon
  *   gate_work.c          latency: flags on the board
+ *   gate_keeper.c        latency: a kernel that keeps the GPU in moments without work
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks
  *
@@ -251,11 +252,12 @@ typedef struct gs_gate_link {
     uint32_t weight, most_percent; /* the latter is its cap; 0: none */
     uint32_t deadline_us;          /* of a request, for the status; 0: none */
     uint64_t memory_limit, hold_ns;
-    uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
+    uint64_t slice_us;
     int64_t ahead_ns;
     uint64_t command; /* names what the program executes; 0: not known */
     bool has_mps;
-    bool has_guards; /* long kernels can be stopped */
+    bool has_guards;  /* long kernels can be stopped */
+    bool has_keepers; /* requests have keepers beside work */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
@@ -304,7 +306,7 @@ typedef enum gs_gate_form { GS_FORM_WHOLE, GS_FORM_TIMED, GS_FORM_DIVIDED } gs_g
 /* What is launched in place of a graph that is long; NULL: nothing else. */
 void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form);
 
-/* ---- gate_mark.c: best effort ---- */
+/* ---- gate_mark.c ---- */
 
 /* The device address of the board's flags; 0: they are not mapped. `may_map`: no stream captures. */
 gs_gate_pointer gs_gate_mark_find(bool may_map);
@@ -338,6 +340,8 @@ typedef struct gs_gate_guard {
 gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch, unsigned cluster, int64_t expected_ns);
 
 typedef struct gs_gate_item gs_gate_item;
+/* Whether all blocks of the launch must run at a time. */
+bool gs_gate_is_cooperative(const gs_gate_item *item);
 /* The same for work of a stream. */
 gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns);
 /* Launches it. */
@@ -414,7 +418,7 @@ size_t gs_gate_copy_piece(uint64_t to, uint64_t from, size_t bytes);
 /* ---- gate_work.c: latency ---- */
 
 /* Before a launch. Not 0: the program does not synchronize, and gs_gate_work_launched must follow with this number. */
-uint64_t gs_gate_work_begins(void *stream);
+uint64_t gs_gate_work_begins(const gs_gate_item *item);
 void gs_gate_work_launched(void *stream, uint64_t number);
 /* Checks whether the work of a program that does not synchronize is done. Returns after how many ns to check again. */
 int64_t gs_gate_work_look(void);
@@ -424,6 +428,17 @@ void gs_gate_work_stream_done(void *stream, uint64_t number);
 void gs_gate_work_all_done(uint64_t number);
 void gs_gate_work_record(void *event, void *stream);
 void gs_gate_work_event_done(void *event);
+
+/* ---- gate_keeper.c: latency ---- */
+
+/* The program launches something, or is about to, and others should not get the GPU until the flag is clear. Under the
+   lock of gate_work.c. */
+void gs_gate_keeper_work(uint64_t now_ns);
+void gs_gate_keeper_end(void);
+void gs_gate_keeper_drop(void);          /* no keeper from now on */
+void gs_gate_keeper_beat(void);          /* the program asks for its work */
+void gs_gate_keeper_waits(bool begins);  /* for some of its work, or has done so */
+void gs_gate_keeper_blocks(bool begins); /* for all that is in a context */
 
 /* ---- gate_memory.c ---- */
 

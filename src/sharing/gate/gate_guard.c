@@ -148,12 +148,22 @@ struct attribute { /* CUlaunchAttribute */
     } value;
 };
 
+enum { COOPERATIVE = 2 };
+
+bool gs_gate_is_cooperative(const gs_gate_item *item) {
+    bool is_cooperative = item->is_cooperative;
+    for (unsigned i = 0; item->launch && i < item->launch->attribute_count; i++) {
+        const struct attribute *at = (const struct attribute *)item->launch->attributes + i;
+        is_cooperative |= at->id == COOPERATIVE && at->value.flag;
+    }
+    return is_cooperative;
+}
+
 /* Whether a launch with these attributes can be made of several. Attributes that are not known are refused. */
 static bool is_plain(const gs_gate_config *launch, unsigned *cluster) {
     enum {
         IGNORED = 0,
         WINDOW = 1,
-        COOPERATIVE = 2,
         POLICY = 3,
         CLUSTER = 4,
         SPREAD = 5,

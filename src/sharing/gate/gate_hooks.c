@@ -35,7 +35,7 @@ static void before_work(const gs_gate_item *item, gs_gate_around *around) {
     if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
         gs_gate_wait_before(item, around);
     else
-        around->number = gs_gate_work_begins(item->stream);
+        around->number = gs_gate_work_begins(item);
 }
 
 static void after_work(const gs_gate_around *around) {
@@ -194,26 +194,39 @@ CHANGE_NODE(cuGraphExecBatchMemOpNodeSetParams)
 
 /* ---- synchronization ---- */
 
+static void keeper_beats(bool begins) {
+    if (begins)
+        gs_gate_keeper_beat();
+}
+
 static void host_waits(void) {
     gs_gate_work_waits();
     gs_gate_wait_synchronize(false);
 }
 
-#define LEARN(name, parameters, arguments, waits, done)                                                                \
+/* `keeper` is told when a wait begins and when it has ended. */
+#define LEARN(name, parameters, arguments, waits, keeper, done)                                                        \
     static int hook_##name parameters {                                                                                \
         bool is_linked = gs_gate_is_linked();                                                                          \
         if (is_linked && waits)                                                                                        \
             host_waits();                                                                                              \
         uint64_t number = is_linked ? gs_gate_work_now() : 0;                                                          \
+        if (is_linked)                                                                                                 \
+            keeper(true);                                                                                              \
         int result = gs_gate_real.name arguments;                                                                      \
+        if (is_linked)                                                                                                 \
+            keeper(false);                                                                                             \
         if (is_linked && result != GS_CUDA_NOT_READY)                                                                  \
             done;                                                                                                      \
         if (is_linked && waits)                                                                                        \
             gs_gate_wait_synchronize(true);                                                                            \
         return result;                                                                                                 \
     }
-#define SYNCHRONIZE(name, parameters, arguments, done) LEARN(name, parameters, arguments, true, done)
-#define QUERY(name, parameters, arguments, done)       LEARN(name, parameters, arguments, false, done)
+#define SYNCHRONIZE(name, parameters, arguments, done)                                                                 \
+    LEARN(name, parameters, arguments, true, gs_gate_keeper_waits, done)
+#define SYNCHRONIZE_ALL(name, parameters, arguments)                                                                   \
+    LEARN(name, parameters, arguments, true, gs_gate_keeper_blocks, gs_gate_work_all_done(number))
+#define QUERY(name, parameters, arguments, done) LEARN(name, parameters, arguments, false, keeper_beats, done)
 
 SYNCHRONIZE(cuStreamSynchronize, (void *stream), (stream), gs_gate_work_stream_done(stream_of(stream), number))
 SYNCHRONIZE(cuStreamSynchronize_ptsz, (void *stream), (stream),
@@ -224,8 +237,8 @@ SYNCHRONIZE(cuMemcpyDtoH_v2, (void *to, gs_gate_pointer from, size_t bytes), (to
             gs_gate_work_stream_done(NULL, number))
 SYNCHRONIZE(cuMemcpyDtoH_v2_ptds, (void *to, gs_gate_pointer from, size_t bytes), (to, from, bytes),
             gs_gate_work_stream_done(PER_THREAD, number))
-SYNCHRONIZE(cuCtxSynchronize, (void), (), gs_gate_work_all_done(number))
-SYNCHRONIZE(cuCtxSynchronize_v2, (void *context), (context), gs_gate_work_all_done(number))
+SYNCHRONIZE_ALL(cuCtxSynchronize, (void), ())
+SYNCHRONIZE_ALL(cuCtxSynchronize_v2, (void *context), (context))
 
 static int event_done(void *event, int result) {
     if (result != GS_CUDA_NOT_READY && gs_gate_is_linked())
@@ -234,15 +247,21 @@ static int event_done(void *event, int result) {
 }
 
 static int hook_cuEventSynchronize(void *event) {
-    if (gs_gate_is_linked())
+    bool is_linked = gs_gate_is_linked();
+    if (is_linked) {
         host_waits();
+        gs_gate_keeper_waits(true);
+    }
     int result = gs_gate_real.cuEventSynchronize(event);
-    if (gs_gate_is_linked())
+    if (is_linked) {
+        gs_gate_keeper_waits(false);
         gs_gate_wait_synchronize(true);
+    }
     return event_done(event, result);
 }
 
 static int hook_cuEventQuery(void *event) {
+    gs_gate_keeper_beat();
     return event_done(event, gs_gate_real.cuEventQuery(event));
 }
 
@@ -385,14 +404,30 @@ MAKE(cuLibraryEnumerateKernels, (void **kernels, unsigned count, void *library),
 
 END(cuModuleUnload, (void *module), (module), gs_gate_image_forget(module))
 END(cuLibraryUnload, (void *library), (library), gs_gate_image_forget(library))
-END(cuCtxDestroy_v2, (void *context), (context), gs_gate_guard_forget())
-END(cuDevicePrimaryCtxRelease_v2, (int device), (device), gs_gate_guard_forget())
-END(cuDevicePrimaryCtxReset_v2, (int device), (device), gs_gate_guard_forget())
+/* What this library has put into a context goes with it. */
+static void context_ends(void) {
+    if (gs_gate_state.class == GS_GATE_LATENCY)
+        gs_gate_keeper_drop();
+    else
+        gs_gate_guard_forget();
+}
+
+END(cuCtxDestroy_v2, (void *context), (context), context_ends())
+END(cuDevicePrimaryCtxRelease_v2, (int device), (device), context_ends())
+END(cuDevicePrimaryCtxReset_v2, (int device), (device), context_ends())
 
 /* ---- memory ---- */
 
-/* Calls that map memory, unmap it or give it back wait for the end of a request. */
-#define MAP(name, parameters, arguments) END(name, parameters, arguments, gs_gate_wait_memory())
+/* Calls that map memory, unmap it or give it back wait for the end of a request. Of a latency program they wait for all
+   that is in the context, some of them. */
+static void before_memory(void) {
+    if (gs_gate_state.class == GS_GATE_LATENCY)
+        gs_gate_keeper_end();
+    else
+        gs_gate_wait_memory();
+}
+
+#define MAP(name, parameters, arguments) END(name, parameters, arguments, before_memory())
 
 MAP(cuMemMap, (gs_gate_pointer at, size_t bytes, size_t offset, gs_gate_pointer handle, unsigned long long flags),
     (at, bytes, offset, handle, flags))
@@ -452,7 +487,7 @@ ALLOCATE(cuMemCreate, (gs_gate_pointer * pointer, size_t bytes, const void *prop
         return gs_gate_real.name arguments;                                                                            \
     }
 
-FREE(cuMemFree_v2, (gs_gate_pointer pointer), (pointer), gs_gate_wait_memory())
+FREE(cuMemFree_v2, (gs_gate_pointer pointer), (pointer), before_memory())
 FREE(cuMemFreeAsync, (gs_gate_pointer pointer, void *stream), (pointer, stream), )
 FREE(cuMemFreeAsync_ptsz, (gs_gate_pointer pointer, void *stream), (pointer, stream), )
 FREE(cuMemRelease, (gs_gate_pointer pointer), (pointer), gs_gate_wait_memory())
@@ -555,9 +590,9 @@ static const gs_front_hook hooks[] = {
     HOOK(GUARD, cuLibraryGetModule),
     HOOK(GUARD, cuLibraryUnload),
     HOOK(GUARD, cuKernelGetFunction),
-    HOOK(GUARD, cuCtxDestroy_v2),
-    HOOK(GUARD, cuDevicePrimaryCtxRelease_v2),
-    HOOK(GUARD, cuDevicePrimaryCtxReset_v2),
+    HOOK(LATENCY | GUARD, cuCtxDestroy_v2),
+    HOOK(LATENCY | GUARD, cuDevicePrimaryCtxRelease_v2),
+    HOOK(LATENCY | GUARD, cuDevicePrimaryCtxReset_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),
@@ -568,7 +603,7 @@ static const gs_front_hook hooks[] = {
     HOOKS(MEMORY, cuMemAllocAsync),
     HOOKS(MEMORY, cuMemAllocFromPoolAsync),
     HOOK(BEST_EFFORT | MEMORY, cuMemCreate),
-    HOOK(BEST_EFFORT | MEMORY, cuMemFree_v2),
+    HOOK(LATENCY | BEST_EFFORT | MEMORY, cuMemFree_v2),
     HOOKS(MEMORY, cuMemFreeAsync),
     HOOK(BEST_EFFORT | MEMORY, cuMemRelease),
     HOOK(BEST_EFFORT, cuMemMap),
@@ -576,9 +611,9 @@ static const gs_front_hook hooks[] = {
     HOOK(BEST_EFFORT, cuMemUnmap),
     HOOK(BEST_EFFORT, cuMemHostAlloc),
     HOOK(BEST_EFFORT, cuMemAllocHost_v2),
-    HOOK(BEST_EFFORT, cuMemFreeHost),
+    HOOK(LATENCY | BEST_EFFORT, cuMemFreeHost),
     HOOK(BEST_EFFORT, cuMemHostRegister_v2),
-    HOOK(BEST_EFFORT, cuMemHostUnregister),
+    HOOK(LATENCY | BEST_EFFORT, cuMemHostUnregister),
     HOOK(MEMORY, cuMemGetInfo_v2),
     HOOK(MEMORY, cuDeviceTotalMem_v2),
 };

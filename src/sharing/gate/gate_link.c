@@ -106,11 +106,11 @@ void gs_gate_link_configure(void) {
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 1 << 20, INT64_MAX, 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 1, 10000, 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 1, MOST_US, 0);
-    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 1, MOST_US, 0);
     gs_gate_state.command = number_of("GRIDSMITH_COMMAND", 1, UINT64_MAX, 0);
     gs_gate_state.has_mps = finds_mps();
     gs_gate_state.has_guards =
         number_of("GRIDSMITH_GUARD", 0, 1, gs_gate_state.has_mps) && gs_gate_state.class == GS_GATE_BEST_EFFORT;
+    gs_gate_state.has_keepers = number_of("GRIDSMITH_KEEPERS", 0, 1, 1) && !gs_gate_state.has_mps;
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 1, MOST_US, 50) * 1000;
 }
 
@@ -155,25 +155,6 @@ static bool wants_slice(void) {
            (gives_way() && atomic_load_explicit(&notice->best_effort, memory_order_relaxed) == 1);
 }
 
-/* Whether all requests consist of many launches. Between two launches of such a request the GPU switches back to a
-   kernel that it has interrupted. So slices are long enough that most kernels end. */
-static bool requests_are_eager(const gs_board *board, uint32_t slots) {
-    uint32_t least = UINT32_MAX;
-    for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
-        uint32_t launches = slots >> i & 1 ? atomic_load_explicit(&board->slots[i].launches, memory_order_relaxed) : 0;
-        least = launches && launches < least ? launches : least;
-    }
-    return least >= GS_TENANT_EAGER && least != UINT32_MAX;
-}
-
-static uint64_t wanted_slice_us(void) {
-    const gs_gate_link *state = &gs_gate_state;
-    if (!wants_slice())
-        return 0;
-    uint32_t slots = atomic_load_explicit(&state->notice->slots, memory_order_relaxed);
-    return state->eager_slice_us && requests_are_eager(state->board, slots) ? state->eager_slice_us : state->slice_us;
-}
-
 /* Does what is due, and returns after how many ns to call it again. It never stops: a program that needs it may connect
    later. */
 static int64_t look_at_board(void) {
@@ -181,7 +162,7 @@ static int64_t look_at_board(void) {
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed);
     if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
         expire_marks(gs_gate_state.board, gs_gate_state.notice);
-    uint64_t slice_us = gs_gate_slice_set(wanted_slice_us());
+    uint64_t slice_us = gs_gate_slice_set(wants_slice() ? gs_gate_state.slice_us : 0);
     atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
     int64_t work_ns = look_at_work();
     return gives_way() ? LOOK_NS : has_neighbors ? work_ns : IDLE_NS;

@@ -1,5 +1,5 @@
 /*
- * gate_mark.c: the board as the GPU of a best-effort program sees it: mapped, its flags waited for in streams, and
+ * gate_mark.c: the board as the GPU sees it: mapped, its flags waited for in streams of best-effort programs, and
  * numbers written there.
  */
 #include "gate.h"
@@ -16,6 +16,8 @@ static struct marks {
 
 static void break_waits(const char *what, int code) {
     marks.is_broken = true;
+    if (gs_gate_state.class != GS_GATE_BEST_EFFORT)
+        return;
     atomic_store(&gs_gate_state.page->is_ungated, 1);
     gs_gate_say("%s failed with CUDA error %d: launches will not wait for latency programs", what, code);
 }

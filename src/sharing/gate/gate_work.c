@@ -46,12 +46,12 @@ static struct work {
     pthread_mutex_t lock;
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
-    uint64_t launches;          /* of this request, and of the parts before it that ended in a pause, */
-    double launches_on_average; /* and of recent requests */
-    uint64_t judged;            /* requests, whole ones, */
-    double eager;               /* and the part of recent requests that had many, or began soon after another */
-    bool is_near;               /* this request began soon after another */
-    unsigned window;            /* of the status, that requests are counted in, */
+    uint64_t launches; /* of this request, and of the parts before it that ended in a pause */
+    uint64_t judged;   /* requests, whole ones, */
+    double eager;      /* and the part of recent requests that had many launches, or began soon after another */
+    bool is_near;      /* this request began soon after another, */
+    bool is_kept;      /* and has a keeper */
+    unsigned window;   /* of the status, that requests are counted in, */
     uint64_t window_begun_ns, window_requests;
     unsigned silent;   /* requests in a row that ended without a synchronization, */
     double pauses;     /* and how many there were before recent synchronizations, on average */
@@ -92,15 +92,6 @@ static void set_flag(uint64_t now, uint64_t most_ns) {
         gs_board_lower(board, gs_gate_state.bit);
 }
 
-/* A stream of requests counts as one of many launches: the program has moments without work, too. */
-static void average_launches(void) {
-    enum { REQUESTS = 8, MANY = 100 };
-    double launches = gs_gap_is_stream(&work.gap) ? MANY : (double)work.launches,
-           more = launches - work.launches_on_average;
-    work.launches_on_average += work.judged ? more / REQUESTS : more;
-    atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
-}
-
 /* Recent ones: a program that loads its model seems to have a stream of requests. */
 static void count_eager(void) {
     enum { REQUESTS = 32 };
@@ -113,12 +104,27 @@ static void count_eager(void) {
 /* A whole request. If the host paused in its midst, its parts are no requests of few launches. */
 static void judge_request(void) {
     count_eager();
-    average_launches();
     work.judged++;
     work.launches = 0;
 }
 
+/* Whether a best-effort program has worked since then. */
+static bool is_beside_work(uint64_t since_ns) {
+    uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
+    bool is_beside = false;
+    for (; others; others &= others - 1)
+        is_beside |= atomic_load_explicit(&gs_gate_state.board->shares[__builtin_ctz(others)].works_until_ns,
+                                          memory_order_relaxed) > since_ns;
+    return is_beside;
+}
+
+/* Requests of few launches gain nothing by a keeper (docs/reports/neighbors.md), and it may be in their way. */
+static bool needs_keeper(uint64_t now) {
+    return gs_gate_state.has_keepers && 100 * work.eager >= GS_TENANT_EAGER_PERCENT && is_beside_work(now);
+}
+
 static void remove_mark(void) {
+    gs_gate_keeper_end();
     gs_board_lower(gs_gate_state.board, gs_gate_state.bit);
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
 }
@@ -126,6 +132,8 @@ static void remove_mark(void) {
 static void announce_request(uint64_t now) {
     work.is_announced = true;
     set_flag(now, ANNOUNCED_NS);
+    if (needs_keeper(now))
+        gs_gate_keeper_work(now);
 }
 
 /* No request has followed. */
@@ -176,16 +184,6 @@ static uint64_t lost_in_gap(void) {
     return lost_ns < MOST_WORK_NS ? lost_ns : MOST_WORK_NS;
 }
 
-/* Whether a best-effort program has worked at the time of this request. */
-static bool is_beside_work(void) {
-    uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
-    bool is_beside = false;
-    for (; others; others &= others - 1)
-        is_beside |= atomic_load_explicit(&gs_gate_state.board->shares[__builtin_ctz(others)].works_until_ns,
-                                          memory_order_relaxed) > work.begun_ns;
-    return is_beside;
-}
-
 /* The next window of recent requests, if it is time. */
 static void turn_window(uint64_t now) {
     gs_tenant_page *page = gs_gate_state.page;
@@ -201,7 +199,7 @@ static void turn_window(uint64_t now) {
 
 static void compare_request(unsigned bucket, uint64_t ns) {
     gs_tenant_page *page = gs_gate_state.page;
-    if (is_beside_work()) {
+    if (is_beside_work(work.begun_ns)) {
         atomic_fetch_add_explicit(&page->beside_times[bucket], 1, memory_order_relaxed);
         return;
     }
@@ -318,21 +316,26 @@ int64_t gs_gate_work_look(void) {
 
 /* ---- launches and synchronization ---- */
 
-uint64_t gs_gate_work_begins(void *stream) {
+uint64_t gs_gate_work_begins(const gs_gate_item *item) {
     uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
     if (work.request.count && now - work.launched_ns > PAUSE_NS)
         find_out();
     work.launched_ns = now;
     work.launches++;
-    if (gs_request_launch(&work.request, stream, now)) {
+    if (gs_request_launch(&work.request, item->stream, now)) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
         work.is_announced = false;
         work.held_until_ns = 0;
         bool is_near = gs_gap_begin(&work.gap, now);
         work.is_near = work.launches == 1 ? is_near : work.is_near;
         set_flag(now, hold_ns());
+        work.is_kept = needs_keeper(now);
     }
+    if (work.is_kept && gs_gate_is_cooperative(item))
+        gs_gate_keeper_drop();
+    if (work.is_kept)
+        gs_gate_keeper_work(now);
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
     return number;

@@ -2,7 +2,7 @@
  * choice.c: whether a program of `gridsmith run` uses MPS the next time that it is started, or time slices.
  *
  * The daemon keeps for each best-effort command what requests lost beside it with each of the two ways (stretch.c),
- * apart for requests of many launches, which pay for several switches between processes without MPS. The way with
+ * apart for requests of many launches, which can wait for several kernels under MPS. The way with
  * which they lose less is taken. Of a way that was not measured it is assumed what requests are likely to lose, so MPS
  * is first. MPS keeps more of the other work, so time slices must be better by a quarter, and are not tried if requests
  * take at most a tenth longer.
@@ -10,9 +10,9 @@
  * Each run with one way lets what was measured of the other count a little less: it is tried again some time, the
  * sooner the less it was worse.
  *
- * What is likely comes from docs/reports/neighbors.md: a switch is 0.14 ms, and requests of many launches lost 0.2
- * to 1.9 ms, or 6 ms, by time slices. Under MPS the longest kernel that cannot be stopped holds requests up; beside
- * those of many launches it says little, because they can wait for it several times, or run beside it.
+ * What is likely comes from docs/reports/neighbors.md: requests lose one switch by time slices, 0.15 to 0.3 ms, also
+ * those of many launches, because a keeper keeps the GPU for them. Under MPS the longest kernel that cannot be stopped
+ * holds requests up.
  *
  * A latency program does as its neighbors will.
  */
@@ -23,7 +23,7 @@
 static const double better = 0.75, /* time slices are taken if requests lose at most this part of what MPS costs */
     not_much = 0.1,                /* of the duration of requests: MPS stays if they lose no more */
     remembered = 31 / 32.0,        /* what counts of a way after a run with the other one */
-    switches_us[2] = {150, 1500},  /* what time slices are likely to cost: one switch; many launches have several */
+    switch_us = 200,               /* what time slices are likely to cost */
     most_late = GS_TENANT_MOST_LATE / 100.0;
 
 /* ---- deciding ---- */
@@ -33,9 +33,7 @@ static double lost_us(const gs_command_profile *command, bool have_many, bool ha
     double measured = command->lost_us[have_many][has_mps];
     if (measured >= 0)
         return measured;
-    if (!has_mps)
-        return switches_us[have_many];
-    return have_many ? 0 : command->kernels_us;
+    return has_mps ? command->kernels_us : switch_us;
 }
 
 bool gs_choice_has_mps(const gs_command_profile *command, bool have_many) {
@@ -79,7 +77,7 @@ static double held_up_us(const gs_tenant *tenant) {
    else, makes little difference to what was good before: else the worse way would be taken for dozens of runs. */
 static void learn_way(double *lost, bool has_mps, double measured) {
     if (measured >= 0 && lost[has_mps] >= 0)
-        measured = (lost[has_mps] + fmin(measured, 3 * lost[has_mps] + 2 * switches_us[0])) / 2;
+        measured = (lost[has_mps] + fmin(measured, 3 * lost[has_mps] + 2 * switch_us)) / 2;
     if (measured >= 0)
         lost[has_mps] = measured;
     lost[!has_mps] *= remembered; /* what was not measured stays negative */

@@ -229,10 +229,8 @@ static void clear_free_slots(const gs_tenant_group *group) {
     gs_board *board = group->board;
     gs_board_lower(board, ~group->slots);
     for (uint32_t slot = 0; slot < GS_BOARD_SLOTS; slot++) {
-        if (!(group->slots >> slot & 1)) {
+        if (!(group->slots >> slot & 1))
             atomic_store(&board->slots[slot].since_ns, 0);
-            atomic_store(&board->slots[slot].launches, 0);
-        }
         if (!(group->shares >> slot & 1))
             clear_share(&board->shares[slot]);
     }
@@ -304,6 +302,7 @@ static void write_requests(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_uint(writer, "held", read_count(&page->held));
+    gs_write_uint(writer, "keepers", read_count(&page->keepers));
     if (lost_us >= 0)
         gs_write_real(writer, "lost_us", lost_us, 1);
     gs_write_real(writer, "eager_percent", (double)read_count(&page->eager_permille) / 10, 1);
