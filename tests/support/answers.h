@@ -19,6 +19,9 @@ void answers_expect(uint64_t hash);
 void answers_end(void);
 void answers_close(void);
 
+/* Whether products and sums are rounded as where the files were written. Otherwise answers with them are not compared. */
+bool answers_are_rounded_alike(void);
+
 /* A hash so far, and one more value, list of values, or text. */
 uint64_t answers_add(uint64_t hash, int64_t value);
 uint64_t answers_add_list(uint64_t hash, const size_t *data, size_t count);
