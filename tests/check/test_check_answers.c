@@ -38,8 +38,8 @@ static void leave_out(gs_random *random, gs_launch *launch) {
         launch->shape.local_bytes = 0;
 }
 
-/* Most runs have few kernels. Some have more than are tried in every order, or than are changed: small ones, besides the
-   first few. */
+/* Most runs have few kernels. Some have more than are tried in every order, or than are changed: small ones, besides
+   the first few. */
 static int64_t draw_count(gs_random *random, uint64_t index) {
     if (index % 25 == 7)
         return gs_random_from(random, 30, 36);
@@ -208,7 +208,8 @@ static uint64_t hash_concurrent(const gs_run *run, const bool *marked) {
     uint64_t hash = answers_add(0, gs_concurrent_find(run, marked, &sets, &error));
     for (size_t i = 0; i < sets.count; i++)
         hash = answers_add_list(hash, sets.data[i].data, sets.data[i].count);
-    hash = error.code == GS_OK ? answers_add(hash, sets.is_complete) : gs_hash(hash, error.message, strlen(error.message));
+    hash =
+        error.code == GS_OK ? answers_add(hash, sets.is_complete) : gs_hash(hash, error.message, strlen(error.message));
     gs_concurrent_clear(&sets);
     return hash;
 }
@@ -256,8 +257,8 @@ static gs_concurrent concurrent_in_streams(int64_t launches, int64_t streams, in
     return sets;
 }
 
-/* Launches in as many streams and of as many sizes as there may be, and one more; of more sets the first 64 are said, and
-   only the first 4000 launches are looked at. */
+/* Launches in as many streams and of as many sizes as there may be, and one more; of more sets the first 64 are said,
+   and only the first 4000 launches are looked at: then it is not said that there are no others. */
 static void limits_of_recordings_are_kept(void **state) {
     (void)state;
     gs_concurrent sets = concurrent_in_streams(130, 128, 1, GS_OK);
@@ -279,6 +280,7 @@ static void limits_of_recordings_are_kept(void **state) {
         run->launches.data[launches - 1].stream = (char *)"other"; /* the run does not free it */
         assert_int_equal(gs_concurrent_find(run, marked, &sets, NULL), GS_OK);
         assert_int_equal(sets.count, launches == 4000);
+        assert_int_equal(sets.is_complete, launches == 4000);
         gs_concurrent_clear(&sets);
         free(marked);
         gs_run_free(run);
