@@ -3,7 +3,8 @@
  * random contenders in random states, and for what follows from one decision to the next.
  *
  * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start. With the usual seed, what is not
- * written out there is as before, too: when to decide again, and whether something changes (tests/decide/decisions.txt).
+ * written out there is as before, too: when to decide again, and whether something changes
+ * (tests/decide/decisions.txt).
  */
 #include "answers.h"
 #include "decide_support.h"

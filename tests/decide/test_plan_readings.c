@@ -42,13 +42,13 @@ static void put_kernel(gs_text *text, const gs_table_kernel *kernel) {
 static void put_pair(gs_text *text, const gs_table_pair *pair) {
     gs_pair_rates rates = {0, 0, 0, 0};
     double residual = 0;
-    gs_text_add(text, "%d %d %d %d %d %d %d %d %d %d", pair->first, pair->second, (int)pair->option, pair->first_workers,
-                pair->second_workers, pair->first_sms, pair->is_reshaped, pair->has_model, pair->has_few,
-                gs_table_pair_rates(pair, &rates, &residual));
+    gs_text_add(text, "%d %d %d %d %d %d %d %d %d %d", pair->first, pair->second, (int)pair->option,
+                pair->first_workers, pair->second_workers, pair->first_sms, pair->is_reshaped, pair->has_model,
+                pair->has_few, gs_table_pair_rates(pair, &rates, &residual));
     put_shape(text, &pair->shapes[0]);
     put_shape(text, &pair->shapes[1]);
-    const double all[] = {pair->first_us,    pair->second_us,    pair->together_us, rates.first, rates.second,
-                          rates.first_alone, rates.second_alone, residual};
+    const double all[] = {pair->first_us, pair->second_us,   pair->together_us,  rates.first,
+                          rates.second,   rates.first_alone, rates.second_alone, residual};
     for (size_t i = 0; i < GS_COUNT(all); i++)
         add_number(text, all[i]);
     gs_text_add(text, "\n");
@@ -170,7 +170,8 @@ static const char some_tasks[] =
 /* A recording of kernels of the plan. */
 static const char a_recording[] =
     "{\"schema\": \"gridsmith.run/1\", \"gpu\": \"h200\", \"events\": [{\"op\": \"launch\", \"id\": 0, \"kernel\": "
-    "\"bfs\", \"blocks\": 400, \"threads\": 512, \"registers\": 28, \"shared_bytes\": 8208, \"stream\": 1, \"at_us\": 0, "
+    "\"bfs\", \"blocks\": 400, \"threads\": 512, \"registers\": 28, \"shared_bytes\": 8208, \"stream\": 1, \"at_us\": "
+    "0, "
     "\"start_us\": 2, \"end_us\": 30}, {\"op\": \"launch\", \"id\": 1, \"kernel\": \"cp\", \"blocks\": 400, "
     "\"threads\": 128, \"registers\": 32, \"shared_bytes\": 0, \"stream\": 2, \"at_us\": 1, \"after\": [0]}, "
     "{\"op\": \"launch\", \"id\": 2, \"kernel\": \"cutcp\", \"blocks\": 300, \"threads\": 256, \"registers\": 32, "
@@ -285,7 +286,8 @@ static uint64_t hash_accounts(uint64_t index) {
         else if (gs_random_chance(&random, 50))
             gs_fair_charge(&fairness, client, served);
         else
-            gs_fair_charge_beside(&fairness, client, served, (uint64_t)gs_random_from(&random, 0, 30000000) * (uint64_t)fairness.sms);
+            gs_fair_charge_beside(&fairness, client, served,
+                                  (uint64_t)gs_random_from(&random, 0, 30000000) * (uint64_t)fairness.sms);
         is_there[at] = !is_there[at] || !client->left_ns || client->left_ns != now_ns;
         fairness.present = (size_t)gs_random_from(&random, 0, 50);
         fairness.lead_ns = gs_random_chance(&random, 50) ? 0 : gs_random_from(&random, 0, 20000000);

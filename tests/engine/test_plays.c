@@ -4,8 +4,8 @@
  * repeat earlier ones; and the state at the end. Runs that are drawn from a seed and an index are the same as before,
  * too (tests/run/generated.txt).
  *
- * Where blocks go is compared with the literal algorithm elsewhere (test_engine.c, test_bulk.c). What only costs time if
- * it is wrong, as a wave that is not skipped, is seen here.
+ * Where blocks go is compared with the literal algorithm elsewhere (test_engine.c, test_bulk.c). What only costs time
+ * if it is wrong, as a wave that is not skipped, is seen here.
  */
 #include "answers.h"
 
@@ -91,8 +91,8 @@ static void add_holds(struct story *play, gs_engine *engine, size_t events) {
 static void add_courses(struct story *play) {
     for (size_t i = 0; i < play->run->launches.count + play->run->copies.count; i++) {
         gs_course course = gs_engine_course(play->engine, i);
-        const int64_t all[] = {course.arrived_ns, course.freed_ns,          course.ready_ns,
-                               course.served_ns,  course.start_ns,          course.end_ns,
+        const int64_t all[] = {course.arrived_ns,        course.freed_ns,          course.ready_ns,
+                               course.served_ns,         course.start_ns,          course.end_ns,
                                (int64_t)course.freed_by, course.is_freed_by_event, (int64_t)course.behind,
                                course.config_bytes};
         play->hash = gs_hash(play->hash, all, sizeof all);
@@ -241,7 +241,8 @@ static uint8_t *random_ways(gs_random *random, const gs_run *run) {
 /* ---- cases ---- */
 
 enum kind { LAUNCHES, STREAMS, GRAPHS, PROGRAMS, COPIES, LONG, SERIAL, BULK, KINDS };
-static const char *const kind_names[] = {"launches", "streams", "graphs", "programs", "copies", "long", "serial", "bulk"};
+static const char *const kind_names[] = {"launches", "streams", "graphs", "programs",
+                                         "copies",   "long",    "serial", "bulk"};
 
 static gs_run *draw_run(gs_random *random, const gs_gpu *gpu, enum kind kind) {
     switch (kind) {

@@ -90,9 +90,8 @@ static void note_access(struct facts *facts, const gs_ptx_statement *statement) 
     if ((!read && !written) || facts->access_count == MOST_ACCESSES)
         return;
     struct access *access = &facts->accesses[facts->access_count++];
-    *access = (struct access){.statement = statement,
-                              .address = read ? read : written,
-                              .bytes = gs_ptx_bytes_of(kernel, statement)};
+    *access = (struct access){
+        .statement = statement, .address = read ? read : written, .bytes = gs_ptx_bytes_of(kernel, statement)};
     for (int side = GS_LINEAR_EXACT; side <= GS_LINEAR_AT_LEAST; side++) {
         access->sums[side] = gs_linear_value(kernel, access->address, (gs_linear_side)side);
         add_sum(facts, &access->sums[side]);
@@ -239,6 +238,25 @@ static void add_kernel(struct facts *facts) {
     gs_ptx_loop_free(&facts->loop);
 }
 
+/* The forms, with options that are not the usual ones. */
+static void add_forms(struct facts *facts, uint32_t function) {
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        gs_ptx_options options = {
+            .form = (enum gs_form)form, .task_blocks = 3, .max_registers = 40, .counts_blocks = true};
+        gs_error error = {.code = GS_OK};
+        gs_ptx_form made = {.needs_shared = 0};
+        gs_text into = {0};
+        if (gs_ptx_reshape(&facts->module, function, &options, &into, &made, &error) == GS_OK) {
+            facts->hash = answers_add_text(facts->hash, &into);
+            add(facts, made.most_blocks);
+            add(facts, made.takes_single | made.needs_queue << 1);
+        } else {
+            facts->hash = gs_hash(facts->hash, error.message, strlen(error.message));
+        }
+        gs_text_free(&into);
+    }
+}
+
 uint64_t facts_of(const gs_text *text, const char *symbol) {
     gs_error error = {.code = GS_OK};
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT, .looks_back = true};
@@ -247,11 +265,12 @@ uint64_t facts_of(const gs_text *text, const char *symbol) {
     if (gs_ptx_read(&facts->module, "k.ptx", text->data, text->count, &error) == GS_OK) {
         int function = gs_ptx_find_function(&facts->module, symbol);
         assert_true(function >= 0);
+        add_forms(facts, (uint32_t)function);
         facts->kernel = (gs_ptx_kernel){.module = &facts->module, .function = (uint32_t)function};
         if (gs_ptx_kernel_examine(&facts->kernel, &options, &error) == GS_OK)
             add_kernel(facts);
         else
-            facts->hash = gs_hash((uint64_t)error.line, error.message, strlen(error.message));
+            facts->hash = gs_hash(facts->hash + (uint64_t)error.line, error.message, strlen(error.message));
         gs_ptx_kernel_free(&facts->kernel);
         gs_ptx_free(&facts->module);
     }

@@ -121,11 +121,22 @@ static void expect_readings(const gs_text *text, gs_random *random, int mistakes
 }
 
 static void runs_are_read_as_before(void **state) {
-    static const char *const scenarios[] = {
-        "case-1.1",          "h200-cluster-split",    "h200-connections", "h200-cooperative-order", "h200-given-warps",
-        "h200-given",        "h200-graph-contexts",   "h200-graph-memory", "h200-programmatic",     "h200-streams",
-        "h200-turn",         "local-memory",          "persistent-and-nccl", "priorities",          "recorded-collective",
-        "timed-4.1"};
+    static const char *const scenarios[] = {"case-1.1",
+                                            "h200-cluster-split",
+                                            "h200-connections",
+                                            "h200-cooperative-order",
+                                            "h200-given-warps",
+                                            "h200-given",
+                                            "h200-graph-contexts",
+                                            "h200-graph-memory",
+                                            "h200-programmatic",
+                                            "h200-streams",
+                                            "h200-turn",
+                                            "local-memory",
+                                            "persistent-and-nccl",
+                                            "priorities",
+                                            "recorded-collective",
+                                            "timed-4.1"};
     enum { PROGRAMS = 120, BRIEF_PROGRAMS = 50, MISTAKES = 12 };
     (void)state;
     answers_open("tests/run/readings.txt");
@@ -170,13 +181,51 @@ static uint64_t hash_word(const char *word) {
 }
 
 static void words_are_read_as_before(void **state) {
-    static const char *const parts[] = {"k",     "mega",    "=",     "132",       "x32",         "x8",       ",",
-                                        ",r168", ",r40",    ",r0",   ",r65537",   ",s200K",      ",s0",      ",s1M",
-                                        ",l64",  ",l0",     ",c2",   ",c1",       ",c4097",      ",p-1",     ",p1001",
-                                        ",q1",   "K",       "M",     "1",         "0",           "-",        ".5",
-                                        " ",     "4096",    "b",     "B",         ",regs=96",    ",smem=1K", ",shared=10KB",
-                                        ",local=", ",registers", ",cluster=4", ",priority=-1000", ",carveout=100",
-                                        ",carveout=101", "99999999999999999999", "2147483648", ",r=1", "%"};
+    static const char *const parts[] = {"k",
+                                        "mega",
+                                        "=",
+                                        "132",
+                                        "x32",
+                                        "x8",
+                                        ",",
+                                        ",r168",
+                                        ",r40",
+                                        ",r0",
+                                        ",r65537",
+                                        ",s200K",
+                                        ",s0",
+                                        ",s1M",
+                                        ",l64",
+                                        ",l0",
+                                        ",c2",
+                                        ",c1",
+                                        ",c4097",
+                                        ",p-1",
+                                        ",p1001",
+                                        ",q1",
+                                        "K",
+                                        "M",
+                                        "1",
+                                        "0",
+                                        "-",
+                                        ".5",
+                                        " ",
+                                        "4096",
+                                        "b",
+                                        "B",
+                                        ",regs=96",
+                                        ",smem=1K",
+                                        ",shared=10KB",
+                                        ",local=",
+                                        ",registers",
+                                        ",cluster=4",
+                                        ",priority=-1000",
+                                        ",carveout=100",
+                                        ",carveout=101",
+                                        "99999999999999999999",
+                                        "2147483648",
+                                        ",r=1",
+                                        "%"};
     enum { WORDS = 3000, BRIEF_WORDS = 1500 };
     (void)state;
     answers_open("tests/run/words.txt");
@@ -185,9 +234,9 @@ static void words_are_read_as_before(void **state) {
         gs_random random = gs_random_at(19, i);
         char word[200];
         int64_t blocks = gs_random_from(&random, 0, 200), threads = gs_random_from(&random, 0, 1100);
-        int length = gs_random_chance(&random, 80)
-                         ? snprintf(word, sizeof word, "k%d=%lldx%lld", (int)(i % 3), (long long)blocks, (long long)threads)
-                         : 0;
+        int length = gs_random_chance(&random, 80) ? snprintf(word, sizeof word, "k%d=%lldx%lld", (int)(i % 3),
+                                                              (long long)blocks, (long long)threads)
+                                                   : 0;
         for (int64_t more = gs_random_from(&random, 0, 4); more > 0; more--)
             length += snprintf(word + length, sizeof word - (size_t)length, "%s",
                                parts[gs_random_from(&random, 0, GS_COUNT(parts) - 1)]);

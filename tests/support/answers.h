@@ -19,7 +19,8 @@ void answers_expect(uint64_t hash);
 void answers_end(void);
 void answers_close(void);
 
-/* Whether products and sums are rounded as where the files were written. Otherwise answers with them are not compared. */
+/* Whether products and sums are rounded as where the files were written. Otherwise answers with them are not compared.
+ */
 bool answers_are_rounded_alike(void);
 
 /* A hash so far, and one more value, list of values, or text. */
