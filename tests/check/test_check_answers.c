@@ -27,9 +27,11 @@ static void draw_facts(gs_random *random, const gs_run *run, gs_launch_facts *fa
         facts->green_context = gs_random_from(random, 0, run->green_contexts.count - 1);
 }
 
-/* What a user did not give. */
-static void leave_out(gs_random *random, gs_launch *launch) {
+/* What a user did not give: of all kernels the registers, or of each something else. */
+static void leave_out(gs_random *random, gs_launch *launch, bool has_no_registers) {
     launch->assumed = (uint8_t)gs_random_from(random, 0, (1 << GS_ASSUMED_KINDS) - 1);
+    if (has_no_registers)
+        launch->assumed = 1 << GS_ASSUMED_REGISTERS;
     if (launch->assumed >> GS_ASSUMED_REGISTERS & 1)
         launch->shape.registers = GS_WORD_REGISTERS;
     if (launch->assumed >> GS_ASSUMED_SHARED & 1)
@@ -51,7 +53,7 @@ static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu, uint64_t index
     gs_run *run = gs_run_new(NULL);
     int64_t count = draw_count(random, index);
     int streams = (int)gs_random_from(random, 0, 100), exits = gs_random_chance(random, 10) ? 40 : 0;
-    bool is_assumed = gs_random_chance(random, 40);
+    bool is_assumed = gs_random_chance(random, 50), has_no_registers = gs_random_chance(random, 50);
     if (gs_random_chance(random, 10))
         random_green_contexts(random, gpu, &run->green_contexts);
     for (int64_t i = 0; i < count; i++) {
@@ -65,7 +67,7 @@ static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu, uint64_t index
         if (gs_random_chance(random, streams))
             launch.stream = strdup(gs_random_chance(random, 70) ? "1" : "2");
         if (is_assumed)
-            leave_out(random, &launch);
+            leave_out(random, &launch, has_no_registers);
         draw_facts(random, run, &facts);
         launch.issue.facts = &facts;
         assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
