@@ -1,8 +1,9 @@
 /*
  * test_plays.c: all that happens in random runs on random GPUs is as before (tests/engine/plays.txt): when blocks start
  * and end and where; what launches wait for, and what they lack; which waves and launches are skipped because they
- * repeat earlier ones; and the state at the end. Runs that are drawn from a seed and an index are the same as before,
- * too (tests/run/generated.txt).
+ * repeat earlier ones; and the state at the end. So is what recordings that are followed show
+ * (tests/engine/followed.txt). Runs that are drawn from a seed and an index are the same as before, too
+ * (tests/run/generated.txt).
  *
  * Where blocks go is compared with the literal algorithm elsewhere (test_engine.c, test_bulk.c). What only costs time
  * if it is wrong, as a wave that is not skipped, is seen here.
@@ -306,6 +307,80 @@ static void all_that_happens_is_as_before(void **state) {
     answers_close();
 }
 
+/* ---- recordings ---- */
+
+/* What a GPU would have recorded: blocks start and end some time later than predicted. */
+static void shift_times(gs_random *random, gs_run *recorded) {
+    int64_t most = gs_random_from(random, 0, 3) * 400;
+    for (size_t i = 0; i < recorded->events.count; i++) {
+        if (!recorded->events.data[i].seen->has_start)
+            continue;
+        gs_seen *seen = gs_event_see(&recorded->events.data[i]);
+        assert_non_null(seen);
+        for (size_t k = 0; k < seen->start_ns.count && k < seen->end_ns.count; k++) {
+            int64_t later = gs_random_from(random, 0, most);
+            if (seen->start_ns.data[k] != GS_NO_TIME)
+                seen->start_ns.data[k] += later;
+            if (seen->end_ns.data[k] != GS_NO_TIME)
+                seen->end_ns.data[k] += later + gs_random_from(random, 0, most);
+        }
+    }
+}
+
+static gs_run *record(gs_random *random, const gs_gpu *gpu, uint64_t index) {
+    gs_run *run = index % 2   ? random_run(random, gpu)
+                  : index % 4 ? random_graph(random, gpu)
+                              : random_modern_run(random, gpu);
+    gs_predict_options options = {.turn = (int)gs_random_from(random, 0, gs_gpu_turns(gpu) - 1)};
+    for (size_t i = 0; i < run->launches.count && index % 2; i++)
+        run->launches.data[i].duration_ns = gs_random_from(random, 1, 9) * 1000;
+    gs_run *recorded = gs_predict(gpu, run, &options, NULL);
+    gs_run_free(run);
+    return recorded;
+}
+
+/* What is said of a recording that is followed, and, where a GPU does not repeat itself, all that can happen. */
+static uint64_t follow_case(uint64_t index) {
+    gs_random random = gs_random_at(97, index);
+    gs_gpu *gpu = random_gpu(&random, index % 3 ? 40 : 0);
+    gs_run *recorded = record(&random, gpu, index);
+    gs_possible possible = {.count = 0};
+    gs_error error = {.code = GS_OK};
+    gs_text text = {0};
+    int changes = 0;
+    uint64_t hash = 0;
+    if (recorded) {
+        shift_times(&random, recorded);
+        gs_run *followed = gs_predict_recorded_as(gpu, recorded, &changes, &error);
+        if (followed)
+            gs_run_text(followed, &text);
+        gs_run_free(followed);
+        if (index % 2 == 0)
+            gs_predict_possible(gpu, recorded, NULL, &possible, &error);
+    }
+    hash = answers_add(answers_add(hash, changes), possible.is_cut);
+    for (size_t i = 0; i < possible.count; i++)
+        gs_run_text(possible.data[i], &text);
+    hash = answers_add_text(hash, &text);
+    hash = gs_hash(hash, error.message, error.code == GS_OK ? 0 : strlen(error.message));
+    gs_possible_free(&possible);
+    gs_text_free(&text);
+    gs_run_free(recorded);
+    gs_gpu_free(gpu);
+    return hash;
+}
+
+static void recordings_are_followed_as_before(void **state) {
+    enum { CASES = 600, BRIEF_CASES = 160 };
+    (void)state;
+    answers_open("tests/engine/followed.txt");
+    answers_begin("recordings");
+    for (uint64_t i = 0; i < (test_is_brief() ? BRIEF_CASES : CASES); i++)
+        answers_expect(follow_case(i));
+    answers_end();
+    answers_close();
+}
+
 /* ---- runs that are drawn ---- */
 
 static uint64_t hash_generated(const char *name, uint64_t index) {
@@ -345,6 +420,7 @@ static void runs_are_drawn_as_before(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_that_happens_is_as_before),
+                                       cmocka_unit_test(recordings_are_followed_as_before),
                                        cmocka_unit_test(runs_are_drawn_as_before)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
