@@ -47,7 +47,7 @@ tests_of() {
         ;;
     check) echo check_answers:1000 check:4000 concurrent assumed:500 check_fixes:50 check_answers:4000 reported_hangs:4000 library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
     forms)
-        echo ptx_file ptx_linear:20000 ptx_replay:20000 ptx_waits:4000 ptx_variations:4000 ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
+        echo ptx_file ptx_facts:1000 ptx_linear:20000 ptx_replay:20000 ptx_facts:4000 ptx_waits:4000 ptx_variations:4000 ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)

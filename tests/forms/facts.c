@@ -257,21 +257,25 @@ static void add_forms(struct facts *facts, uint32_t function) {
     }
 }
 
-uint64_t facts_of(const gs_text *text, const char *symbol) {
+static void add_entry(struct facts *facts, uint32_t function) {
     gs_error error = {.code = GS_OK};
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT, .looks_back = true};
+    add_forms(facts, function);
+    facts->kernel = (gs_ptx_kernel){.module = &facts->module, .function = function};
+    if (gs_ptx_kernel_examine(&facts->kernel, &options, &error) == GS_OK)
+        add_kernel(facts);
+    else
+        facts->hash = gs_hash(facts->hash + (uint64_t)error.line, error.message, strlen(error.message));
+    gs_ptx_kernel_free(&facts->kernel);
+}
+
+uint64_t facts_of(const gs_text *text, const char *symbol) {
     struct facts *facts = calloc(1, sizeof *facts);
     assert_non_null(facts);
-    if (gs_ptx_read(&facts->module, "k.ptx", text->data, text->count, &error) == GS_OK) {
+    if (gs_ptx_read(&facts->module, "k.ptx", text->data, text->count, NULL) == GS_OK) {
         int function = gs_ptx_find_function(&facts->module, symbol);
-        assert_true(function >= 0);
-        add_forms(facts, (uint32_t)function);
-        facts->kernel = (gs_ptx_kernel){.module = &facts->module, .function = (uint32_t)function};
-        if (gs_ptx_kernel_examine(&facts->kernel, &options, &error) == GS_OK)
-            add_kernel(facts);
-        else
-            facts->hash = gs_hash(facts->hash + (uint64_t)error.line, error.message, strlen(error.message));
-        gs_ptx_kernel_free(&facts->kernel);
+        if (function >= 0 && facts->module.functions.data[function].is_defined)
+            add_entry(facts, (uint32_t)function);
         gs_ptx_free(&facts->module);
     }
     uint64_t hash = facts->hash;
