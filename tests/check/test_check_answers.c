@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 900, BRIEF_CASES = 300, ALL_KINDS = (1 << GS_FIX_KINDS) - 1 };
+enum { CASES = 900, BRIEF_CASES = 200, ALL_KINDS = (1 << GS_FIX_KINDS) - 1 };
 
 /* ---- questions ---- */
 

@@ -295,7 +295,7 @@ static uint64_t play_case(enum kind kind, uint64_t index) {
 }
 
 static void all_that_happens_is_as_before(void **state) {
-    enum { CASES = 800, BRIEF_CASES = 250 };
+    enum { CASES = 800, BRIEF_CASES = 200 };
     (void)state;
     answers_open("tests/engine/plays.txt");
     for (int kind = 0; kind < KINDS; kind++) {
@@ -371,7 +371,7 @@ static uint64_t follow_case(uint64_t index) {
 }
 
 static void recordings_are_followed_as_before(void **state) {
-    enum { CASES = 600, BRIEF_CASES = 160 };
+    enum { CASES = 600, BRIEF_CASES = 120 };
     (void)state;
     answers_open("tests/engine/followed.txt");
     answers_begin("recordings");

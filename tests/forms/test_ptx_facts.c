@@ -101,7 +101,7 @@ static uint64_t facts_of_all(const gs_text *text, char names[MOST_ENTRIES][80], 
 }
 
 static void what_is_known_of_files_is_as_before(void **state) {
-    enum { CHANGES = 120, BRIEF_CHANGES = 40 };
+    enum { CHANGES = 120, BRIEF_CHANGES = 20 };
     (void)state;
     answers_open("tests/forms/facts/files.txt");
     for (size_t i = 0; i < GS_COUNT(files); i++) {
