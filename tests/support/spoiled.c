@@ -87,7 +87,7 @@ static void put_other(gs_random *random, const char *text, const struct token *t
         else
             gs_text_add(into, "\"other\"");
     } else if (how < 3 && (isdigit((unsigned char)*at) || *at == '-')) {
-        gs_text_add(into, "%lld", strtoll(at, NULL, 10) + (how ? 1 : -1));
+        gs_text_add(into, "%lld", (long long)((uint64_t)strtoll(at, NULL, 10) + (how ? 1 : UINT64_MAX)));
     } else if (how < 6 && takes_other) {
         gs_text_put(into, text + tokens[other].at, tokens[other].count);
     } else {
