@@ -334,7 +334,92 @@ static void all_is_as_before(void **state) {
     gs_gpu_free(gpu);
 }
 
+/* ---- limits ---- */
+
+/* The plan with one word in the place of another. */
+static gs_plan_table changed_plan(const char *from, const char *by) {
+    gs_text plan = read_example(), text = {0};
+    gs_plan_table table = {0};
+    gs_error error = {.code = GS_OK};
+    const char *at = plan.data;
+    for (const char *found; (found = strstr(at, from)); at = found + strlen(from)) {
+        gs_text_put(&text, at, (size_t)(found - at));
+        gs_text_put(&text, by, strlen(by));
+    }
+    gs_text_put(&text, at, strlen(at));
+    if (read_plan(&text, &table, &error) != GS_OK)
+        fail_msg("%ld: %s", error.line, error.message);
+    gs_text_free(&plan);
+    gs_text_free(&text);
+    return table;
+}
+
+static void plans_have_as_many_kernels_as_are_read(void **state) {
+    enum { MOST = 4096 };
+    (void)state;
+    for (int count = MOST; count <= MOST + 1; count++) {
+        gs_text text = {0};
+        gs_plan_table table = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text_add(&text, "{\"schema\": \"gridsmith.plan/1\", \"pairs\": [], \"kernels\": [");
+        for (int i = 0; i < count; i++)
+            gs_text_add(&text, "%s{\"name\": \"k%d\", \"alone_us\": 5}", i ? ", " : "", i);
+        gs_text_add(&text, "]}");
+        assert_int_equal(read_plan(&text, &table, &error), count == MOST ? GS_OK : GS_E_FORMAT);
+        assert_true(count == MOST || strstr(error.message, "at most 4096 kernels"));
+        gs_plan_table_clear(&table);
+        gs_text_free(&text);
+    }
+}
+
+/* Of a long name as much is kept as profiles have. */
+static void long_names_of_a_plan_are_cut(void **state) {
+    (void)state;
+    char name[GS_PROFILE_NAME + 40], wanted[GS_PROFILE_NAME];
+    size_t cut = 0;
+    memset(name, 'z', sizeof name);
+    name[sizeof name - 1] = '\0';
+    memset(wanted, 'z', sizeof wanted);
+    wanted[sizeof wanted - 1] = '\0';
+    gs_plan_table table = changed_plan("tgemm", name);
+    gs_planned planned;
+    assert_true(gs_planned_init(&planned, &table, NULL));
+    for (size_t i = 0; i < planned.count; i++)
+        for (int k = 0; k < 2; k++)
+            if (planned.data[i].names[k][0] == 'z') {
+                assert_string_equal(planned.data[i].names[k], wanted);
+                cut++;
+            }
+    assert_true(cut > 0);
+    gs_planned_clear(&planned);
+    gs_plan_table_clear(&table);
+}
+
+/* Launches of black boxes that take less than a microsecond take as long as when they were recorded, too. */
+static void short_launches_of_black_boxes_are_as_recorded(void **state) {
+    static const char text[] =
+        "{\"schema\": \"gridsmith.run/1\", \"gpu\": \"h200\", \"events\": [{\"op\": \"launch\", \"id\": 0, \"kernel\": "
+        "\"bfs\", \"blocks\": 1, \"threads\": 512, \"registers\": 28, \"shared_bytes\": 8208, \"at_us\": 0, "
+        "\"start_us\": 2, \"end_us\": 2.4}]}";
+    (void)state;
+    gs_plan_table table = changed_plan("\"whole\"", "\"black box\"");
+    for (size_t i = 0; i < table.kernels.count; i++)
+        table.kernels.data[i].model.base = 0.1;
+    gs_network_options options = gs_network_defaults();
+    gs_task_list tasks = {0};
+    gs_error error = {.code = GS_OK};
+    gs_input *input = gs_input_memory("tasks", text, strlen(text), &error);
+    if (gs_task_list_read(&tasks, input, &options, &table, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_true(tasks.data[0].launches.data[0].is_recorded);
+    gs_task_list_clear(&tasks);
+    gs_plan_table_clear(&table);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_is_as_before)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_is_as_before),
+                                       cmocka_unit_test(plans_have_as_many_kernels_as_are_read),
+                                       cmocka_unit_test(long_names_of_a_plan_are_cut),
+                                       cmocka_unit_test(short_launches_of_black_boxes_are_as_recorded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

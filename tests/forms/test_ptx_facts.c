@@ -72,7 +72,9 @@ static gs_text with_change(gs_random *random, const gs_text *text) {
     int64_t how = gs_random_from(random, 0, 4);
     find_statement(random, text, &from, &to);
     find_statement(random, text, &earlier, &ends);
-    if (how == 0 && earlier < from) {
+    const char *declared = strstr(text->data + from, ".reg"); /* registers stay in their function */
+    bool can_move = earlier < from && !(declared && declared < text->data + to);
+    if (how == 0 && can_move) {
         gs_text_put(&into, text->data, earlier);
         gs_text_put(&into, text->data + from, to - from);
         gs_text_put(&into, text->data + earlier, from - earlier);
