@@ -41,17 +41,17 @@ folders_of() {
 tests_of() {
     case $1 in
     engine)
-        echo run engine:1000 bulk:1000 scores reasons launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
+        echo plays:1000 readings:1000 run engine:1000 bulk:1000 scores plays:4000 readings:4000 reasons launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
             check:4000 library import bound view recorded_programs large_graphs engine:4000 bulk:4000 dispatcher_states:4000 \
             graph_shape host_order explain what_if_ends:4000 shrink:4000 fuzz_campaign documented_commands recorded_runs:4000 engine:20000
         ;;
-    check) echo check:4000 concurrent assumed:500 check_fixes:50 reported_hangs:4000 library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
+    check) echo check_answers:1000 check:4000 concurrent assumed:500 check_fixes:50 check_answers:4000 reported_hangs:4000 library check_fixes:1000 documented_commands check:20000 assumed:10000 check_fixes:10000 command_line ;;
     forms)
-        echo ptx_file ptx_linear:20000 ptx_replay:20000 ptx_waits:4000 ptx_variations:4000 ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
+        echo ptx_file ptx_facts:1000 ptx_linear:20000 ptx_replay:20000 ptx_facts:4000 ptx_waits:4000 ptx_variations:4000 ptx_waits_random:20000 ptx_threads:2000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
             ptx_text:20000 ptx_wait_pairs traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks windows random_simulations:1000 decisions_literal:4000 random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
+        echo decisions sm_masks windows plan_readings:1000 random_simulations:1000 plan_readings:4000 decisions_literal:4000 random_simulations:4000 decisions_literal:20000 decisions_pairs decisions_random:5000 decision_orders:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search trials_recorded decisions_played:4000 launches_ahead fairness durations profiles pair_search_recorded documented_commands
         ;;
     serve) echo random_clients files loads choice choices_random programs random_programs quotas listener connections pauses requests closing launches_ahead fairness client_threads image gate worker serve hostile_clients terminal ;;
@@ -448,7 +448,7 @@ report() {
 pack() {
     mkdir -p "$place/lib"
     for library in ${toolchain:+libasan.so.8 libubsan.so.1 libjansson.so.4 libcmocka.so.0 libsqlite3.so.0 libuv.so.1 libzstd.so.1 libz.so.1}; do
-        find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';'
+        find /usr/lib/x86_64-linux-gnu /lib/x86_64-linux-gnu /usr/x86_64-linux-gnu/lib -name "$library" -exec x86_64-linux-gnu-strip -o "$place/lib/$library" {} ';' 2>/dev/null || true
     done
     {
         git ls-files | grep -v -e '^corpus/dumps/' -e '^docs/pictures/.*png$' -e '^src/lab/.*c$' -e '^src/cmd/.*c$' -e '^tests/.*/test_.*c$' \
@@ -463,7 +463,7 @@ if [ -z "$is_built" ]; then
     [ -n "$again" ] || : >"$place/survivors"
     build_tests
 fi
-[ -z "$archive" ] || { pack "$archive" && exit 0; }
+[ -z "$archive" ] || { pack "$archive" || exit 1; exit 0; }
 if [ -n "$continues" ]; then
     find "$place/taken" -mindepth 1 ! -name '*.seen' -delete
     sed -i '/survived$/d' "$place/results"

@@ -2,8 +2,11 @@
  * test_decisions_literal.c: gs_decide against the same decision written out (literal_teams.c): every placement, for
  * random contenders in random states, and for what follows from one decision to the next.
  *
- * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start.
+ * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start. With the usual seed, what is not
+ * written out there is as before, too: when to decide again, and whether something changes
+ * (tests/decide/decisions.txt).
  */
+#include "answers.h"
 #include "decide_support.h"
 
 #include <math.h>
@@ -18,6 +21,7 @@ struct crowd {
     gs_planned planned;
     gs_contender contenders[GS_LITERAL_CROWD];
     size_t count;
+    uint64_t hash; /* of all decisions */
 };
 
 /* What a random crowd shows; each must occur. */
@@ -285,6 +289,8 @@ static void expect_literal(struct crowd *crowd, gs_decided_place *places, size_t
             fail_msg("contender %zu is not placed as expected", i);
         }
     plan_expect_near(decision.throughput, throughput, 1e-9);
+    crowd->hash = answers_add(answers_add(crowd->hash, (int64_t)decision.running), decision.is_changed);
+    crowd->hash = answers_add(crowd->hash, decision.look_again_ns);
     count_seen(crowd, places, decision.is_changed, seen);
 }
 
@@ -326,10 +332,14 @@ static void decisions_are_those_of_the_document(void **state) {
     (void)state;
     static const char *const words[SEEN] = {"whole",  "queued", "confined", "pair", "more",
                                             "inside", "trial",  "probe",    "kept", "changed"};
+    enum { ROUNDS = 2000 };
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 41);
+    bool is_usual = test_number("GRIDSMITH_SEED", 1) == 1 && answers_are_rounded_alike();
     size_t seen[SEEN] = {0};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
-    int rounds = plan_rounds(2000);
+    int rounds = plan_rounds(ROUNDS);
+    answers_open("tests/decide/decisions.txt");
+    answers_begin("crowds");
     for (int round = 0; round < rounds; round++) {
         struct crowd crowd = {.store = plan_store()};
         gs_decided_place places[GS_LITERAL_CROWD];
@@ -348,8 +358,13 @@ static void decisions_are_those_of_the_document(void **state) {
                 go_on(&crowd, places, &random);
             }
         }
+        if (is_usual && round < ROUNDS)
+            answers_expect(crowd.hash);
         gs_profile_store_close(crowd.store);
     }
+    if (is_usual && rounds >= ROUNDS)
+        answers_end();
+    answers_close();
     gs_gpu_free(gpu);
     for (size_t i = 0; i < SEEN; i++) {
         print_message("%s: %zu\n", words[i], seen[i]);

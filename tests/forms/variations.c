@@ -3,6 +3,8 @@
  */
 #include "variations.h"
 
+#include "answers.h"
+#include "facts.h"
 #include "kernels/forms/forms.h"
 
 #include <ctype.h>
@@ -15,6 +17,8 @@ static struct {
     size_t line;
 } opened;
 
+enum { FEW = 8 }; /* with few GRIDSMITH_RUNS, so many times fewer kernels are varied */
+
 static bool is_written(void) {
     return test_number("GRIDSMITH_WRITE", 0) != 0;
 }
@@ -26,12 +30,15 @@ void variations_open(const char *name) {
     opened.file = fopen(test_path(path), is_written() ? "w" : "r");
     opened.line = 0;
     assert_non_null(opened.file);
+    snprintf(path, sizeof path, "tests/forms/facts/%s.txt", name);
+    answers_open(path);
 }
 
 void variations_close(void) {
     if (!is_written())
         assert_int_equal(fgetc(opened.file), EOF);
     fclose(opened.file);
+    answers_close();
 }
 
 /* ---- decisions ---- */
@@ -161,12 +168,17 @@ static void put_letter(gs_text *decisions, char decision) {
 }
 
 /* The kernel with `count` bytes at `at` replaced. */
-static char decide_with(const struct kernel *kernel, const char *at, size_t count, const char *by) {
+static gs_text replaced(const struct kernel *kernel, const char *at, size_t count, const char *by) {
     gs_text text = {0};
-    gs_error error;
     gs_text_put(&text, kernel->text, (size_t)(at - kernel->text));
     gs_text_put(&text, by, strlen(by));
     gs_text_put(&text, at + count, strlen(at + count));
+    return text;
+}
+
+static char decide_with(const struct kernel *kernel, const char *at, size_t count, const char *by) {
+    gs_text text = replaced(kernel, at, count, by);
+    gs_error error;
     char decision = decide(&text, kernel->scope->symbol, &error);
     gs_text_free(&text);
     return decision;
@@ -213,6 +225,45 @@ static void decide_statement(const struct kernel *kernel, const char *begin, con
     with_more(kernel, begin, number, decisions);
 }
 
+/* ---- facts ---- */
+
+/* One of the variations of a statement; the statement is left out where it has none of this kind. */
+static gs_text varied(const struct kernel *kernel, const char *begin, const char *end, size_t number) {
+    const char *at = find_number(begin + 1, end);
+    size_t first = number / 3;
+    if (number % 3 == 0 && *begin != '@')
+        return replaced(kernel, begin, 0, kernel->scope->guard);
+    if (number % 3 == 1 && at) {
+        char by[32], *behind;
+        snprintf(by, sizeof by, "%llu", strtoull(at, &behind, 0) + 1);
+        return replaced(kernel, at, (size_t)(behind - at), by);
+    }
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        const char *const *other = others[(first + i) % GS_COUNT(others)];
+        at = strstr(begin, other[0]);
+        if (at && at < end)
+            return replaced(kernel, at, strlen(other[0]), other[1]);
+    }
+    return replaced(kernel, begin, (size_t)(end - begin), "");
+}
+
+/* What is known of a kernel, without each of its statements, and with a variation of each. */
+static void expect_facts(const struct kernel *kernel, const char *from, const char *to, bool is_varied) {
+    gs_text text = replaced(kernel, from, 0, "");
+    const char *begin = from, *end = from;
+    answers_begin(kernel->name);
+    answers_expect(facts_of(&text, kernel->scope->symbol));
+    gs_text_free(&text);
+    for (size_t i = opened.line; is_varied && next_statement(&begin, &end, to); i++) {
+        text = i % 2 ? replaced(kernel, begin, (size_t)(end - begin), "") : varied(kernel, begin, end, i / 2);
+        answers_expect(facts_of(&text, kernel->scope->symbol));
+        gs_text_free(&text);
+    }
+    answers_end();
+}
+
+/* ---- comparisons ---- */
+
 static void expect_decisions(const struct kernel *kernel, const char *statement, size_t length, const char **wanted,
                              const gs_text *found) {
     if (strncmp(*wanted, found->data, found->count) != 0)
@@ -226,7 +277,8 @@ void variations_expect(const char *name, const char *text, const char *from, con
                        const variations_scope *scope) {
     static char line[1 << 16];
     const struct kernel kernel = {name, text, scope};
-    bool is_tried = is_written() || opened.line % 8 == 0 || test_number("GRIDSMITH_RUNS", 100000) >= 10000;
+    bool has_many = is_written() || test_number("GRIDSMITH_RUNS", 100000) >= 10000;
+    bool is_tried = has_many || opened.line % FEW == 0;
     size_t length = strlen(name), number = length;
     const char *wanted = line + length + 1, *begin = from, *end = from;
     opened.line++;
@@ -234,6 +286,7 @@ void variations_expect(const char *name, const char *text, const char *from, con
         fprintf(opened.file, "%s\t", name);
     else if (!fgets(line, sizeof line, opened.file) || strncmp(line, name, length) != 0 || line[length] != '\t')
         fail_msg("variations/%s.txt:%zu: \"%s\" is expected here", opened.name, opened.line, name);
+    expect_facts(&kernel, from, to, has_many || opened.line % FEW == FEW / 2);
     if (!is_tried)
         return;
     gs_text decisions = {0};

@@ -10,6 +10,9 @@
  * itself, then of its variations, statement by statement: without the statement, with other numbers, with other
  * instructions, with another statement in front of it, with a guard. An upper-case letter is an accepted kernel, by
  * what its forms are and need; a lower-case letter a refused one, by place and reason; "." a text that is no PTX.
+ *
+ * In tests/forms/facts is what the analyses know of these kernels (facts.h), without each statement or with a variation
+ * of it.
  */
 #ifndef GS_VARIATIONS_H
 #define GS_VARIATIONS_H

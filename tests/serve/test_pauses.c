@@ -254,9 +254,11 @@ static void addresses_of_metrics_are_checked(void **state) {
     static const struct {
         const char *where;
         gs_code code;
-    } cases[] = {{"127.0.0.1", GS_E_USAGE},       {"127.0.0.1:", GS_E_USAGE},   {"127.0.0.1:0", GS_E_USAGE},
-                 {"127.0.0.1:65536", GS_E_USAGE}, {"127.0.0.1:9x", GS_E_USAGE}, {"nowhere:9400", GS_E_USAGE},
-                 {"192.0.2.1:9400", GS_E_IO},     {"::1:65535", GS_OK},         {":65535", GS_OK}};
+    } cases[] = {{"127.0.0.1", GS_E_USAGE},    {"127.0.0.1:", GS_E_USAGE},
+                 {"127.0.0.1:0", GS_E_USAGE},  {"127.0.0.1:65536", GS_E_USAGE},
+                 {"127.0.0.1:9x", GS_E_USAGE}, {"nowhere:9400", GS_E_USAGE},
+                 {"192.0.2.1:9400", GS_E_IO},  {"192.0.2.1:1", GS_E_IO},
+                 {"::1:65535", GS_OK},         {":65535", GS_OK}};
     static int any;
     (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {

@@ -169,14 +169,18 @@ static gs_code allocate_search(struct search *search, const bool *marked, gs_err
 gs_code gs_concurrent_find(const gs_run *run, const bool *marked, gs_concurrent *sets, gs_error *error) {
     struct search search = {.run = run};
     size_t *numbers = malloc(MOST_MARKED * sizeof *numbers), count = 0;
+    bool has_more = false; /* marked launches that are not looked at */
     *sets = (gs_concurrent){0};
     gs_code code = numbers ? allocate_search(&search, marked, error) : gs_fail_memory(error);
     if (code == GS_OK) {
         set_clocks(&search);
-        for (size_t i = 0; i < run->launches.count && count < MOST_MARKED; i++)
-            if (marked[i])
+        for (size_t i = 0; i < run->launches.count && !has_more; i++) {
+            has_more = marked[i] && count == MOST_MARKED;
+            if (marked[i] && !has_more)
                 numbers[count++] = i;
+        }
         code = find_pairs(&search, numbers, count, sets, error);
+        sets->is_complete = sets->is_complete && !has_more;
     }
     gs_names_free(&search.streams);
     free(search.launches);

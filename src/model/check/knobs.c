@@ -236,8 +236,6 @@ static gs_code list_carveouts(gs_knobs *knobs, size_t launch, gs_error *error) {
     for (int32_t i = 0; i <= 2 * 100 && code == GS_OK; i++) {
         gs_need need;
         shape.carveout_percent = carveout_number(from, i);
-        if ((i && shape.carveout_percent < 0) || shape.carveout_percent > 100)
-            continue;
         if (gs_need_of(knobs->gpu, &shape, &need, NULL) == GS_OK && is_new_configuration(knobs, knob, &need))
             code = value_add(knob, shape.carveout_percent, error);
     }
