@@ -1821,6 +1821,49 @@ static void a_variable_that_is_declared_twice_is_one(void **state) {
     }
 }
 
+/* Block 0 waits for a word, which the others may write through another parameter. That counts unless a write through
+   the pointer that the word is read with may be what ends the wait. */
+static void a_word_that_is_only_set_back_is_set_through_another_pointer(void **state) {
+    static const char wait[] = "ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char lock[] = "atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char token[] = "atom.global.cas.b32 %v, [%flag], 1, 0; setp.ne.u32 %p1, %v, 1; @%p1 bra again; ";
+    static const char taken[] = "atom.global.exch.b32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char many[] = "multimem.ld_reduce.relaxed.sys.global.add.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; "
+                               "@%p1 bra again; ";
+    static const char set[] = "st.volatile.global.u32 [%other], 1; ";
+    static const char multicast[] = "multimem.st.release.sys.global.u32 [%other], 1; ";
+    static const struct {
+        const char *wait, *behind, *others;
+        bool is_refused;
+    } cases[] = {
+        {wait, "st.volatile.global.u32 [%flag], 0; ", set, true},
+        {wait, "atom.global.exch.b32 %w, [%flag], 0; ", set, true},
+        {wait, "atom.global.cas.b32 %w, [%flag], 1, 0; ", set, true},
+        {wait, "st.volatile.global.u32 [%flag], 2; ", set, true},
+        {wait, "st.volatile.global.u32 [%flag], 0; ", multicast, true},
+        {wait, "", multicast, true},
+        {many, "", set, true},
+        {many, "", multicast, true},
+        {token, "", set, true},
+        {taken, "", set, true},
+        {token, "", multicast, true},
+        {wait, "st.volatile.global.u32 [%flag], 0; ", "", false},
+        {wait, "st.volatile.global.u32 [%flag], 0; st.volatile.global.u32 [%other], 1; ", "", false},
+        {token, "st.volatile.global.u32 [%other], 1; ", "", false},
+        {lock, "st.volatile.global.u32 [%flag], 0; ", set, false},
+        {lock, "st.volatile.global.u32 [%flag], 0; ", multicast, false},
+        {lock, "st.volatile.global.u32 [%flag], 0; ", "multimem.st.release.sys.global.u32 [%other], 0; ", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_text_add(&loop, "@%%p7 bra give; again: %s%sbra end; give: %s", cases[i].wait, cases[i].behind,
+                    cases[i].others);
+        expect(loop.data, loop.data, NOBODY, cases[i].is_refused);
+        gs_text_free(&loop);
+    }
+}
+
 /* ---- plain loads ---- */
 
 /* A block looks for a word up to a hundred times, and others write it. Without a race it finds that only behind a
@@ -1999,6 +2042,7 @@ int main(void) {
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for),
                                        cmocka_unit_test(variables_are_told_apart_only_where_they_are_different_memory),
                                        cmocka_unit_test(a_variable_that_is_declared_twice_is_one),
+                                       cmocka_unit_test(a_word_that_is_only_set_back_is_set_through_another_pointer),
                                        cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
                                        cmocka_unit_test(what_ends_a_wait_of_another_warp_is_waited_for),
                                        cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),

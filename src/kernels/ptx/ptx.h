@@ -345,6 +345,7 @@ typedef struct gs_ptx_opcode {
     const char *operands;
     uint8_t math, reads, writes, waits, result; /* gs_ptx_math, sets of memory, gs_ptx_wait, gs_ptx_result */
     bool is_aligned;                            /* all lanes of a warp execute it together: bar, not barrier */
+    bool is_multicast;                          /* its address is of the memory of several GPUs, and of no other */
     const char *refused;                        /* the reason why no form supports it, or NULL */
 } gs_ptx_opcode;
 
@@ -427,8 +428,9 @@ gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_state
     X(LANEMASK_EQ, "lanemask_eq", THREAD)                                                                              \
     X(LANEMASK_LE, "lanemask_le", THREAD)                                                                              \
     X(LANEMASK_LT, "lanemask_lt", THREAD)                                                                              \
-    X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)              \
-        X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)            \
+    X(LANEMASK_GE, "lanemask_ge", THREAD)                                                                              \
+    X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD)                    \
+        X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)                                            \
             X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)                    \
                 X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)            \
                     X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)        \
