@@ -1864,6 +1864,28 @@ static void a_word_that_is_only_set_back_is_set_through_another_pointer(void **s
     }
 }
 
+/* A word of a surface is waited for as one of global memory is. */
+static void surfaces_are_read_as_global_memory_is(void **state) {
+    static const struct {
+        const char *before, *others;
+        bool is_refused;
+    } cases[] = {
+        {"", "sust.b.1d.b32.trap [%flag, {%i}], {%t}; ", true},
+        {"sured.b.add.1d.u32.trap [%flag, {%i}], %t; ", "", true},
+        {"", "", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_text_add(&loop,
+                    "%s@%%p7 bra give; again: suld.b.1d.b32.trap {%%v}, [%%flag, {%%i}]; setp.eq.u32 %%p1, %%v, 0; "
+                    "@%%p1 bra again; bra end; give: %s",
+                    cases[i].before, cases[i].others);
+        expect(loop.data, loop.data, NOBODY, cases[i].is_refused);
+        gs_text_free(&loop);
+    }
+}
+
 /* ---- plain loads ---- */
 
 /* A block looks for a word up to a hundred times, and others write it. Without a race it finds that only behind a
@@ -1972,6 +1994,9 @@ static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
         {"\n@%p7 bra give;" WAITS "give: st.global.u32 [%flag], 5;", "give:", ""},
         {"\nst.global.u32 [%flag], 0;\ngive: st.global.u32 [%flag], 7;" WAITS, "give:", ""},
         {"\n@%p7 bra give;" WAITS "give: st.global.u8 [%other], 7;", "give:", ", through another pointer"},
+        {"\natom.global.add.u32 %v, [%flag], 1;\nagain: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 9; "
+         "@%p1 bra again;\ngive: st.global.u32 [%flag], 0;",
+         "give:", ""},
     };
     (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
@@ -2043,6 +2068,7 @@ int main(void) {
                                        cmocka_unit_test(variables_are_told_apart_only_where_they_are_different_memory),
                                        cmocka_unit_test(a_variable_that_is_declared_twice_is_one),
                                        cmocka_unit_test(a_word_that_is_only_set_back_is_set_through_another_pointer),
+                                       cmocka_unit_test(surfaces_are_read_as_global_memory_is),
                                        cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
                                        cmocka_unit_test(what_ends_a_wait_of_another_warp_is_waited_for),
                                        cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),

@@ -1031,6 +1031,17 @@ static bool all_are_excused(gs_ptx_poll *poll) {
             aliases_are_excused(poll));
 }
 
+/* The first write to a counter that is not an addition as the others are: what a reset is. NULL: none, or no counter.
+ */
+static const gs_ptx_statement *find_reset(const gs_ptx_poll *poll) {
+    int sign = gs_ptx_sign_added(poll->loop->kernel, poll->read);
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; sign && (write = gs_ptx_next_writer(poll->loop, poll->read, &at));)
+        if (gs_ptx_sign_added(poll->loop->kernel, write) != sign)
+            return write;
+    return NULL;
+}
+
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     poll->order = GS_LINEAR_ANY_GRID;
     poll->most_blocks = GS_LINEAR_MOST_BLOCKS;
@@ -1041,5 +1052,9 @@ bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
             poll->awaits_outside = ends_alone[i].awaits_outside && gs_ptx_reads_anew(poll->loop, poll->read);
             return ends_alone[i].holds != is_claim || !claims_one_word(poll) || aliases_are_excused(poll);
         }
-    return all_are_excused(poll);
+    if (all_are_excused(poll))
+        return true;
+    const gs_ptx_statement *reset = find_reset(poll);
+    poll->in_way = reset ? reset : poll->in_way;
+    return false;
 }

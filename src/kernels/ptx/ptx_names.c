@@ -76,6 +76,13 @@ static uint32_t number_behind(const char *digits, size_t length) {
     return number;
 }
 
+/* The parts of a vector have two names each: x and r, y and g, z and b, w and a. */
+static uint8_t part_of(char letter) {
+    static const char colors[] = "rgba", parts[] = "xyzw";
+    const char *color = strchr(colors, letter);
+    return (uint8_t)(color && *color ? parts[color - colors] : letter);
+}
+
 uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number, uint8_t *part) {
     const gs_ptx_module *module = parser->module;
     const char *name = module->text + module->tokens.data[token].at;
@@ -83,7 +90,7 @@ uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number,
     const char *dot = memchr(name, '.', length);
     *part = 0;
     if (dot) {
-        *part = dot + 2 == name + length ? (uint8_t)dot[1] : 0;
+        *part = dot + 2 == name + length ? part_of(dot[1]) : 0;
         length = (size_t)(dot - name);
     }
     const struct visible *newest = find(parser, name, length, false, 0);
