@@ -1750,6 +1750,142 @@ static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state
     }
 }
 
+/* ---- variables that are the same memory ---- */
+
+/* A word of `ea` is written through another name before it is read: an index, the limit of a counter, or what a thread
+   waits for. If the two names are the same memory, nothing is known of it. */
+static void variables_are_told_apart_only_where_they_are_different_memory(void **state) {
+    static const char *const uses[] = {
+        "mul.wide.u32 %far, %b, 4; add.u64 %next, %flag, %far; add.u32 %w, %b, 1; sub.u32 %x, %b, 1; "
+        "st.shared.u32 [ea], %x; bar.sync 0; "
+        "STORE, %w; bar.sync 0; ld.shared.u32 %z, [ea]; setp.eq.u32 %p1, %b, 9; @%p1 bra tell; "
+        "mul.wide.u32 %from, %z, 4; add.u64 %at, %flag, %from; again: ld.volatile.global.u32 %v, [%at]; "
+        "setp.eq.u32 %p2, %v, 0; @%p2 bra again; tell: st.volatile.global.u32 [%next], 1; }",
+        "@%p7 bra tell; st.shared.u32 [ea], 8; again: atom.global.add.u32 %x, [%flag], 1; "
+        "ld.volatile.global.u32 %v, [%other]; add.u32 %w, %x, 1; mul.lo.u32 %z, %w, %v; sub.u32 %l, %w, %z; "
+        "STORE, %l; ld.shared.u32 %m, [ea]; setp.lt.u32 %p1, %x, %m; @%p1 bra again; bra end; "
+        "tell: st.volatile.global.u32 [%other], 1; bra end; }",
+        "@%p7 st.volatile.global.u32 [%flag], 1; setp.ne.u32 %p1, %t, 0; @%p1 bra second; again: "
+        "ld.volatile.global.u32 %w, [%flag]; STORE, %w; ld.volatile.shared.u32 %x, [own+4]; "
+        "setp.eq.u32 %p2, %x, 0; @%p2 bra again; bra end; second: ld.volatile.shared.u32 %v, [ea]; "
+        "setp.eq.u32 %p3, %v, 0; @%p3 bra second; st.volatile.shared.u32 [own+4], 1; }",
+    };
+    static const struct {
+        const char *declared, *store;
+        bool is_same;
+    } cases[] = {
+        {".extern .shared .b32 ea[]; .extern .shared .b32 eb[];", "st.shared.u32 [eb]", true},
+        {".extern .shared .b32 ea[]; .extern .shared .b32 eb[];", "st.volatile.shared.u32 [eb]", true},
+        {".extern .shared .b32 ea[]; .extern .shared .b32 eb[];", "atom.shared.exch.b32 %y, [eb]", true},
+        {".extern .shared .b32 ea[]; .extern .shared .b32 eb[];", "mov.u32 %y, eb; st.shared.u32 [%y]", true},
+        {".extern .shared .b32 eb[]; .extern .shared .b32 ea[];", "st.shared.u32 [eb]", true},
+        {".extern .shared .b32 eb[]; .extern .shared .b32 ec[]; .extern .shared .b32 ea[];", "st.shared.u32 [ec]",
+         true},
+        {".extern .shared .b32 ea[]; .extern .shared .align 64 .b32 eb[];", "st.shared.u32 [eb]", true},
+        {".extern .shared .b32 ea[]; .extern .shared .align 64 .b32 eb[];", "st.shared.u32 [eb+4]", true},
+        {".extern .shared .align 64 .b32 eb[]; .extern .shared .b32 ea[];", "st.shared.u32 [eb+4]", true},
+        {".extern .shared .b32 ea[]; .extern .shared .b32 eb[4];", "st.shared.u32 [eb]", true},
+        {".extern .shared .b32 ea[]; .shared .b32 eb[4];", "st.shared.u32 [eb]", false},
+        {".shared .b32 ea[4]; .shared .b32 eb[4];", "st.shared.u32 [eb]", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++)
+        for (size_t k = 0; k < GS_COUNT(uses); k++) {
+            gs_text loop = {0};
+            const char *at = strstr(uses[k], "STORE");
+            gs_text_add(&loop,
+                        ".func none () { ret; } %s\n{ .reg .b32 %%x, %%y, %%z, %%l, %%m; .reg .b64 %%far, %%from, "
+                        "%%at; %.*s%s%s",
+                        cases[i].declared, (int)(at - uses[k]), uses[k], cases[i].store, at + strlen("STORE"));
+            expect(loop.data, loop.data, NOBODY, cases[i].is_same);
+            gs_text_free(&loop);
+        }
+}
+
+/* A variable that is declared as external, and defined behind that, is one word. */
+static void a_variable_that_is_declared_twice_is_one(void **state) {
+    static const char *const declared[] = {".extern .global .u32 there;", ".global .u32 here;"};
+    static const char defined[] = ".visible .global .u32 there = 0;";
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(declared); i++) {
+        gs_text text = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_text_add(&text, ".version 8.0\n.target sm_80\n.address_size 64\n%s\n%s\n.shared .u32 there_too;\n",
+                    declared[i], defined);
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", text.data, text.count, &error), GS_OK);
+        assert_int_equal(module.variables.data[1].memory, i);
+        assert_int_equal(module.variables.data[2].memory, 2);
+        gs_ptx_free(&module);
+        gs_text_free(&text);
+    }
+}
+
+/* Block 0 waits for a word, which the others may write through another parameter. That counts unless a write through
+   the pointer that the word is read with may be what ends the wait. */
+static void a_word_that_is_only_set_back_is_set_through_another_pointer(void **state) {
+    static const char wait[] = "ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char lock[] = "atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char token[] = "atom.global.cas.b32 %v, [%flag], 1, 0; setp.ne.u32 %p1, %v, 1; @%p1 bra again; ";
+    static const char taken[] = "atom.global.exch.b32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
+    static const char many[] = "multimem.ld_reduce.relaxed.sys.global.add.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; "
+                               "@%p1 bra again; ";
+    static const char set[] = "st.volatile.global.u32 [%other], 1; ";
+    static const char multicast[] = "multimem.st.release.sys.global.u32 [%other], 1; ";
+    static const struct {
+        const char *wait, *behind, *others;
+        bool is_refused;
+    } cases[] = {
+        {wait, "st.volatile.global.u32 [%flag], 0; ", set, true},
+        {wait, "atom.global.exch.b32 %w, [%flag], 0; ", set, true},
+        {wait, "atom.global.cas.b32 %w, [%flag], 1, 0; ", set, true},
+        {wait, "st.volatile.global.u32 [%flag], 2; ", set, true},
+        {wait, "st.volatile.global.u32 [%flag], 0; ", multicast, true},
+        {wait, "", multicast, true},
+        {many, "", set, true},
+        {many, "", multicast, true},
+        {token, "", set, true},
+        {taken, "", set, true},
+        {token, "", multicast, true},
+        {wait, "st.volatile.global.u32 [%flag], 0; ", "", false},
+        {wait, "st.volatile.global.u32 [%flag], 0; st.volatile.global.u32 [%other], 1; ", "", false},
+        {token, "st.volatile.global.u32 [%other], 1; ", "", false},
+        {lock, "st.volatile.global.u32 [%flag], 0; ", set, false},
+        {lock, "st.volatile.global.u32 [%flag], 0; ", multicast, false},
+        {lock, "st.volatile.global.u32 [%flag], 0; ", "multimem.st.release.sys.global.u32 [%other], 0; ", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_text_add(&loop, "@%%p7 bra give; again: %s%sbra end; give: %s", cases[i].wait, cases[i].behind,
+                    cases[i].others);
+        expect(loop.data, loop.data, NOBODY, cases[i].is_refused);
+        gs_text_free(&loop);
+    }
+}
+
+/* A word of a surface is waited for as one of global memory is. */
+static void surfaces_are_read_as_global_memory_is(void **state) {
+    static const struct {
+        const char *before, *others;
+        bool is_refused;
+    } cases[] = {
+        {"", "sust.b.1d.b32.trap [%flag, {%i}], {%t}; ", true},
+        {"sured.b.add.1d.u32.trap [%flag, {%i}], %t; ", "", true},
+        {"", "", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_text_add(&loop,
+                    "%s@%%p7 bra give; again: suld.b.1d.b32.trap {%%v}, [%%flag, {%%i}]; setp.eq.u32 %%p1, %%v, 0; "
+                    "@%%p1 bra again; bra end; give: %s",
+                    cases[i].before, cases[i].others);
+        expect(loop.data, loop.data, NOBODY, cases[i].is_refused);
+        gs_text_free(&loop);
+    }
+}
+
 /* ---- plain loads ---- */
 
 /* A block looks for a word up to a hundred times, and others write it. Without a race it finds that only behind a
@@ -1858,6 +1994,9 @@ static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
         {"\n@%p7 bra give;" WAITS "give: st.global.u32 [%flag], 5;", "give:", ""},
         {"\nst.global.u32 [%flag], 0;\ngive: st.global.u32 [%flag], 7;" WAITS, "give:", ""},
         {"\n@%p7 bra give;" WAITS "give: st.global.u8 [%other], 7;", "give:", ", through another pointer"},
+        {"\natom.global.add.u32 %v, [%flag], 1;\nagain: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 9; "
+         "@%p1 bra again;\ngive: st.global.u32 [%flag], 0;",
+         "give:", ""},
     };
     (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
@@ -1926,6 +2065,10 @@ int main(void) {
                                        cmocka_unit_test(flags_are_told_apart_only_in_grids_where_no_index_wraps),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for),
+                                       cmocka_unit_test(variables_are_told_apart_only_where_they_are_different_memory),
+                                       cmocka_unit_test(a_variable_that_is_declared_twice_is_one),
+                                       cmocka_unit_test(a_word_that_is_only_set_back_is_set_through_another_pointer),
+                                       cmocka_unit_test(surfaces_are_read_as_global_memory_is),
                                        cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
                                        cmocka_unit_test(what_ends_a_wait_of_another_warp_is_waited_for),
                                        cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),

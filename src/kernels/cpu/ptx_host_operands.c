@@ -234,13 +234,13 @@ static gs_ptx_c special_value(gs_ptx_host *host, const gs_ptx_operand *operand) 
         gs_ptx_host_refuse(host, operand->first, "%s is neither a register nor a known special register", name);
         return c_of("0u");
     }
-    const char *part = strchr(text, '%'), *dot = strrchr(name, '.');
+    const char *part = strchr(text, '%');
     if (!part)
         return c_of("%s", text);
-    if (!dot || !dot[1] || !strchr("xyzw", dot[1]) || dot[2])
+    if (operand->part < 'w' || operand->part > 'z')
         gs_ptx_host_refuse(host, operand->first, "%s needs a part, such as .x", name);
-    else if (dot[1] != 'w')
-        return c_of("%.*s%c", (int)(part - text), text, dot[1]);
+    else if (operand->part != 'w')
+        return c_of("%.*s%c", (int)(part - text), text, operand->part);
     return c_of("0u");
 }
 

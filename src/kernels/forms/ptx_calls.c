@@ -23,6 +23,7 @@ static const char *const harmless_functions[] = {
 struct visit {
     bool is_made, is_pointer;
     uint8_t scope; /* gs_ptx_scope */
+    uint32_t root; /* the function of the pointer: itself, or one that calls it */
     const char *reads;
 };
 
@@ -34,7 +35,8 @@ struct reach {
     const gs_ptx_statement *call; /* of the kernel, for errors */
     struct visit *visits;         /* of each function */
     bool *taken;                  /* functions to which there may be pointers; NULL: not looked for yet */
-    bool is_pointer;              /* it is called through a pointer */
+    bool is_pointer;              /* it is called through a pointer, */
+    uint32_t root;                /* which is of this function */
 };
 
 static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_scope scope);
@@ -104,11 +106,15 @@ static bool find_taken(struct reach *reach) {
 static gs_code look_at_all(struct reach *reach, gs_ptx_scope scope) {
     gs_code code = reach->taken || find_taken(reach) ? GS_OK : gs_fail_memory(reach->error);
     bool was_pointer = reach->is_pointer;
+    uint32_t was_root = reach->root;
     reach->is_pointer = true;
     for (uint32_t i = 0; i < reach->kernel->module->functions.count && code == GS_OK; i++)
-        if (!reach->kernel->module->functions.data[i].is_entry && reach->taken[i])
+        if (!reach->kernel->module->functions.data[i].is_entry && reach->taken[i]) {
+            reach->root = i;
             code = look_at_function(reach, i, scope);
+        }
     reach->is_pointer = was_pointer;
+    reach->root = was_root;
     return code;
 }
 
@@ -157,18 +163,28 @@ static void short_name(const gs_ptx_module *module, uint32_t function, char into
         snprintf(into, SHORT_NAME, "%.*s...%.*s", part, text, part, text + length - part);
 }
 
-static gs_code refuse_call(const struct reach *reach, uint32_t number, const char *reason) {
-    char name[SHORT_NAME];
+/* Refuses a call of a function, directly or through the pointer of one that calls it. */
+static gs_code refuse_function(const struct reach *reach, uint32_t number, bool is_pointer, const char *verb,
+                               const char *reason) {
+    char name[SHORT_NAME], root[SHORT_NAME];
+    uint32_t pointed = reach->visits[number].root;
     short_name(reach->kernel->module, number, name);
+    short_name(reach->kernel->module, pointed, root);
+    if (!is_pointer)
+        return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls %s, %s%s", name, verb, reason);
+    if (pointed == number)
+        return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it may call %s through a pointer, %s%s", name,
+                             verb, reason);
     return gs_ptx_refuse(reach->kernel, reach->call, reach->error,
-                         reach->is_pointer ? "it may call %s through a pointer, %s" : "it calls %s, %s", name, reason);
+                         "it may call %s through a pointer, which calls %s, %s%s", root, name, verb, reason);
+}
+
+static gs_code refuse_call(const struct reach *reach, uint32_t number, const char *reason) {
+    return refuse_function(reach, number, reach->is_pointer, "", reason);
 }
 
 static gs_code refuse_pointer(const struct reach *reach, uint32_t number) {
-    char name[SHORT_NAME];
-    short_name(reach->kernel->module, number, name);
-    return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it may call %s through a pointer, which reads %s",
-                         name, reach->visits[number].reads);
+    return refuse_function(reach, number, true, "which reads ", reach->visits[number].reads);
 }
 
 /* A statement of a function, which threads within `scope` execute together. */
@@ -251,11 +267,18 @@ static gs_code look_at_statements(struct reach *reach, uint32_t number, gs_ptx_s
     return code;
 }
 
+/* The definition of a function, if there is one. */
+static uint32_t definition_of(const gs_ptx_module *module, uint32_t number) {
+    char name[GS_PTX_SYMBOL_MOST];
+    return (uint32_t)gs_ptx_find_function(
+        module, gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name));
+}
+
 static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_scope scope) {
     const gs_ptx_module *module = reach->kernel->module;
     char name[GS_PTX_SYMBOL_MOST];
     gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
-    number = (uint32_t)gs_ptx_find_function(module, name); /* its definition, if there is one */
+    number = definition_of(module, number);
     const gs_ptx_function *function = &module->functions.data[number];
     struct visit *visit = &reach->visits[number];
     if (visit->is_made && visit->scope >= scope && visit->is_pointer >= reach->is_pointer)
@@ -263,6 +286,7 @@ static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_sco
     *visit = (struct visit){.is_made = true,
                             .is_pointer = visit->is_pointer || reach->is_pointer,
                             .scope = (uint8_t)gs_max(visit->scope, scope),
+                            .root = reach->is_pointer ? definition_of(module, reach->root) : visit->root,
                             .reads = visit->reads};
     for (size_t i = 0; !function->is_defined && i < GS_COUNT(harmless_functions); i++)
         if (strcmp(name, harmless_functions[i]) == 0)

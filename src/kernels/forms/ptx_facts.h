@@ -57,6 +57,18 @@ static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kerne
     return index < statement->count ? &kernel->module->operands.data[statement->operands + index] : NULL;
 }
 
+/* The memory of the variable that an operand names. Whether two variables are the same memory is asked here alone. */
+typedef struct gs_ptx_memory {
+    uint32_t variable; /* the first of those that are the same memory; GS_PTX_NONE: the operand names no variable */
+    bool is_known;     /* and the one that is named begins where that does */
+} gs_ptx_memory;
+static inline gs_ptx_memory gs_ptx_memory_of(const gs_ptx_module *module, const gs_ptx_operand *operand) {
+    if (!operand || operand->kind != GS_PTX_SYMBOL || operand->value == GS_PTX_NONE)
+        return (gs_ptx_memory){GS_PTX_NONE, false};
+    const gs_ptx_variable *named = &module->variables.data[operand->value];
+    return (gs_ptx_memory){named->memory, !named->is_elsewhere};
+}
+
 /* What a statement reads and writes, and how much of it (ptx_access.c). The address; NULL: not a plain one. */
 const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written);
 enum { GS_PTX_MANY_BYTES = 1 << 20 }; /* of bulk copies and matrices, whose bytes are not known */

@@ -63,7 +63,7 @@ static bool most_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, 
     int64_t one, other;
     *most = operand->kind == GS_PTX_REGISTER || operand->kind == GS_PTX_SYMBOL ? (int64_t)operand->bits : 0;
     if (operand->kind == GS_PTX_SYMBOL)
-        return operand->value != GS_PTX_NONE;
+        return gs_ptx_memory_of(kernel->module, operand).is_known;
     if (operand->kind == GS_PTX_INTEGER) {
         *most = (int64_t)operand->bits;
         return operand->bits <= LARGEST;

@@ -359,8 +359,8 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
                                       : NULL;
     const gs_ptx_operand *value = NULL;
     uint32_t number = (uint32_t)(load - module->statements.data), there = gs_ptx_flow_block(&kernel->flow, number);
-    if (!place || place->kind != GS_PTX_SYMBOL || place->value == GS_PTX_NONE ||
-        !(gs_ptx_has_whole_registers(kernel, load) || loads_wide(kernel, load)))
+    gs_ptx_memory memory = gs_ptx_memory_of(module, place);
+    if (!memory.is_known || !(gs_ptx_has_whole_registers(kernel, load) || loads_wide(kernel, load)))
         return unknown;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[i];
@@ -372,13 +372,14 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
         uint32_t at = gs_ptx_address_written(module, statement);
         const gs_ptx_operand *to = at == GS_PTX_NONE ? NULL : &module->operands.data[statement->operands + at];
         const gs_ptx_operand *named = to && to->count == 1 ? &module->operands.data[to->children] : NULL;
-        bool is_named = named && named->kind == GS_PTX_SYMBOL && named->value != GS_PTX_NONE;
-        if (is_named && (named->value != place->value || are_bytes_apart(kernel, load, place, statement, named)))
+        gs_ptx_memory written = gs_ptx_memory_of(module, named);
+        bool is_named = written.is_known;
+        if (is_named && (written.variable != memory.variable || are_bytes_apart(kernel, load, place, statement, named)))
             continue;
         gs_linear_origin origin = to ? gs_linear_origin_of(kernel, to) : (gs_linear_origin){.is_unknown = true};
         bool is_elsewhere = !is_named && !origin.is_unknown;
         for (int k = 0; k < origin.count; k++)
-            is_elsewhere = is_elsewhere && origin.symbols[k] != ((uint64_t)GS_LINEAR_VARIABLE << 56 | place->value);
+            is_elsewhere = is_elsewhere && origin.symbols[k] != ((uint64_t)GS_LINEAR_VARIABLE << 56 | memory.variable);
         if (is_elsewhere)
             continue;
         if (!is_named || value || statement->opcode != GS_PTX_STORE || statement->count != 2 ||
@@ -670,12 +671,14 @@ static gs_linear register_value(struct evaluation *evaluation, uint32_t number, 
 static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side) {
     gs_linear offset = linear_number((int64_t)operand->bits);
     gs_linear value = unknown;
+    gs_ptx_memory memory;
     switch (operand->kind) {
     case GS_PTX_REGISTER:
         value = operand->part || operand->is_negated ? unknown : register_value(evaluation, operand->value, side);
         return gs_linear_add(value, &offset, 1);
     case GS_PTX_SYMBOL:
-        value = operand->value == GS_PTX_NONE ? unknown : linear_symbol(GS_LINEAR_VARIABLE, operand->value);
+        memory = gs_ptx_memory_of(evaluation->kernel->module, operand);
+        value = memory.is_known ? linear_symbol(GS_LINEAR_VARIABLE, memory.variable) : unknown;
         return gs_linear_add(value, &offset, 1);
     case GS_PTX_ADDRESS:
         return operand->count == 1
@@ -753,7 +756,7 @@ static struct residue residue_of(const gs_ptx_kernel *kernel, const gs_ptx_opera
     struct residue residue = {.bits = 0};
     if (operand->kind == GS_PTX_INTEGER)
         return (struct residue){64, operand->bits, 0};
-    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
+    if (gs_ptx_memory_of(kernel->module, operand).is_known)
         return (struct residue){64, operand->bits, 1};
     const gs_ptx_statement *writer = operand->kind == GS_PTX_REGISTER && !operand->part && depth < 16
                                          ? gs_ptx_only_writer(kernel, operand->value)
@@ -1028,8 +1031,9 @@ static void add_origin(struct trace *trace, uint64_t symbol) {
 static void trace_operand(struct trace *trace, const gs_ptx_operand *operand, enum role role) {
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
         trace_register(trace, operand->value, role);
-    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
-        add_origin(trace, (uint64_t)GS_LINEAR_VARIABLE << 56 | operand->value);
+    gs_ptx_memory memory = gs_ptx_memory_of(trace->kernel->module, operand);
+    if (memory.variable != GS_PTX_NONE)
+        add_origin(trace, (uint64_t)GS_LINEAR_VARIABLE << 56 | memory.variable);
     for (uint32_t i = 0; i < operand->count; i++)
         trace_operand(trace, &trace->kernel->module->operands.data[operand->children + i],
                       operand->kind == GS_PTX_VECTOR ? HALF : role);

@@ -283,7 +283,7 @@ struct goal {
 /* A word that a block reads, and a write to it by another block. */
 struct release {
     gs_ptx_poll *poll;
-    const struct goal *goals;
+    struct goal *goals;
     int goal_count;
     const gs_ptx_statement *write;
 };
@@ -629,12 +629,12 @@ static bool is_behind_lock(const struct release *release) {
     return false;
 }
 
-/* A word that the outside sets: no thread comes to the write unless it has itself found the word, which is the same for
-   all, with a value that ends the wait. While a block waits, a block that begins then waits, too. */
-static bool is_behind_wait(const struct release *release) {
+/* Whether no thread comes to the write unless it has itself found the word, which is the same for all, with a value
+   that ends the wait. */
+static bool comes_after_wait(const struct release *release) {
     const gs_ptx_poll *poll = release->poll;
     gs_linear address = number_of(poll->loop->kernel, gs_ptx_address_of(poll->loop->kernel, poll->read, false));
-    if (!gs_linear_is_same_everywhere(&address) || gs_ptx_may_meet(poll->loop, poll->read, release->write))
+    if (!gs_linear_is_same_everywhere(&address))
         return false;
     for (int i = 0; i < release->goal_count; i++) {
         gs_ptx_given given = {poll->read, release->goals[i].waits};
@@ -642,6 +642,11 @@ static bool is_behind_wait(const struct release *release) {
             return true;
     }
     return false;
+}
+
+/* A word that the outside sets. While a block waits, a block that begins then waits, too. */
+static bool is_behind_wait(const struct release *release) {
+    return !gs_ptx_may_meet(release->poll->loop, release->poll->read, release->write) && comes_after_wait(release);
 }
 
 /* ---- locks with tickets ---- */
@@ -959,26 +964,82 @@ static bool is_ended_elsewhere(const struct release *release, bool is_whole) {
     return is_of_same_block(release) || is_behind_wait(release) || (is_whole && is_harmless(release));
 }
 
-/* If no other block writes a value that may end the wait, only the block itself does, or the outside. */
-static bool all_are_excused(gs_ptx_poll *poll) {
-    struct goal goals[MOST_GOALS];
-    struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
+typedef const gs_ptx_statement *next_write(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at);
+
+/* What the writes to a word through the pointer that it is read with may be. */
+struct ends {
+    bool first;         /* one may be the first that ends the wait; */
+    bool behind_wait;   /* one may end it, but only threads that have waited themselves come to it; */
+    bool by_operations; /* an atomic operation leaves it as it is, as one that takes a lock does */
+};
+
+static void note_end(const struct release *release, bool is_whole, struct ends *ends) {
+    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
+    if (is_whole && is_harmless(release))
+        ends->by_operations |= gs_ptx_atomic_kind(kernel->module, release->write) != GS_PTX_NOT_ATOMIC;
+    else if (comes_after_wait(release))
+        ends->behind_wait = true;
+    else
+        ends->first = true;
+}
+
+/* Whether a rule covers each of the writes that `next` gives. */
+static bool are_excused(struct release *release, next_write *next, struct ends *ends) {
+    gs_ptx_poll *poll = release->poll;
     uint32_t at = GS_PTX_NONE;
-    poll->awaits_outside = true;
-    for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
-        bool is_excused = false, is_whole = writes_whole_word(&release);
-        poll->in_way = release.write;
-        if (release.goal_count < 0)
-            release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
+    for (int count = 0; (release->write = next(poll->loop, poll->read, &at)); count++) {
+        bool is_excused = false, is_whole = writes_whole_word(release);
+        poll->in_way = release->write;
+        if (release->goal_count < 0)
+            release->goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, release->goals);
         for (size_t i = 0; i < GS_COUNT(excused) && !is_excused; i++) {
-            is_excused = (is_whole || !excused[i].is_of_whole_words) && excused[i].holds(&release);
+            is_excused = (is_whole || !excused[i].is_of_whole_words) && excused[i].holds(release);
             poll->awaits_begun = poll->awaits_begun || (is_excused && excused[i].awaits_begun);
         }
         if (!is_excused || count == MOST_WRITERS)
             return false;
-        poll->awaits_outside = poll->awaits_outside && is_ended_elsewhere(&release, is_whole);
+        poll->awaits_outside = poll->awaits_outside && is_ended_elsewhere(release, is_whole);
+        note_end(release, is_whole, ends);
     }
     return true;
+}
+
+/* A claim that looks at one word alone waits until that is EMPTY again, which no claim makes it. */
+static bool claims_one_word(const gs_ptx_poll *poll) {
+    const gs_ptx_operand *address = gs_ptx_address_of(poll->loop->kernel, poll->read, false);
+    return !address || gs_ptx_is_steady(poll->loop, address);
+}
+
+/* Whether a rule covers all that may write the word through another pointer. */
+static bool aliases_are_excused(gs_ptx_poll *poll) {
+    struct goal goals[MOST_GOALS];
+    struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
+    struct ends ends = {.first = false};
+    return are_excused(&release, gs_ptx_next_alias, &ends);
+}
+
+/* If no other block writes a value that may end the wait, only the block itself does, or the outside. A word that is
+   only set back through the pointer that it is read with may be set through another one. A lock is given back by who
+   holds it. */
+static bool all_are_excused(gs_ptx_poll *poll) {
+    struct goal goals[MOST_GOALS];
+    struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
+    struct ends ends = {.first = false};
+    poll->awaits_outside = true;
+    return are_excused(&release, gs_ptx_next_writer, &ends) &&
+           (ends.first || (ends.behind_wait && ends.by_operations) || !gs_ptx_reads_anew(poll->loop, poll->read) ||
+            aliases_are_excused(poll));
+}
+
+/* The first write to a counter that is not an addition as the others are: what a reset is. NULL: none, or no counter.
+ */
+static const gs_ptx_statement *find_reset(const gs_ptx_poll *poll) {
+    int sign = gs_ptx_sign_added(poll->loop->kernel, poll->read);
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; sign && (write = gs_ptx_next_writer(poll->loop, poll->read, &at));)
+        if (gs_ptx_sign_added(poll->loop->kernel, write) != sign)
+            return write;
+    return NULL;
 }
 
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
@@ -989,7 +1050,11 @@ bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
         if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll)) {
             poll->awaits_begun = ends_alone[i].awaits_begun;
             poll->awaits_outside = ends_alone[i].awaits_outside && gs_ptx_reads_anew(poll->loop, poll->read);
-            return true;
+            return ends_alone[i].holds != is_claim || !claims_one_word(poll) || aliases_are_excused(poll);
         }
-    return all_are_excused(poll);
+    if (all_are_excused(poll))
+        return true;
+    const gs_ptx_statement *reset = find_reset(poll);
+    poll->in_way = reset ? reset : poll->in_way;
+    return false;
 }

@@ -82,8 +82,9 @@ static uint64_t word_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *addre
     const uint64_t of_register = 1ull << 63;
     const gs_ptx_operand *named =
         address && address->count == 1 ? &kernel->module->operands.data[address->children] : NULL;
-    if (named && named->kind == GS_PTX_SYMBOL && named->value != GS_PTX_NONE)
-        return ((uint64_t)named->value + 1) << 32 | (uint32_t)named->bits;
+    gs_ptx_memory memory = gs_ptx_memory_of(kernel->module, named);
+    if (memory.is_known)
+        return ((uint64_t)memory.variable + 1) << 32 | (uint32_t)named->bits;
     if (named && named->kind == GS_PTX_REGISTER && gs_ptx_only_writer(kernel, named->value))
         return of_register | (uint64_t)named->value << 32 | (uint32_t)named->bits;
     return 0;

@@ -112,6 +112,8 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
 /* The next statement after `*at`, which begins as GS_PTX_NONE, that may write the word that `read` reads, itself
    included; NULL: no other. */
 const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at);
+/* The same for those that may write it through another pointer, whether these are needed to end a wait or not. */
+const gs_ptx_statement *gs_ptx_next_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at);
 /* Whether a statement may write the word that another one reads. */
 bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write);
 /* Whether two statements of a thread access the same word, with the same size: the address of the second is not

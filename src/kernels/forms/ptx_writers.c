@@ -5,10 +5,12 @@
  * in a way that is not followed, may be any. A statement may write the word if both addresses may come from the same
  * pointer, and are not known to be different words.
  *
- * Two variables are different memory. Two parameters may point to the same memory, or to a variable. A write through
- * another pointer counts if the word is only read, and nothing writes it through the pointer that it is read with: then
- * the other pointer is the only way to end the wait. A word may be written in parts, or as a part of a larger one: the
- * sizes need not be the same.
+ * Two variables are different memory, but for those of gs_ptx_memory_of. Two parameters may point to the same memory,
+ * or to a variable. A write through another pointer counts if the word is only read, and nothing writes it through the
+ * pointer that it is read with: then the other pointer is the only way to end the wait. ptx_progress.c asks for such
+ * writes, too, where those through the same pointer do not end it. A multicast address and a plain one of the same word
+ * are never the same pointer, so what is written there always counts. A word may be written in parts, or as a part of a
+ * larger one: the sizes need not be the same.
  */
 #include "ptx_wait_facts.h"
 
@@ -116,7 +118,11 @@ bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, cons
 static bool may_be_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write) {
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
-    if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read) || relation_of(loop, read, write) != OTHER_POINTER)
+    if (relation_of(loop, read, write) != OTHER_POINTER)
+        return false;
+    if (gs_ptx_row(read)->is_multicast != gs_ptx_row(write)->is_multicast)
+        return true;
+    if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read))
         return false;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++)
         if (gs_ptx_may_meet(loop, read, gs_ptx_statement_at(kernel, i)))
@@ -131,6 +137,18 @@ const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx
     for (*at = *at == GS_PTX_NONE ? function->statements : *at + 1; *at < end; ++*at) {
         const gs_ptx_statement *write = gs_ptx_statement_at(kernel, *at);
         if (writes_global(loop, write) && (gs_ptx_may_meet(loop, read, write) || may_be_alias(loop, read, write)))
+            return write;
+    }
+    return NULL;
+}
+
+const gs_ptx_statement *gs_ptx_next_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    uint32_t end = function->statements + function->statement_count;
+    for (*at = *at == GS_PTX_NONE ? function->statements : *at + 1; *at < end; ++*at) {
+        const gs_ptx_statement *write = gs_ptx_statement_at(kernel, *at);
+        if (writes_global(loop, write) && relation_of(loop, read, write) == OTHER_POINTER)
             return write;
     }
     return NULL;

@@ -98,6 +98,8 @@ typedef struct gs_ptx_variable {
     uint32_t function;                       /* where it is declared, or GS_PTX_NONE: the module */
     uint32_t depth;                          /* the number of `{` around it within the function; 1: the body */
     uint32_t register_first, register_count; /* space GS_PTX_REG: the registers of `%r<12>`, else one */
+    uint32_t memory;   /* the first variable that is the same memory, mostly itself: see gs_ptx_note_memory; */
+    bool is_elsewhere; /* where it begins in that is not known */
 } gs_ptx_variable;
 
 typedef enum gs_ptx_operand_kind {
@@ -187,6 +189,7 @@ typedef struct gs_ptx_module {
     int address_bits;
     GS_PTX_LIST_OF(gs_ptx_token) tokens;
     GS_PTX_LIST_OF(gs_ptx_variable) variables;
+    uint32_t dynamic; /* the first variable of dynamic shared memory, plus 1; 0: none */
     GS_PTX_LIST_OF(gs_ptx_function) functions;
     GS_PTX_LIST_OF(gs_ptx_statement) statements;
     GS_PTX_LIST_OF(gs_ptx_operand) operands;
@@ -342,6 +345,7 @@ typedef struct gs_ptx_opcode {
     const char *operands;
     uint8_t math, reads, writes, waits, result; /* gs_ptx_math, sets of memory, gs_ptx_wait, gs_ptx_result */
     bool is_aligned;                            /* all lanes of a warp execute it together: bar, not barrier */
+    bool is_multicast;                          /* its address is of the memory of several GPUs, and of no other */
     const char *refused;                        /* the reason why no form supports it, or NULL */
 } gs_ptx_opcode;
 
@@ -423,14 +427,15 @@ gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_state
     X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)                                                               \
     X(LANEMASK_EQ, "lanemask_eq", THREAD)                                                                              \
     X(LANEMASK_LE, "lanemask_le", THREAD)                                                                              \
-    X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD)  \
-        X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)                        \
-            X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)                          \
-                X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD)             \
-                    X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK) X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)            \
-                        X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                                               \
-                            X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                            \
-                                X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
+    X(LANEMASK_LT, "lanemask_lt", THREAD)                                                                              \
+    X(LANEMASK_GE, "lanemask_ge", THREAD)                                                                              \
+    X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD)                    \
+        X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)                                            \
+            X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)                    \
+                X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)            \
+                    X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)        \
+                        X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                                \
+                            X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
 
 typedef enum gs_ptx_special {
 #define X(name, word, scope) GS_PTX_##name,

@@ -47,6 +47,25 @@ static const struct visible *find(const gs_ptx_parser *parser, const char *name,
     return NULL;
 }
 
+/* All dynamic shared memory of a kernel begins at one address, or at the next multiple of a larger alignment (ptxas of
+   CUDA 13.0), whatever it is called. A variable may be declared as external before it is defined. */
+void gs_ptx_note_memory(gs_ptx_parser *parser, uint32_t variable) {
+    gs_ptx_module *module = parser->module;
+    gs_ptx_variable *added = &module->variables.data[variable];
+    const gs_ptx_token *name = &module->tokens.data[added->name];
+    const struct visible *same =
+        added->space == GS_PTX_REG ? NULL : find(parser, module->text + name->at, name->length, false, 0);
+    added->memory = variable;
+    if (added->space == GS_PTX_SHARED && (added->is_extern || added->has_no_size)) {
+        module->dynamic = module->dynamic ? module->dynamic : variable + 1;
+        added->memory = module->dynamic - 1;
+        added->is_elsewhere = added->align != module->variables.data[added->memory].align || !added->has_no_size;
+    } else if (same && added->function == GS_PTX_NONE && added->space == module->variables.data[same->variable].space &&
+               added->space != GS_PTX_PARAM) {
+        added->memory = module->variables.data[same->variable].memory;
+    }
+}
+
 /* The number at the end of a name; UINT32_MAX: not the number of a register. */
 static uint32_t number_behind(const char *digits, size_t length) {
     uint32_t number = 0;
@@ -57,6 +76,13 @@ static uint32_t number_behind(const char *digits, size_t length) {
     return number;
 }
 
+/* The parts of a vector have two names each: x and r, y and g, z and b, w and a. */
+static uint8_t part_of(char letter) {
+    static const char colors[] = "rgba", parts[] = "xyzw";
+    const char *color = strchr(colors, letter);
+    return (uint8_t)(color && *color ? parts[color - colors] : letter);
+}
+
 uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number, uint8_t *part) {
     const gs_ptx_module *module = parser->module;
     const char *name = module->text + module->tokens.data[token].at;
@@ -64,7 +90,7 @@ uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number,
     const char *dot = memchr(name, '.', length);
     *part = 0;
     if (dot) {
-        *part = dot + 2 == name + length ? (uint8_t)dot[1] : 0;
+        *part = dot + 2 == name + length ? part_of(dot[1]) : 0;
         length = (size_t)(dot - name);
     }
     const struct visible *newest = find(parser, name, length, false, 0);

@@ -17,6 +17,8 @@
 
 static const char of_clusters[] = "it belongs to a cluster of blocks";
 static const char to_clusters[] = "it writes to other blocks of a cluster";
+static const char of_blocks_to_come[] = "it takes blocks that have not begun from the grid, as a form does itself";
+static const char without_end[] = "it writes global memory, and nothing says when that has ended";
 static const char of_registers[] = "it changes how many registers its warps have";
 static const char of_the_stack[] = "it takes memory from the stack, which is freed only when a thread ends";
 static const char of_tensors[] = "it uses tensor memory or tensor maps, which outlive a block";
@@ -57,7 +59,7 @@ static const gs_ptx_opcode opcodes[] = {
     {ROW("brx.idx", BRANCH_TABLE, "r")},
     {ROW("call", CALL, "r"), .reads = GS_PTX_IN_GLOBAL | GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL | GS_PTX_IN_PARAM,
      .writes = GS_PTX_IN_GLOBAL | GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL | GS_PTX_IN_PARAM, .result = GS_PTX_OF_THREAD},
-    {ROW("clusterlaunchcontrol", CLUSTER, "wr"), .result = GS_PTX_OF_THREAD, .refused = of_clusters},
+    {ROW("clusterlaunchcontrol", CLUSTER, "wr"), .result = GS_PTX_OF_THREAD, .refused = of_blocks_to_come},
     {ROW("clz", COMPUTE, "wr")},
     {ROW("cnot", COMPUTE, "wr")},
     {ROW("copysign", COMPUTE, "wr")},
@@ -125,9 +127,10 @@ static const gs_ptx_opcode opcodes[] = {
     {ROW("movmatrix", MATRIX, "wr"), .result = GS_PTX_OF_THREAD, .waits = GS_PTX_WAITS_WARP},
     {ROW("mul", COMPUTE, "wr"), .math = GS_PTX_MATH_MUL},
     {ROW("mul24", COMPUTE, "wr")},
-    {ROW("multimem.ld_reduce", ATOMIC, "wlr"), .reads = GS_PTX_IN_GLOBAL, .result = GS_PTX_OF_THREAD},
-    {ROW("multimem.red", ATOMIC, "ur"), .reads = GS_PTX_IN_GLOBAL, .writes = GS_PTX_IN_GLOBAL},
-    {ROW("multimem.st", STORE, "sr"), .writes = GS_PTX_IN_GLOBAL},
+    {ROW("multimem.ld_reduce", ATOMIC, "wlr"), .reads = GS_PTX_IN_GLOBAL, .result = GS_PTX_OF_THREAD,
+     .is_multicast = true},
+    {ROW("multimem.red", ATOMIC, "ur"), .reads = GS_PTX_IN_GLOBAL, .writes = GS_PTX_IN_GLOBAL, .is_multicast = true},
+    {ROW("multimem.st", STORE, "sr"), .writes = GS_PTX_IN_GLOBAL, .is_multicast = true},
     {ROW("nanosleep", MISC, "r")},
     {ROW("neg", COMPUTE, "wr"), .math = GS_PTX_MATH_NEGATE},
     {ROW("not", COMPUTE, "wr"), .math = GS_PTX_MATH_NOT},
@@ -140,6 +143,8 @@ static const gs_ptx_opcode opcodes[] = {
     {ROW("rcp", COMPUTE, "wr")},
     {ROW("red", ATOMIC, "ur"), .reads = GS_PTX_BY_SUFFIX, .writes = GS_PTX_BY_SUFFIX},
     {ROW("red.async", BULK_COPY, "ur"), .reads = GS_PTX_IN_SHARED, .writes = GS_PTX_IN_SHARED, .refused = to_clusters},
+    {ROW("red.async.global", BULK_COPY, "ur"), .reads = GS_PTX_IN_GLOBAL, .writes = GS_PTX_IN_GLOBAL,
+     .refused = without_end},
     {ROW("redux.sync", SHUFFLE, "wr"), .waits = GS_PTX_WAITS_LANES, .result = GS_PTX_OF_LANES},
     {ROW("rem", COMPUTE, "wr"), .math = GS_PTX_MATH_REM},
     {ROW("ret", RETURN, "r")},
@@ -160,6 +165,7 @@ static const gs_ptx_opcode opcodes[] = {
     {ROW("sqrt", COMPUTE, "wr")},
     {ROW("st", STORE, "sr"), .writes = GS_PTX_BY_SUFFIX},
     {ROW("st.async", BULK_COPY, "sr"), .writes = GS_PTX_IN_SHARED, .refused = to_clusters},
+    {ROW("st.async.global", BULK_COPY, "sr"), .writes = GS_PTX_IN_GLOBAL, .refused = without_end},
     {ROW("st.bulk", BULK_COPY, "sr"), .writes = GS_PTX_IN_SHARED},
     {ROW("stackrestore", STACK, "r"), .refused = of_the_stack},
     {ROW("stacksave", STACK, "wr"), .result = GS_PTX_OF_THREAD, .refused = of_the_stack},

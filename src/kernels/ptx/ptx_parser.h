@@ -75,6 +75,8 @@ gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function);
 /* Looks up the name at a token. Returns its variable, or GS_PTX_NONE. For registers `number` gets the register of the
    function, and `part` the letter after its dot. */
 uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number, uint8_t *part);
+/* Says of which variable a new one is the memory, before its name is made visible. */
+void gs_ptx_note_memory(gs_ptx_parser *parser, uint32_t variable);
 bool gs_ptx_make_visible(gs_ptx_parser *parser, uint32_t variable, bool is_numbered);
 void gs_ptx_leave_scope(gs_ptx_parser *parser, size_t names); /* keeps the oldest `names` */
 

@@ -186,6 +186,7 @@ static gs_code parse_declarator(gs_ptx_parser *parser, gs_ptx_variable *variable
     if (!GS_RESERVE(&module->variables, 1))
         return gs_fail_memory(parser->error);
     module->variables.data[module->variables.count++] = *variable;
+    gs_ptx_note_memory(parser, (uint32_t)module->variables.count - 1);
     return gs_ptx_make_visible(parser, (uint32_t)module->variables.count - 1, is_numbered)
                ? GS_OK
                : gs_fail_memory(parser->error);
