@@ -148,6 +148,8 @@ static void the_way_with_which_requests_lose_less_is_taken(void **state) {
             fail_msg("case %zu: %s", i, why);
         command.is_sliced = true;
         assert_false(gs_choice_has_mps(&command, cases[i].have_many));
+        gs_choice_why(&command, cases[i].have_many, why, sizeof why);
+        assert_string_equal(why, "as its neighbors do");
     }
 }
 

@@ -243,8 +243,8 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     guards.budget.left_ns -= (double)plan.cost_ns;
     pthread_mutex_unlock(&guards.lock);
     if (!plan.launches)
-        return refuse("%s (%llu blocks, %llu at a time)", plan.reason, (unsigned long long)kernel.blocks,
-                      (unsigned long long)kernel.resident);
+        return refuse("%s (%llu %s, %llu at a time)", plan.reason, (unsigned long long)kernel.blocks,
+                      cluster > 1 ? "clusters" : "blocks", (unsigned long long)kernel.resident);
     copy_attributes(&twin);
     guard.twin = twin.function;
     guard.parameter = twin.parameter;

@@ -42,6 +42,10 @@ bool gs_choice_has_mps(const gs_command_profile *command, bool have_many) {
 
 void gs_choice_why(const gs_command_profile *command, bool have_many, char *why, size_t size) {
     const double *measured = command->lost_us[have_many];
+    if (command->is_sliced) {
+        snprintf(why, size, "as its neighbors do");
+        return;
+    }
     snprintf(why, size, "requests lose %s%.2f ms beside it under MPS%s, %s%.2f ms by time slices%s",
              measured[1] < 0 ? "about " : "", lost_us(command, have_many, true) / 1e3,
              measured[1] < 0 ? " (not measured)" : "", measured[0] < 0 ? "about " : "",
