@@ -2764,15 +2764,19 @@ static void do_work(const struct program *training) {
 
 #define EAGER "launch 10 1 20"
 
-/* A request of many launches beside work, which has a keeper. */
-static void begin_kept_request(const struct program *latency, const struct program *training) {
+/* A request beside work, which has a keeper. */
+static void begin_kept(const struct program *latency, const struct program *training, const char *request) {
     int before = count_keepers(latency);
     for (int i = 0; i < GIVE_UP_MS / 10 && count_keepers(latency) == before; i++) {
         assert_int_equal(ask(latency, "sync 1"), 0);
         do_work(training);
-        assert_int_equal(ask(latency, EAGER), 0);
+        assert_int_equal(ask(latency, request), 0);
     }
     assert_true(count_keepers(latency) > before);
+}
+
+static void begin_kept_request(const struct program *latency, const struct program *training) {
+    begin_kept(latency, training, EAGER);
 }
 
 static void keepers_are_for_requests_beside_time_slices(void **state) {
@@ -2874,7 +2878,7 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
-    assert_int_equal(ask(&latency, "launch 1000000 1"), 0); /* the request goes on */
+    begin_kept(&latency, &training, "launch 500000 1"); /* the request goes on for some time */
     int before = count_keepers(&latency);
     TEST_WAIT(running_keepers(&latency) > 0);
     stop_program(&training); /* it would clear the flag at last */
