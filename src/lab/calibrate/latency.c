@@ -203,8 +203,8 @@ static gs_code measure_bare(struct timing *timing, gs_error *error) {
         code = time_request(timing, &request, &together, &ns, error);
     if (code != GS_OK)
         return code;
-    timing->bare_cycles = one.least / ROUNDS;
-    timing->bare_together_cycles = together.least / ROUNDS;
+    timing->bare_cycles = one.least / ROUNDS + 1;
+    timing->bare_together_cycles = together.least / ROUNDS + 1;
     return GS_OK;
 }
 
