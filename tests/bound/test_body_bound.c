@@ -376,6 +376,23 @@ static void stores_that_nobody_loads_are_done_as_before_a_fence(void **state) {
     gs_machine_free(machine);
 }
 
+/* A machine that has no class for some instructions has that of the name without its end. */
+static void instructions_without_a_class_have_the_more_general_one(void **state) {
+    (void)state;
+    gs_body body = {0};
+    gs_machine *general = machine_of(MACHINE(UNIT("pipe", "partition"), ROW("fma", "9", "9", "1", "\"pipe\": 2000")));
+    gs_machine *both = machine_of(
+        MACHINE(UNIT("pipe", "partition"),
+                ROW("fma", "9", "9", "1", "\"pipe\": 2000") "," ROW("fma_float", "4", "4", "1", "\"pipe\": 1000")));
+    assert_non_null(general);
+    assert_non_null(both);
+    gs_body_open(&body, GS_PART_INSTRUCTION, 0, 0)->class_number = gs_body_class(&body, "fma_float");
+    assert_int_equal(path_of(general, &body) - path_of(both, &body), 9 - 4);
+    gs_body_clear(&body);
+    gs_machine_free(general);
+    gs_machine_free(both);
+}
+
 /* A load, an instruction that waits for it, and a barrier, in a loop, summed by hand. */
 static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
     (void)state;
@@ -526,6 +543,7 @@ int main(void) {
         cmocka_unit_test(machines_are_written_as_they_are_read),
         cmocka_unit_test(mistakes_in_machines_are_told),
         cmocka_unit_test(stores_that_nobody_loads_are_done_as_before_a_fence),
+        cmocka_unit_test(instructions_without_a_class_have_the_more_general_one),
         cmocka_unit_test(the_parts_of_a_bound_are_those_of_the_body),
         cmocka_unit_test(kept_and_repeated_latencies_count_where_they_hold),
     };

@@ -64,6 +64,7 @@ on none 0 "latency of a load                               23.000    23.000    2
 on none 0 "bounds and measurements of 20 configurations" bound --measured "$work/measured.jsonl" --svg
 # Latencies are those of fake_class_times: of the second row of alu, of the second of global_load, and of all 64 units of memory.
 on small 0 "alu                        5         5             1  alu 2.000" probe --latency --device cuda -o "$work/machine.json"
+on small 0 "12 cycles around an access, and 42 in a row, are taken off" probe --latency --device cuda -o "$work/machine.json"
 on h200 0 "global_load              860      2580            32  memory 0.047 load/store 0.841" probe --latency --device cuda -o "$work/machine.json"
 grep -qF '"repeated_cycles":3225,"kept_cycles":430,"kept_millicycles":47' "$work/machine.json" ||
     fail "accesses in a row, or in the L2, have other times"

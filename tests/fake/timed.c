@@ -125,12 +125,13 @@ void fake_class_times(size_t row, int64_t *latency, int64_t *loaded, int64_t *he
     *held = 1 + (int64_t)row % 3;
 }
 
-/* Single ones: each takes as long as the others. In memory of which a cache has all they take half as long. */
+/* Single ones: each takes as long as the others. In memory of which a cache has all they take half as long. Reading the
+   clock takes some time, and a barrier of the warps more. */
 static int64_t single_cycles(const timed_arguments *arguments, int64_t cycles) {
-    enum { CACHE_BYTES = 16 << 20 };
+    enum { CACHE_BYTES = 16 << 20, READING = 12, BARRIER = 30 };
     if (((uint64_t)arguments->data_mask + 1) * TIMED_UNIT_BYTES <= CACHE_BYTES)
         cycles /= 2;
-    int64_t late = cycles - arguments->rate;
+    int64_t late = cycles + READING + (arguments->is_together ? BARRIER : 0) - arguments->rate;
     return late < 0 ? 0 : arguments->rate ? late * arguments->singles : late;
 }
 
@@ -145,7 +146,7 @@ static int64_t class_cycles(const gs_gpu *description, int body, int count, cons
         return body == GS_TIMED_CLOCK ? 15 * 1000000 : 0;
     fake_class_times(row, &latency, &loaded, &held);
     if (kind == GS_TIMED_SINGLE)
-        return single_cycles(arguments, on_sm > 1 ? loaded : latency);
+        return single_cycles(arguments, row == GS_TIMED_BARE_ROW ? 0 : on_sm > 1 ? loaded : latency);
     const gs_timed_row *of = &gs_timed_rows[row];
     int64_t alone = latency * count + OVERHEAD, users = of->scope == GS_UNIT_OF_GPU ? warps : on_sm;
     int64_t units = of->scope == GS_UNIT_OF_PARTITION ? description->limits.partitions_per_sm

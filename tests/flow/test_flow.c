@@ -491,8 +491,9 @@ static void walks_calls_in_their_place(void **state) {
 /* ---- machine code that ptxas does not write ---- */
 
 /* A kernel of 4 blocks with `a` in %rd1 and the number of the thread in %r1, and how many stores a warp executes. Its
-   first BSYNC becomes a NOP, if `without_join`, or a store in front of it a BREAK of its barrier, if `breaks`. */
-static int64_t stores_of(const char *body, bool without_join, bool breaks) {
+   BSYNC number `join` becomes a NOP, if that is not 0; or a store in front of the first a BREAK of its barrier, if
+   `breaks`. */
+static int64_t stores_of(const char *body, int join, bool breaks) {
     enum { NUMBER = 0xfff, NOP = 0x918, BREAK = 0x942, BSYNC = 0x941, STG = 0x986, BARRIER = 0xf0000, ALWAYS = 0x7000 };
     unsigned char parameters[8] = {0};
     bool is_known[8] = {0};
@@ -513,15 +514,15 @@ static int64_t stores_of(const char *body, bool without_join, bool breaks) {
     gs_sass_section *section = (gs_sass_section *)gs_sass_find(&image, ".text.", "k");
     code = malloc(section->bytes.count);
     memcpy(code, section->bytes.data, section->bytes.count);
-    for (size_t at = 0; (without_join || breaks) && at < section->bytes.count / 8; at += 2) {
+    for (size_t at = 0; (join || breaks) && at < section->bytes.count / 8; at += 2) {
         store = (code[at] & NUMBER) == STG ? at : store;
         if ((code[at] & NUMBER) != BSYNC)
             continue;
         if (breaks)
             code[store] = BREAK | ALWAYS | (code[at] & BARRIER);
-        else
+        else if (--join == 0)
             code[at] = NOP | ALWAYS;
-        without_join = breaks = false;
+        breaks = false;
     }
     memcpy(section->bytes.data, code, section->bytes.count);
     assert_int_equal(walk(&image, "k", &launch, NULL, 0, &counted, &error), GS_OK);
@@ -546,13 +547,11 @@ static void only_what_is_loaded_at_once_is_the_same(void **state) {
     (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
-    assert_int_equal(stores_of("ld.relaxed.cta.global.u32 %r2, [%rd1];\n" SIDES, false, false), 8);
-    assert_int_equal(stores_of("ld.global.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, %r3;\n" SIDES, false, false),
-                     16);
-    assert_int_equal(stores_of("ld.global.nc.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, %r3;\n" SIDES, false, false),
-                     8);
-    assert_int_equal(stores_of(parts, false, false), 8 + 8);
-    assert_int_equal(stores_of(parts, true, false), 8 + 2 * 16);
+    assert_int_equal(stores_of("ld.relaxed.cta.global.u32 %r2, [%rd1];\n" SIDES, 0, false), 8);
+    assert_int_equal(stores_of("ld.global.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, %r3;\n" SIDES, 0, false), 16);
+    assert_int_equal(stores_of("ld.global.nc.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, %r3;\n" SIDES, 0, false), 8);
+    assert_int_equal(stores_of(parts, 0, false), 8 + 8);
+    assert_int_equal(stores_of(parts, 1, false), 8 + 2 * 16);
 }
 
 /* Some blocks go to N at once; the threads of others part before it, and come together at a BSYNC, unless some have
@@ -564,8 +563,30 @@ static void threads_that_left_a_barrier_are_a_group_of_their_own(void **state) {
     (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
-    assert_int_equal(stores_of(body, false, false), 8 + 8 + 8);
-    assert_int_equal(stores_of(body, false, true), 7 + 8 + 2 * 8);
+    assert_int_equal(stores_of(body, 0, false), 8 + 8 + 8);
+    assert_int_equal(stores_of(body, 0, true), 7 + 8 + 2 * 8);
+}
+
+/* Threads leave a loop of 4 rounds in 4 groups. By a branch in it that also leaves one of 2 rounds around it they do so
+   in 8; as they may leave that one in its 2 rounds, they come to the stores in 10. ptxas
+   unrolls no loop with `activemask`. */
+static void threads_leave_loops_in_as_many_groups_as_these_have_rounds(void **state) {
+    static const char one[] = "mov.u32 %r3, 0;\nL: activemask.b32 %r2; st.volatile.global.u32 [%rd1+4], %r2;\n"
+                              "add.s32 %r3, %r3, 8; setp.le.s32 %p2, %r3, %r1;\n@%p2 bra L;\n" STORES8("8") "ret;\n";
+    static const char two[] =
+        "mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd1, %rd2;\nmov.u32 %r4, 0;\nM: mov.u32 %r3, 0;\n"
+        "L: activemask.b32 %r2; st.volatile.global.u32 [%rd1+4], %r2;\n"
+        "ld.relaxed.cta.global.u32 %r5, [%rd2]; setp.eq.s32 %p2, %r1, %r5;\n@%p2 bra E;\n"
+        "add.s32 %r3, %r3, 8; setp.le.s32 %p3, %r3, %r1;\n@%p3 bra L;\n"
+        "add.s32 %r4, %r4, 16; setp.le.s32 %p4, %r4, %r1;\n@%p4 bra M;\nE: " STORES8("8") "ret;\n";
+    char path[1000];
+    (void)state;
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    assert_int_equal(stores_of(one, 0, false), 4 + 8);
+    assert_int_equal(stores_of(one, 1, false), 4 + 4 * 8);
+    assert_int_equal(stores_of(two, 0, false), 2 * 4 + 8);
+    assert_int_equal(stores_of(two, 2, false), 2 * 4 + (2 * 4 + 2) * 8);
 }
 
 static void finds_every_opcode(void **state) {
@@ -656,6 +677,7 @@ int main(void) {
                                        cmocka_unit_test(walks_calls_in_their_place),
                                        cmocka_unit_test(only_what_is_loaded_at_once_is_the_same),
                                        cmocka_unit_test(threads_that_left_a_barrier_are_a_group_of_their_own),
+                                       cmocka_unit_test(threads_leave_loops_in_as_many_groups_as_these_have_rounds),
                                        cmocka_unit_test(finds_every_opcode),
                                        cmocka_unit_test(knows_the_class_of_instructions)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,8 +8,9 @@
  * varies where they meet: at the block that all ways go through (the join), and behind BSYNC.
  *
  * Threads that part are one group again only behind a BSYNC: the groups behind it are those that were at its BSSY.
- * Without one, each way to a join brings groups of its own. Inside a loop threads that leave at different rounds are up
- * to 32 groups behind it. That hardware joins threads at BSYNC is assumed; that it joins them elsewhere is not.
+ * Without one, each way to a join brings groups of its own. Threads that leave a loop in different rounds are as many
+ * groups behind it as it has rounds, and 32 at most. That hardware joins threads at BSYNC is assumed; that it joins them
+ * elsewhere is not.
  */
 #include "flow_parts.h"
 
@@ -323,11 +324,17 @@ static int limit_groups(int groups) {
     return groups < GS_MOST_GROUPS ? groups : GS_MOST_GROUPS;
 }
 
-/* The groups on the way from `from` to `to`. */
+/* The groups on the way from `from` to `to`. A branch on which threads leave loops in different rounds makes a group in
+   each execution, at most. */
 static int groups_on(const gs_flow_graph *graph, const grouping *all, int32_t from, int32_t to) {
     const gs_flow_block *block = &graph->blocks.data[from];
-    bool leaves = block->loop && !gs_flow_in_loop(graph, to, block->loop);
-    return leaves && !block->is_uniform ? GS_MOST_GROUPS : all[from].after;
+    int64_t groups = all[from].after;
+    for (int32_t loop = block->loop; loop && !block->is_uniform && !gs_flow_in_loop(graph, to, loop);
+         loop = graph->loops.data[loop].parent) {
+        int64_t times = graph->loops.data[loop].times;
+        groups = times < 0 || times > GS_MOST_GROUPS ? GS_MOST_GROUPS : limit_groups((int)(groups * times));
+    }
+    return (int)groups;
 }
 
 static bool is_at_barrier(const gs_flow_instruction *instruction, unsigned operation, int barrier) {

@@ -17,7 +17,9 @@
  *
  * Accesses of more than 4 bytes by each lane (`wide`) take at least as long as those of 4 bytes (`near`).
  *
- * Measured times contain what is around an instruction, and so are too long rather than too short. Classes that cannot
+ * From single ones, and those in a row, the least is taken off that a step without an instruction takes: reading the
+ * clock, and waiting for other warps. What else is around an instruction, as computing its address, is in the measured
+ * times, which so are too long rather than too short. Classes that cannot
  * be measured by themselves have the times of others: `aliases`.
  */
 #include "calibrate.h"
@@ -61,6 +63,7 @@ struct timing {
     gs_device *device;
     const gs_latency_options *options;
     gs_machine *machine;
+    int64_t bare_cycles, bare_together_cycles; /* of a step without an instruction, and with a barrier */
 };
 
 /* ---- times ---- */
@@ -140,7 +143,7 @@ static gs_code measure_latency(struct timing *timing, size_t row, struct row_tim
     int64_t steps = LONG_CHAIN - SHORT_CHAIN;
     times->latency = gs_max(gs_divide_up(full.most - brief.least, steps * instructions_of(of)), 1);
     if (of->scope == GS_UNIT_OF_GPU || of->is_single)
-        times->latency = gs_max(single.most, times->latency);
+        times->latency = gs_max(single.most - timing->bare_cycles, times->latency);
     return GS_OK;
 }
 
@@ -183,25 +186,56 @@ static gs_code time_loads(struct timing *timing, const gs_timing_request *given,
 
 typedef gs_code time_function(struct timing *timing, const gs_timing_request *request, int64_t *most, gs_error *error);
 
+/* A step of GS_TIMED_BARE_ROW, at least; also with a barrier, of one warp: more warps arrive there one after the other,
+   which the slowest of an access does not wait for. */
+static gs_code measure_bare(struct timing *timing, gs_error *error) {
+    enum { ROUNDS = 256 };
+    gs_timing_request request = {.body = (gs_timed_body)gs_timed_class_body(GS_TIMED_BARE_ROW, GS_TIMED_SINGLE),
+                                 .count = GS_TIMED_SINGLES,
+                                 .blocks = timing->device->gpu->sms,
+                                 .warps = 1,
+                                 .singles = ROUNDS,
+                                 .rate = 1};
+    struct extremes one, together, ns;
+    gs_code code = time_request(timing, &request, &one, &ns, error);
+    request.is_together = true;
+    if (code == GS_OK)
+        code = time_request(timing, &request, &together, &ns, error);
+    if (code != GS_OK)
+        return code;
+    timing->bare_cycles = one.least / ROUNDS + 1;
+    timing->bare_together_cycles = together.least / ROUNDS + 1;
+    return GS_OK;
+}
+
 /* What some in a row take, of which one takes `longest`, for the better of two rates above their mean. In a row each
    takes until all warps of its block have done theirs, because the chain of a proof may take the slowest of several. */
 static gs_code measure_in_a_row(struct timing *timing, gs_timing_request request, time_function *time, int64_t longest,
                                 struct in_a_row *row, gs_error *error) {
     enum { ROUNDS = 256, SLOW_ROUNDS = 64, SLOW_CYCLES = 100000, TYPICAL = 32, PARTS = 4 };
     static const int64_t rates[] = {5, 8}; /* parts of the mean */
-    int64_t sum = 0, rounds = longest > SLOW_CYCLES ? SLOW_ROUNDS : ROUNDS;
+    int64_t sum = 0, rounds = longest > SLOW_CYCLES ? SLOW_ROUNDS : ROUNDS, bare = timing->bare_together_cycles;
     request.is_together = true;
     request.singles = (int32_t)rounds;
     request.rate = 1;
     gs_code code = time(timing, &request, &sum, error);
-    int64_t mean = sum / rounds + 1;
+    int64_t mean = gs_max(sum / rounds + 1 - bare, 1);
     for (size_t i = 0; i < GS_COUNT(rates) && code == GS_OK; i++) {
         int64_t burst = 0;
-        request.rate = (int32_t)gs_min(gs_divide_up(mean * rates[i], PARTS), INT32_MAX);
+        int64_t rate = gs_divide_up(mean * rates[i], PARTS);
+        request.rate = (int32_t)gs_min(rate + bare, INT32_MAX);
         code = time(timing, &request, &burst, error);
-        if (!i || burst + TYPICAL * request.rate < row->burst + TYPICAL * row->repeated)
-            *row = (struct in_a_row){request.rate, burst};
+        if (!i || burst + TYPICAL * rate < row->burst + TYPICAL * row->repeated)
+            *row = (struct in_a_row){rate, burst};
     }
+    return code;
+}
+
+/* The longest single one. */
+static gs_code time_single(struct timing *timing, const gs_timing_request *request, time_function *time, int64_t *most,
+                           gs_error *error) {
+    gs_code code = time(timing, request, most, error);
+    *most = gs_max(*most - timing->bare_cycles, 1);
     return code;
 }
 
@@ -219,7 +253,7 @@ static gs_code measure_loaded(struct timing *timing, size_t row, struct row_time
     gs_code code = full_blocks(timing, (int32_t)request.body, request.count, &on_sm, error);
     request.blocks = on_sm * timing->device->gpu->sms;
     if (code == GS_OK)
-        code = time_loads(timing, &request, &times->loaded, error);
+        code = time_single(timing, &request, time_loads, &times->loaded, error);
     if (code == GS_OK)
         code = measure_in_a_row(timing, request, time_loads, times->loaded, &times->loaded_row, error);
     return code;
@@ -234,13 +268,13 @@ static gs_code measure_beside(struct timing *timing, size_t row, struct row_time
     request.is_beside = true;
     request.few = 1;
     if (code == GS_OK)
-        code = time_most(timing, &request, &times->beside, error);
+        code = time_single(timing, &request, time_most, &times->beside, error);
     request.few = GS_FEW_WARPS;
     if (code == GS_OK)
         code = measure_in_a_row(timing, request, time_most, times->beside, &times->beside_row, error);
     request.few = 1;
     request.is_writing = true;
-    return code == GS_OK ? time_most(timing, &request, &times->written, error) : code;
+    return code == GS_OK ? time_single(timing, &request, time_most, &times->written, error) : code;
 }
 
 /* In memory that the cache of the GPU keeps: a full GPU reads all of it first. And some in a row, there and in all
@@ -248,7 +282,7 @@ static gs_code measure_beside(struct timing *timing, size_t row, struct row_time
 static gs_code measure_kept(struct timing *timing, size_t row, struct row_times *times, gs_error *error) {
     const gs_timed_row *of = &gs_timed_rows[row];
     int64_t sms = timing->device->gpu->sms, on_sm;
-    struct extremes all, single, ns;
+    struct extremes all, ns;
     gs_timing_request request = {.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_CHAIN),
                                  .count = LONG_CHAIN,
                                  .warps = FULL_BLOCK,
@@ -260,10 +294,10 @@ static gs_code measure_kept(struct timing *timing, size_t row, struct row_times 
     request = single_of(row, sms, 1);
     request.data_bytes = KEPT_BYTES;
     if (code == GS_OK)
-        code = time_request(timing, &request, &single, &ns, error);
+        code = time_single(timing, &request, time_most, &times->kept_latency, error);
     request.warps = GS_FEW_WARPS;
     if (code == GS_OK)
-        code = measure_in_a_row(timing, request, time_most, single.most, &times->kept_row, error);
+        code = measure_in_a_row(timing, request, time_most, times->kept_latency, &times->kept_row, error);
     request.data_bytes = 0;
     if (code == GS_OK)
         code = measure_in_a_row(timing, request, time_most, times->latency, &times->alone_row, error);
@@ -271,7 +305,6 @@ static gs_code measure_kept(struct timing *timing, size_t row, struct row_times 
         return code;
     int64_t transactions = LONG_CHAIN * FULL_BLOCK * instructions_of(of) * of->transactions;
     times->kept_held = gs_max(gs_divide_up(all.most * 1000, transactions * on_sm * sms), 1);
-    times->kept_latency = gs_max(single.most, 1);
     return GS_OK;
 }
 
@@ -359,7 +392,7 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t row = 0; row < gs_timed_row_count && code == GS_OK; row++) {
         struct row_times times = {0};
-        if (!has_kernel(timing, row))
+        if (!gs_timed_rows[row].class_name || !has_kernel(timing, row))
             continue;
         bool is_of_gpu = gs_timed_rows[row].scope == GS_UNIT_OF_GPU;
         code = measure_latency(timing, row, &times, error);
@@ -476,10 +509,10 @@ static gs_code measure_code(struct timing *timing, gs_error *error) {
         if (code != GS_OK)
             break;
         int64_t late = gs_max(gs_divide_up(warm.most, lines) - LINE_INSTRUCTIONS, 0);
-        if (late <= MOST_LATE) { /* it is in a cache */
-            machine->code_bytes = bytes;
+        if (late <= MOST_LATE) /* it is in a cache */
             machine->fetch_cycles = gs_max(machine->fetch_cycles, late);
-        }
+        if (late <= LINE_INSTRUCTIONS) /* jumps in larger code take longer than counted: tests/gpu/caches.cu */
+            machine->code_bytes = bytes;
         machine->cold_fetch_cycles =
             gs_max(machine->cold_fetch_cycles, gs_divide_up(gs_max(cold.most - warm.least, 0), lines));
     }
@@ -559,10 +592,12 @@ static gs_code add_branches(struct timing *timing, gs_error *error) {
 static gs_code say_found(struct timing *timing, gs_error *error) {
     const gs_device *device = timing->device;
     gs_text text = {0};
-    gs_text_add(&text, "gridsmith probe --latency on %s, %s%sdriver %s%s%s; maxima of %d trials, not guaranteed",
+    gs_text_add(&text,
+                "gridsmith probe --latency on %s, %s%sdriver %s%s%s; maxima of %d trials, not guaranteed; "
+                "%lld cycles around an access, and %lld in a row, are taken off",
                 device->gpu->title ? device->gpu->title : device->gpu->name, device->uuid, device->uuid[0] ? ", " : "",
                 device->driver, timing->options->date ? ", " : "", timing->options->date ? timing->options->date : "",
-                timing->options->trials);
+                timing->options->trials, (long long)timing->bare_cycles, (long long)timing->bare_together_cycles);
     timing->machine->found = text.data;
     return text.failed ? gs_fail_memory(error) : GS_OK;
 }
@@ -571,7 +606,9 @@ gs_code gs_measure_machine(gs_device *device, const gs_latency_options *options,
                            gs_error *error) {
     struct timing timing = {.device = device, .options = options};
     timing.machine = calloc(1, sizeof *timing.machine);
-    gs_code code = timing.machine ? say_found(&timing, error) : gs_fail_memory(error);
+    gs_code code = timing.machine ? measure_bare(&timing, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = say_found(&timing, error);
     if (code == GS_OK)
         code = measure_launches(&timing, error);
     if (code == GS_OK)

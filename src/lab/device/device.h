@@ -36,7 +36,8 @@ typedef enum gs_timed_body {
 
 /* An instruction of a class. Several rows may have the same class. */
 typedef struct gs_timed_row {
-    const char *class_name, *unit;
+    const char *class_name; /* NULL: it is not one of a class */
+    const char *unit;
     gs_unit_scope scope;
     int32_t transactions; /* of one instruction of a warp */
     int32_t architecture; /* the least, as 90 */
@@ -58,7 +59,8 @@ enum {
     GS_TIMED_CLOCK = 15, /* a hundredth of a second by the clock of the GPU */
     GS_TIMED_CLASSES = 16,
     GS_TIMED_SINGLES = 64,
-    GS_TIMED_CODE_ROW = 40, /* the row that fills caches with code, the last one */
+    GS_TIMED_BARE_ROW = 40, /* no class: what is around an access when it is timed by itself */
+    GS_TIMED_CODE_ROW = 41, /* the row that fills caches with code, the last one */
     GS_TIMED_CODE_INSTRUCTIONS = 4,
     GS_TIMED_CODES = 9,
     GS_TIMED_NEAR_CODES = 5, /* of them, the first: code that may be near the partitions of an SM */

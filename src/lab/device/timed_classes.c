@@ -51,7 +51,7 @@ const gs_timed_row gs_timed_rows[] = {
     {"alu", "alu", PARTITION, 70, .code = OPERATION("{ .reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, 5, %0, p; }"),
      .instructions = 2},
     {"fma", "fma", PARTITION, 70, .code = OPERATION("mad.lo.u32 %0, %0, %0, %1;")},
-    {"fma", "fma", PARTITION, 70, .code = "asm volatile(\"fma.rn.f32 %0, %0, %0, %0;\" : \"+f\"(c.f));"},
+    {"fma_float", "fma", PARTITION, 70, .code = "asm volatile(\"fma.rn.f32 %0, %0, %0, %0;\" : \"+f\"(c.f));"},
     {"half", "half", PARTITION, 70, .code = OPERATION("fma.rn.f16x2 %0, %0, %0, %1;")},
     {"fp64", "fp64", PARTITION, 70, .code = "asm volatile(\"fma.rn.f64 %0, %0, %0, %0;\" : \"+d\"(c.d));"},
     {"special", "special", PARTITION, 70, .code = "asm volatile(\"ex2.approx.ftz.f32 %0, %0;\" : \"+f\"(c.f));"},
@@ -141,8 +141,9 @@ const gs_timed_row gs_timed_rows[] = {
              "\"+d\"(c.d), "
              "\"+d\"(c.e) : \"d\"(c.z));"},
     {"barrier", "barrier", SM, 1, 70, .code = "asm volatile(\"bar.sync 0;\" : : : \"memory\");"},
+    [GS_TIMED_BARE_ROW] = {NULL, "alu", PARTITION, 70, .code = "asm volatile(\"\" : \"+r\"(c.x));"},
     [GS_TIMED_CODE_ROW] =
-        {"fma", "fma", PARTITION, 70,
+        {"fma_float", "fma", PARTITION, 70,
          .code = "asm volatile(\"fma.rn.f32 %0, %0, %0, %0; fma.rn.f32 %1, %1, %1, %1; fma.rn.f32 %2, %2, "
                  "%2, %2; fma.rn.f32 %3, %3, %3, %3;\" : " FRAGMENT ");",
          .instructions = GS_TIMED_CODE_INSTRUCTIONS},

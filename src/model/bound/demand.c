@@ -409,7 +409,8 @@ static struct sum sum_parts(struct demanding *demanding, size_t from, size_t end
 
 /* A class, or the one that a machine without it has instead: the name without or with another end. */
 static const gs_machine_class *find_class(const gs_machine *machine, const char *name) {
-    static const char *const ends[][2] = {{"_wide", "_near"}, {"_near", ""}, {"_scattered", ""}, {"_fp64", ""}};
+    static const char *const ends[][2] = {
+        {"_wide", "_near"}, {"_near", ""}, {"_scattered", ""}, {"_fp64", ""}, {"_float", ""}};
     const gs_machine_class *found = gs_machine_find(machine, name);
     char known[64];
     if ((size_t)snprintf(known, sizeof known, "%s", name) >= sizeof known - 1)
