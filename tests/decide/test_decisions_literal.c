@@ -49,9 +49,11 @@ static void make_kernels(struct crowd *crowd, gs_random *random, bool are_small)
             crowd->kernels[i] = plan_profile(crowd->store, i + 1, end, us);
         } else {
             crowd->kernels[i] = gs_profile_store_get(crowd->store, i + 1, names[i], 4096);
-            for (int64_t j = i + 1 < KERNELS ? gs_random_from(random, 1, 5) : 0; j > 0; j--)
-                gs_profile_rate(crowd->kernels[i], (int32_t)gs_random_from(random, 1, SMS),
-                                (uint64_t)gs_random_from(random, 1, 100000), (uint64_t)(us * 1000));
+            for (int64_t j = i + 1 < KERNELS ? gs_random_from(random, 1, 5) : 0; j > 0; j--) {
+                int32_t sms = (int32_t)gs_random_from(random, 1, SMS); /* drawn in this order by all compilers */
+                uint64_t blocks = (uint64_t)gs_random_from(random, 1, 100000);
+                gs_profile_rate(crowd->kernels[i], sms, blocks, (uint64_t)(us * 1000));
+            }
         }
         snprintf(crowd->kernels[i]->name, sizeof crowd->kernels[i]->name, "%s", names[i]);
         crowd->kernels[i]->worker = gs_shape_of(128, (int32_t)gs_random_from(random, 16, 64), 0);
