@@ -233,6 +233,7 @@ static void mistakes_have_a_place(void **state) {
         {".entry f( { }", 4, 11, "expected a state space, such as .reg or .param"},
         {".entry f() { add.s32 1 2; }", 4, 24, "expected ',' or ';'"},
         {".entry f() {\n @%p1 bra X; }", 5, 3, "undeclared predicate"},
+        {".reg .b32 %g<9>;\n.entry f() { ret; }", 4, 11, "registers belong to a function: declare them in its braces"},
         {".entry f() { ret; ", 4, 19, "the module ends here; expected '}'"},
         {".entry f() { mov.b32 \"a, 1; }", 4, 22, "this string does not end on its line"},
         {".global .b32 x[2] = {1, 2;", 4, 21, "this bracket is not closed"},

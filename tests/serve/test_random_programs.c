@@ -305,10 +305,13 @@ static void put_command(gs_text *text, uint64_t key, const struct command *comma
         bool have_many = command->saw_many == (i == 0);
         gs_text_add(text, "%s{\"launches\":\"%s\",\"next\":\"%s\",\"why\":\"", i ? "," : "", have_many ? "many" : "few",
                     takes_mps(command) ? "MPS" : "time slices");
-        gs_text_add(text,
-                    "requests lose about %.2f ms beside it under MPS (not measured), about 0.20 ms by time slices (not "
-                    "measured)\"}",
-                    command->kernels_us / 1000);
+        if (command->is_sliced)
+            gs_text_add(text, "as its neighbors do\"}");
+        else
+            gs_text_add(text,
+                        "requests lose about %.2f ms beside it under MPS (not measured), about 0.20 ms by time slices "
+                        "(not measured)\"}",
+                        command->kernels_us / 1000);
     }
     gs_text_add(text, "]}");
 }

@@ -150,13 +150,13 @@ static gs_code number_registers(gs_ptx_parser *parser, gs_ptx_variable *variable
         if (code != GS_OK)
             return code;
     }
+    if (parser->function == GS_PTX_NONE)
+        return gs_ptx_parse_fail(parser, variable->name, "registers belong to a function: declare them in its braces");
     if (count > MOST_REGISTERS)
         return gs_ptx_parse_fail(parser, variable->name, "too many registers");
     if (!GS_RESERVE(&module->register_types, count))
         return gs_fail_memory(parser->error);
-    if (parser->function != GS_PTX_NONE)
-        variable->register_first =
-            (uint32_t)module->register_types.count - module->register_bases.data[parser->function];
+    variable->register_first = (uint32_t)module->register_types.count - module->register_bases.data[parser->function];
     variable->register_count = (uint32_t)count;
     if (count)
         memset(module->register_types.data + module->register_types.count, variable->type, count);
