@@ -226,8 +226,7 @@ static int64_t bound_of(const struct drawn *drawn) {
 
 /* ---- tests ---- */
 
-static void no_body_ends_after_its_bound(void **state) {
-    (void)state;
+TEST(no_body_ends_after_its_bound) {
     int64_t wanted = (int64_t)test_number("GRIDSMITH_RUNS", 100000) / 10, compared = 0, exact = 0;
     double sum = 0, most = 0;
     for (uint64_t index = 0; compared < wanted; index++) {
@@ -250,8 +249,7 @@ static void no_body_ends_after_its_bound(void **state) {
                   sum / (double)compared, most, (long long)exact);
 }
 
-static void the_worst_case_is_that_of_trying_everything(void **state) {
-    (void)state;
+TEST(the_worst_case_is_that_of_trying_everything) {
     int64_t wanted = (int64_t)test_number("GRIDSMITH_RUNS", 100000) / 200, compared = 0;
     for (uint64_t index = 0; compared < wanted; index++) {
         struct drawn drawn;
@@ -276,8 +274,7 @@ static gs_machine *machine_of(const char *text) {
     return machine;
 }
 
-static void machines_are_written_as_they_are_read(void **state) {
-    (void)state;
+TEST(machines_are_written_as_they_are_read) {
     gs_text once = {0}, twice = {0}, gpu_once = {0}, gpu_twice = {0};
     gs_machine *machine = gs_machine_open(test_path("tests/bound/machine.json"), &error);
     assert_non_null(machine);
@@ -316,7 +313,7 @@ static void machines_are_written_as_they_are_read(void **state) {
     "{\"name\": \"" name "\", \"latency_cycles\": " latency ", \"loaded_cycles\": " loaded                             \
     ", \"transactions\": " transactions ", \"held_millicycles\": {" held "}}"
 
-static void mistakes_in_machines_are_told(void **state) {
+TEST(mistakes_in_machines_are_told) {
     static const struct {
         const char *text, *words;
     } mistakes[] = {
@@ -332,7 +329,6 @@ static void mistakes_in_machines_are_told(void **state) {
         {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "0", "")), "transactions"},
         {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "")) "{}", "a second one follows"},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
         assert_null(machine_of(mistakes[i].text));
         if (!strstr(error.message, mistakes[i].words))
@@ -347,8 +343,7 @@ static int64_t path_of(const gs_machine *machine, const gs_body *body) {
 }
 
 /* A store is done when a fence behind it is, unless a load can follow. */
-static void stores_that_nobody_loads_are_done_as_before_a_fence(void **state) {
-    (void)state;
+TEST(stores_that_nobody_loads_are_done_as_before_a_fence) {
     gs_machine *machine = machine_of(
         MACHINE(UNIT("dram", "gpu"),
                 ROW("global_load", "400", "900", "1", "\"dram\": 10") "," ROW(
@@ -377,8 +372,7 @@ static void stores_that_nobody_loads_are_done_as_before_a_fence(void **state) {
 }
 
 /* A machine that has no class for some instructions has that of the name without its end. */
-static void instructions_without_a_class_have_the_more_general_one(void **state) {
-    (void)state;
+TEST(instructions_without_a_class_have_the_more_general_one) {
     gs_body body = {0};
     gs_machine *general = machine_of(MACHINE(UNIT("pipe", "partition"), ROW("fma", "9", "9", "1", "\"pipe\": 2000")));
     gs_machine *both = machine_of(
@@ -394,8 +388,7 @@ static void instructions_without_a_class_have_the_more_general_one(void **state)
 }
 
 /* A load, an instruction that waits for it, and a barrier, in a loop, summed by hand. */
-static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
-    (void)state;
+TEST(the_parts_of_a_bound_are_those_of_the_body) {
     gs_machine *machine =
         machine_of(MACHINE(UNIT("port", "sm") "," UNIT("dram", "gpu") "," UNIT("pipe", "partition"),
                            ROW("load", "400", "900", "4", "\"port\": 1500, \"dram\": 10") "," ROW(
@@ -464,8 +457,7 @@ static void the_parts_of_a_bound_are_those_of_the_body(void **state) {
 }
 
 /* Loads that the L2 keeps, and loads that are repeated under load, in a loop. */
-static void kept_and_repeated_latencies_count_where_they_hold(void **state) {
-    (void)state;
+TEST(kept_and_repeated_latencies_count_where_they_hold) {
     gs_machine *machine = machine_of(MACHINE(
         UNIT("dram", "gpu"),
         "{\"name\": \"global_load\", \"latency_cycles\": 400, \"loaded_cycles\": 900, \"repeated_cycles\": 500, "
@@ -536,16 +528,4 @@ static void kept_and_repeated_latencies_count_where_they_hold(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_worst_case_is_that_of_trying_everything),
-        cmocka_unit_test(no_body_ends_after_its_bound),
-        cmocka_unit_test(machines_are_written_as_they_are_read),
-        cmocka_unit_test(mistakes_in_machines_are_told),
-        cmocka_unit_test(stores_that_nobody_loads_are_done_as_before_a_fence),
-        cmocka_unit_test(instructions_without_a_class_have_the_more_general_one),
-        cmocka_unit_test(the_parts_of_a_bound_are_those_of_the_body),
-        cmocka_unit_test(kept_and_repeated_latencies_count_where_they_hold),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

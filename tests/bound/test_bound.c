@@ -54,8 +54,7 @@ static void assert_figure(int64_t repetitions, gs_order_rule rule, int64_t cycle
     gs_program_free(program);
 }
 
-static void figures_come_out_cycle_by_cycle(void **state) {
-    (void)state;
+TEST(figures_come_out_cycle_by_cycle) {
     static const char *const figure_3a[] = {"CLLCS", "C..L.LCS", ".C....L.LCS", ".C.......L.LCS"};
     static const char *const figure_3b[] = {"CL...LC..S", "C.L...LC..S", ".C.L...LC..S", ".C..L...LC..S"};
     /* The paper has no picture of these two: they follow from the rule of Figure 3(a) and fairness, and end where the
@@ -70,8 +69,7 @@ static void figures_come_out_cycle_by_cycle(void **state) {
     assert_figure(3, GS_WARP_BY_WARP, 30, figure_5);
 }
 
-static void the_formula_is_the_papers(void **state) {
-    (void)state;
+TEST(the_formula_is_the_papers) {
     static const int64_t warps[] = {0, 4, 3, 4, 1};
     int64_t cycles;
     assert_int_equal(gs_formula_cycles(4, 1, &cycles, &error), GS_OK);
@@ -119,8 +117,7 @@ static void assert_search(const gs_flat *flat, int64_t warps, bool fair, bool li
     gs_worst_clear(&worst);
 }
 
-static void the_search_finds_what_trying_everything_finds(void **state) {
-    (void)state;
+TEST(the_search_finds_what_trying_everything_finds) {
     int64_t tried = 0, wanted = test_number("GRIDSMITH_RUNS", 100000) / 200;
     uint64_t seed = test_number("GRIDSMITH_SEED", 11);
     for (uint64_t i = 0; tried < wanted; i++) {
@@ -141,8 +138,7 @@ static void the_search_finds_what_trying_everything_finds(void **state) {
 
 /* ---- the formula against the worst case ---- */
 
-static void what_the_formula_is_worth_up_to_12_warps_and_8_repetitions(void **state) {
-    (void)state;
+TEST(what_the_formula_is_worth_up_to_12_warps_and_8_repetitions) {
     gs_bound_options options = {.search = true};
     for (int64_t warps = 1; warps <= 12; warps++)
         for (int64_t repeat = 1; repeat <= 8; repeat++) {
@@ -160,8 +156,7 @@ static void what_the_formula_is_worth_up_to_12_warps_and_8_repetitions(void **st
 
 /* The text of the paper lets two warps be selected in a cycle, its figures three. With two the formula is too small
    even for one repetition. */
-static void two_a_cycle_are_slower_than_the_figures(void **state) {
-    (void)state;
+TEST(two_a_cycle_are_slower_than_the_figures) {
     gs_bound_options options = {.search = true};
     gs_bound bound;
     gs_program *program = gs_program_paper(1, &error);
@@ -174,8 +169,7 @@ static void two_a_cycle_are_slower_than_the_figures(void **state) {
 
 /* ---- proven bounds ---- */
 
-static void no_random_program_ends_after_its_proven_bound(void **state) {
-    (void)state;
+TEST(no_random_program_ends_after_its_proven_bound) {
     int64_t count = test_number("GRIDSMITH_RUNS", 100000) / 10;
     gs_compared compared = {0};
     if (gs_compare(test_number("GRIDSMITH_SEED", 12), 0, count, &compared, &error) != GS_OK)
@@ -188,8 +182,7 @@ static void no_random_program_ends_after_its_proven_bound(void **state) {
 }
 
 /* Programs of the shape of Theorem 3 are rare among random ones. */
-static void programs_with_one_bottleneck_end_by_theorem_3(void **state) {
-    (void)state;
+TEST(programs_with_one_bottleneck_end_by_theorem_3) {
     int64_t count = test_number("GRIDSMITH_RUNS", 100000) / 100, exact = 0;
     for (int64_t i = 0; i < count; i++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 13), (uint64_t)i);
@@ -219,8 +212,7 @@ static void programs_with_one_bottleneck_end_by_theorem_3(void **state) {
     assert_true(exact > count / 2);
 }
 
-static void bounds_are_known_at_any_size(void **state) {
-    (void)state;
+TEST(bounds_are_known_at_any_size) {
     gs_bound bound;
     gs_program *program = gs_program_paper(1000000000, &error);
     gs_bound_options options = {.search = true};
@@ -234,8 +226,7 @@ static void bounds_are_known_at_any_size(void **state) {
     assert_null(gs_program_paper(0, &error));
 }
 
-static void a_search_stops_at_its_memory(void **state) {
-    (void)state;
+TEST(a_search_stops_at_its_memory) {
     gs_flat flat;
     gs_program *program = paper(8, &flat);
     program->issue = 2;
@@ -253,8 +244,7 @@ static void a_search_stops_at_its_memory(void **state) {
 /* ---- anomalies ---- */
 
 /* Cases that a search found: a change that reduces work makes the worst case later. */
-static void kept_anomalies_are_anomalies(void **state) {
-    (void)state;
+TEST(kept_anomalies_are_anomalies) {
     static const char *const pairs[] = {"faster-unit", "shorter-program", "more-places"};
     for (size_t i = 0; i < GS_COUNT(pairs); i++) {
         int64_t cycles[2];
@@ -284,8 +274,7 @@ static void assert_refused(const char *text, const char *words) {
         fail_msg("\"%s\" does not say \"%s\"", error.message, words);
 }
 
-static void mistakes_in_programs_are_told(void **state) {
-    (void)state;
+TEST(mistakes_in_programs_are_told) {
     static const char head[] = "{\"schema\":\"gridsmith.program/1\"," SM ",\"program\":";
     static const struct {
         const char *program, *words;
@@ -311,8 +300,7 @@ static void mistakes_in_programs_are_told(void **state) {
     assert_refused("", "no program");
 }
 
-static void programs_are_written_as_they_are_read(void **state) {
-    (void)state;
+TEST(programs_are_written_as_they_are_read) {
     for (uint64_t i = 0; i < 200; i++) {
         int64_t warps;
         gs_program *program = gs_random_program(5, i, &warps, &error), *again;
@@ -337,8 +325,7 @@ static void remove_spaces(char *text) {
 }
 
 /* The file has spaces between its tokens; the written text has none. */
-static void measurements_are_read_in_any_spacing(void **state) {
-    (void)state;
+TEST(measurements_are_read_in_any_spacing) {
     const char *path = test_path("corpus/h200-bounds.jsonl.gz");
     gs_measured measured = {0};
     gs_text text = {0};
@@ -363,8 +350,7 @@ static void measurements_are_read_in_any_spacing(void **state) {
 }
 
 /* Sub-blocks: before the first repetition, each round of an innermost one, after the last. */
-static void sub_blocks_are_the_rounds_of_innermost_repetitions(void **state) {
-    (void)state;
+TEST(sub_blocks_are_the_rounds_of_innermost_repetitions) {
     gs_program *program =
         program_from("{\"schema\":\"gridsmith.program/1\"," SM ",\"program\":[{\"unit\":\"m\"},{\"repeat\":2,\"body\":["
                      "{\"unit\":\"m\"},{\"repeat\":2,\"body\":[{\"unit\":\"alu\"},{\"unit\":\"m\"}]}]},{\"unit\":"
@@ -518,8 +504,7 @@ static gs_program *small_program(gs_random *random, const gs_program *sm) {
     }
 }
 
-static void no_run_ends_after_its_bound(void **state) {
-    (void)state;
+TEST(no_run_ends_after_its_bound) {
     int64_t count = test_number("GRIDSMITH_RUNS", 100000) / 250, at_once = 0;
     double quotients = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -707,8 +692,7 @@ static void assert_ends(int64_t number, const gs_gpu *gpu, const gs_run *run, co
              (long long)bound->cycles, text.data);
 }
 
-static void no_run_ends_after_its_bound_whatever_it_has(void **state) {
-    (void)state;
+TEST(no_run_ends_after_its_bound_whatever_it_has) {
     enum { MOST = 4 };
     int64_t count = test_number("GRIDSMITH_RUNS", 100000) / 5, accepted[FEATURES] = {0}, with[FEATURES] = {0};
     for (int64_t i = 0; i < count; i++) {
@@ -750,8 +734,7 @@ static void no_run_ends_after_its_bound_whatever_it_has(void **state) {
                   (long long)(accepted[ONE_KERNEL] + accepted[KERNELS]));
 }
 
-static void the_task_waits_for_all_three_phases(void **state) {
-    (void)state;
+TEST(the_task_waits_for_all_three_phases) {
     gs_task task = {.before_ns = 1000, .copy_in_ns = 200, .clock_mhz = 1500, .copy_out_ns = 30, .after_ns = 4};
     int64_t gpu_ns, response_ns;
     assert_int_equal(gs_response_ns(&task, 100, &gpu_ns, &response_ns, &error), GS_OK);
@@ -759,25 +742,4 @@ static void the_task_waits_for_all_three_phases(void **state) {
     assert_int_equal(response_ns, 1301);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_come_out_cycle_by_cycle),
-        cmocka_unit_test(the_formula_is_the_papers),
-        cmocka_unit_test(the_search_finds_what_trying_everything_finds),
-        cmocka_unit_test(what_the_formula_is_worth_up_to_12_warps_and_8_repetitions),
-        cmocka_unit_test(two_a_cycle_are_slower_than_the_figures),
-        cmocka_unit_test(no_random_program_ends_after_its_proven_bound),
-        cmocka_unit_test(programs_with_one_bottleneck_end_by_theorem_3),
-        cmocka_unit_test(bounds_are_known_at_any_size),
-        cmocka_unit_test(a_search_stops_at_its_memory),
-        cmocka_unit_test(kept_anomalies_are_anomalies),
-        cmocka_unit_test(mistakes_in_programs_are_told),
-        cmocka_unit_test(programs_are_written_as_they_are_read),
-        cmocka_unit_test(measurements_are_read_in_any_spacing),
-        cmocka_unit_test(sub_blocks_are_the_rounds_of_innermost_repetitions),
-        cmocka_unit_test(no_run_ends_after_its_bound),
-        cmocka_unit_test(no_run_ends_after_its_bound_whatever_it_has),
-        cmocka_unit_test(the_task_waits_for_all_three_phases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

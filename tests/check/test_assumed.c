@@ -53,8 +53,7 @@ static void assert_lines(const char *const *words, bool works, const char *assum
     gs_gpu_free(gpu);
 }
 
-static void registers_that_decide_are_no_yes(void **state) {
-    (void)state;
+TEST(registers_that_decide_are_no_yes) {
     assert_lines((const char *const[]){"mega=132x256,r168,s200K,l0", "nccl=16x512,s0,l0", NULL}, false,
                  "assumed: 32 registers a thread for nccl; in this order the answer holds from 16 to 40 (give r)\n",
                  "together: not known; if nccl has at most 40 registers a thread: yes, in this launch order\n");
@@ -64,8 +63,7 @@ static void registers_that_decide_are_no_yes(void **state) {
                  "together: no, in no launch order");
 }
 
-static void memory_is_named_with_its_range(void **state) {
-    (void)state;
+TEST(memory_is_named_with_its_range) {
     assert_lines((const char *const[]){"mega=132x256,r168,s200K", "nccl=16x512,r40", NULL}, true,
                  "assumed: no shared memory for nccl; in this order the answer holds up to 26,624 bytes (give s)\n"
                  "assumed: no local memory for mega and nccl; in this order 1 byte for one of them gives another "
@@ -82,8 +80,7 @@ static void memory_is_named_with_its_range(void **state) {
 }
 
 /* Two kernels without registers: the answer holds for each pair of values in the range. */
-static void the_range_is_for_each_kernel(void **state) {
-    (void)state;
+TEST(the_range_is_for_each_kernel) {
     assert_lines(
         (const char *const[]){"a=132x1024,s0,l0", "b=132x512,s0,l0", NULL}, false,
         "assumed: 32 registers a thread for a and b; in this order the answer holds from 16 to 40 (give r)\n",
@@ -91,8 +88,7 @@ static void the_range_is_for_each_kernel(void **state) {
 }
 
 /* Three kernels: one at a time. */
-static void the_range_of_more_is_for_one_kernel(void **state) {
-    (void)state;
+TEST(the_range_of_more_is_for_one_kernel) {
     assert_lines((const char *const[]){"a=132x512,s0,l0", "b=132x512,s0,l0", "c=132x512,s0,l0", NULL}, false,
                  "assumed: 32 registers a thread for a, b and c; in this order the answer holds from 16 to 64 for one "
                  "of them (give "
@@ -101,8 +97,7 @@ static void the_range_of_more_is_for_one_kernel(void **state) {
 }
 
 /* With more registers than fit, a block cannot run, and the answer would be no. */
-static void the_range_ends_where_a_block_cannot_run(void **state) {
-    (void)state;
+TEST(the_range_ends_where_a_block_cannot_run) {
     assert_lines((const char *const[]){"a=66x1024,s0,l0", NULL}, true,
                  "assumed: 32 registers a thread for a; the answer holds up to 64, with more a block cannot run "
                  "(give r)\n",
@@ -115,8 +110,7 @@ static void the_range_ends_where_a_block_cannot_run(void **state) {
 
 /* With half of the registers of an H200, two blocks of 1024 threads are on an SM if a thread has at most 16: with 17,
    which are given 24, they are not. */
-static void the_range_begins_where_fewer_registers_help(void **state) {
-    (void)state;
+TEST(the_range_begins_where_fewer_registers_help) {
     const gs_gpu_limits limits = {.registers_per_sm = 32768};
     gs_gpu *gpu = gs_gpu_new("h200", &limits, NULL);
     gs_run *run = run_of((const char *const[]){"a=132x1024,s0,l0", "b=132x1024,r16,s0,l0", NULL});
@@ -217,8 +211,7 @@ static void try_values(const gs_gpu *gpu, const gs_run *given, const gs_assumed 
     }
 }
 
-static void the_answer_holds_in_its_range(void **state) {
-    (void)state;
+TEST(the_answer_holds_in_its_range) {
     struct counts counts[GS_ASSUMED_KINDS] = {0};
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
     for (uint64_t i = 0; i < (runs < 10000 ? 30 : gs_max_u64(runs / 60, 200)); i++) {
@@ -245,8 +238,7 @@ static void the_answer_holds_in_its_range(void **state) {
 /* On an H200 a thread has registers in steps of 8: from 32 there are 28 up to 255, and 24 and 16. A block has 227 KB of
    shared memory, in steps of 128 bytes. Local memory makes a difference only between none and some. Each value is a
    launch, and one must be left. */
-static void a_budget_is_spent_by_launches(void **state) {
-    (void)state;
+TEST(a_budget_is_spent_by_launches) {
     static const int64_t launches[GS_ASSUMED_KINDS] = {
         [GS_ASSUMED_REGISTERS] = 30, [GS_ASSUMED_SHARED] = 227 * 1024 / 128, [GS_ASSUMED_LOCAL] = 1};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
@@ -269,16 +261,4 @@ static void a_budget_is_spent_by_launches(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(registers_that_decide_are_no_yes),
-        cmocka_unit_test(memory_is_named_with_its_range),
-        cmocka_unit_test(the_range_is_for_each_kernel),
-        cmocka_unit_test(the_range_of_more_is_for_one_kernel),
-        cmocka_unit_test(the_range_ends_where_a_block_cannot_run),
-        cmocka_unit_test(the_range_begins_where_fewer_registers_help),
-        cmocka_unit_test(the_answer_holds_in_its_range),
-        cmocka_unit_test(a_budget_is_spent_by_launches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -95,8 +95,7 @@ static void compare_with_all_orders(const gs_gpu *gpu, const gs_run *run, uint64
     gs_check_clear(&check);
 }
 
-static void check_agrees_with_trying_everything(void **state) {
-    (void)state;
+TEST(check_agrees_with_trying_everything) {
     size_t answers[4] = {0}; /* always yes, only here yes, only elsewhere yes, never */
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 100; i++) {
         gs_random random = gs_random_at(11, i);
@@ -154,9 +153,8 @@ static gs_run *draw_run(gs_random *random, const gs_gpu *gpu, uint64_t index) {
     return run;
 }
 
-static void check_agrees_with_the_obvious_way(void **state) {
+TEST(check_agrees_with_the_obvious_way) {
     size_t reduced = 0;
-    (void)state;
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 40; i++) {
         gs_random random = gs_random_at(12, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 50 : 0);
@@ -201,8 +199,7 @@ static gs_check check_text(const char *text, int64_t budget) {
     return check;
 }
 
-static void kernels_of_one_stream_are_never_together(void **state) {
-    (void)state;
+TEST(kernels_of_one_stream_are_never_together) {
     gs_check check = check_text(RUN(K("a", ",\"stream\":1") "," K("b", ",\"stream\":1")), 1000);
     assert_int_equal(check.in_this_order, GS_ANSWER_NO);
     assert_int_equal(check.in_any_order, GS_ANSWER_NO);
@@ -217,8 +214,7 @@ static void kernels_of_one_stream_are_never_together(void **state) {
 
 /* A kernel that waits for the end of another one is not resident with it; if that has exited, or only has to start, it
    is. The conflict has both kernels. */
-static void a_kernel_is_not_together_with_what_it_waits_for(void **state) {
-    (void)state;
+TEST(a_kernel_is_not_together_with_what_it_waits_for) {
     static const struct {
         const char *events;
         bool together;
@@ -245,15 +241,13 @@ static void a_kernel_is_not_together_with_what_it_waits_for(void **state) {
 }
 
 /* A duration does not make room: the question is about kernels that stay. */
-static void durations_are_ignored(void **state) {
-    (void)state;
+TEST(durations_are_ignored) {
     gs_check check = check_text(RUN(K("a", ",\"duration_us\":1") "," K("b", ",\"duration_us\":1")), 1000);
     assert_int_equal(check.in_this_order, GS_ANSWER_NO);
     gs_check_clear(&check);
 }
 
-static void a_spent_budget_is_admitted(void **state) {
-    (void)state;
+TEST(a_spent_budget_is_admitted) {
     gs_check check = check_text(RUN(K("a", "")), 0);
     assert_int_equal(check.in_this_order, GS_ANSWER_YES);
     assert_int_equal(check.in_any_order, GS_ANSWER_UNKNOWN);
@@ -262,8 +256,7 @@ static void a_spent_budget_is_admitted(void **state) {
 }
 
 /* What a block needs and what is free, where the reason has no numbers. */
-static void the_lack_is_told_in_numbers(void **state) {
-    (void)state;
+TEST(the_lack_is_told_in_numbers) {
     static const struct {
         const char *words[2], *numbers;
     } rows[] = {
@@ -293,8 +286,7 @@ static void the_lack_is_told_in_numbers(void **state) {
 }
 
 /* The smallest conflict has one kernel more than the GPU takes, and no order helps. */
-static void more_kernels_than_the_gpu_takes_are_never_together(void **state) {
-    (void)state;
+TEST(more_kernels_than_the_gpu_takes_are_never_together) {
     gs_run *run = gs_run_new(NULL);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_shape shape = gs_shape_of(32, 32, 0);
@@ -313,16 +305,4 @@ static void more_kernels_than_the_gpu_takes_are_never_together(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lack_is_told_in_numbers),
-        cmocka_unit_test(check_agrees_with_the_obvious_way),
-        cmocka_unit_test(check_agrees_with_trying_everything),
-        cmocka_unit_test(kernels_of_one_stream_are_never_together),
-        cmocka_unit_test(a_kernel_is_not_together_with_what_it_waits_for),
-        cmocka_unit_test(durations_are_ignored),
-        cmocka_unit_test(more_kernels_than_the_gpu_takes_are_never_together),
-        cmocka_unit_test(a_spent_budget_is_admitted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

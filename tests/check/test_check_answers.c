@@ -187,9 +187,8 @@ static uint64_t hash_case(uint64_t index) {
     return hash;
 }
 
-static void answers_are_as_before(void **state) {
+TEST(answers_are_as_before) {
     enum { LINES = 10 };
-    (void)state;
     answers_open("tests/check/answers.txt");
     for (uint64_t line = 0; line < LINES; line++) {
         char name[20];
@@ -261,8 +260,7 @@ static gs_concurrent concurrent_in_streams(int64_t launches, int64_t streams, in
 
 /* Launches in as many streams and of as many sizes as there may be, and one more; of more sets the first 64 are said,
    and only the first 4000 launches are looked at: then it is not said that there are no others. */
-static void limits_of_recordings_are_kept(void **state) {
-    (void)state;
+TEST(limits_of_recordings_are_kept) {
     gs_concurrent sets = concurrent_in_streams(130, 128, 1, GS_OK);
     assert_int_equal(sets.count, 1);
     gs_concurrent_clear(&sets);
@@ -289,9 +287,8 @@ static void limits_of_recordings_are_kept(void **state) {
     }
 }
 
-static void what_may_run_at_the_same_time_is_as_before(void **state) {
+TEST(what_may_run_at_the_same_time_is_as_before) {
     enum { PROGRAMS = 1200, BRIEF_PROGRAMS = 400 };
-    (void)state;
     answers_open("tests/check/concurrent.txt");
     answers_begin("programs");
     for (uint64_t i = 0; i < (test_is_brief() ? BRIEF_PROGRAMS : PROGRAMS); i++)
@@ -300,9 +297,4 @@ static void what_may_run_at_the_same_time_is_as_before(void **state) {
     answers_close();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_as_before),
-                                       cmocka_unit_test(limits_of_recordings_are_kept),
-                                       cmocka_unit_test(what_may_run_at_the_same_time_is_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -301,8 +301,7 @@ static void try_fixes(const gs_gpu *gpu, const gs_run *run, const gs_fix_options
 }
 
 /* Each fix that is offered is applied to the run and played, whatever the run has; alone and in combinations. */
-static void every_fix_works(void **state) {
-    (void)state;
+TEST(every_fix_works) {
     size_t tried[2 * GS_FIX_KINDS] = {0};
     for (uint64_t i = 0; i < cases(50, 300); i++) {
         gs_random random = gs_random_at(24, i);
@@ -349,8 +348,7 @@ static void tip_over(gs_random *random, const gs_gpu *gpu, gs_run *run, bool eve
     }
 }
 
-static void fixes_are_the_smallest(void **state) {
-    (void)state;
+TEST(fixes_are_the_smallest) {
     size_t found[GS_FIX_KINDS] = {0};
     for (uint64_t i = 0; i < cases(100, 100); i++) {
         gs_random random = gs_random_at(21, i);
@@ -412,8 +410,7 @@ static int best_rank(const gs_gpu *gpu, const gs_run *run) {
 }
 
 /* A fix by another order names the kernel that moves and its new place, and has the whole order. */
-static void the_kernel_that_moves_is_named(void **state) {
-    (void)state;
+TEST(the_kernel_that_moves_is_named) {
     size_t behind_the_first = 0, several = 0;
     for (uint64_t i = 0; i < cases(20, 600); i++) {
         gs_random random = gs_random_at(23, i);
@@ -450,8 +447,7 @@ static void the_kernel_that_moves_is_named(void **state) {
 
 /* Seven kernels have too many orders: the answer says that nothing was tried. Kinds of fixes that no kernel has give no
    fix, and no pair of them. */
-static void what_was_not_tried_is_said(void **state) {
-    (void)state;
+TEST(what_was_not_tried_is_said) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_shape shape = gs_shape_of(1024, 32, 0);
     for (int count = 6; count <= 7; count++) {
@@ -511,8 +507,7 @@ static bool fits_alone(const gs_gpu *gpu, const gs_run *run, gs_fix_kind kind) {
     return false;
 }
 
-static void the_cheapest_pair_is_found(void **state) {
-    (void)state;
+TEST(the_cheapest_pair_is_found) {
     size_t found = 0, impossible = 0;
     for (uint64_t i = 0; i < cases(200, 40); i++) {
         gs_random random = gs_random_at(22, i);
@@ -561,8 +556,7 @@ static bool has_pair(const gs_gpu *gpu, const gs_run *run) {
     return false;
 }
 
-static void a_pair_with_a_green_context_is_found(void **state) {
-    (void)state;
+TEST(a_pair_with_a_green_context_is_found) {
     size_t with_green = 0, impossible = 0;
     for (uint64_t i = 0; i < cases(20, 1000); i++) {
         gs_random random = gs_random_at(23, i);
@@ -603,8 +597,7 @@ static bool are_same(const gs_fixes *one, const gs_fixes *other) {
 
 /* A search that says that it has finished has found what one without a budget finds; with one launch less, the same
    search may not. The budget is that of the single changes, and again that of the pairs. */
-static void a_search_that_has_finished_has_seen_all(void **state) {
-    (void)state;
+TEST(a_search_that_has_finished_has_seen_all) {
     size_t finished = 0, cut = 0;
     for (uint64_t i = 0; i < cases(1000, 400); i++) {
         gs_random random = gs_random_at(25, i);
@@ -633,8 +626,7 @@ static void a_search_that_has_finished_has_seen_all(void **state) {
 }
 
 /* A kernel that is asked about stays: that it would end before the next one comes makes no room. */
-static void times_are_ignored(void **state) {
-    (void)state;
+TEST(times_are_ignored) {
     size_t found = 0;
     for (uint64_t i = 0; i < cases(200, 100); i++) {
         gs_random random = gs_random_at(26, i);
@@ -660,8 +652,7 @@ static void times_are_ignored(void **state) {
 }
 
 /* What a kernel needs is changed in each of its launches; where and when it runs is not a matter of each. */
-static void changes_of_needs_are_for_each_launch(void **state) {
-    (void)state;
+TEST(changes_of_needs_are_for_each_launch) {
     static const char each[] = ", in each launch of it";
     const unsigned needs =
         1 << GS_FIX_CARVEOUT | 1 << GS_FIX_BLOCKS | 1 << GS_FIX_CLUSTER | 1 << GS_FIX_REGISTERS | 1 << GS_FIX_SHARED;
@@ -739,8 +730,7 @@ static gs_orders literal_rule(const bool *fits, size_t count) {
     return (gs_orders){.rule = GS_ORDERS_SOME};
 }
 
-static void the_rule_says_which_orders_work(void **state) {
-    (void)state;
+TEST(the_rule_says_which_orders_work) {
     size_t rules[GS_ORDERS_SOME + 1] = {0};
     for (uint64_t i = 0; i < cases(50, 400); i++) {
         gs_random random = gs_random_at(24, i);
@@ -773,8 +763,7 @@ static void the_rule_says_which_orders_work(void **state) {
 }
 
 /* Six kernels are the most that have all their orders tried. */
-static void six_kernels_have_720_orders(void **state) {
-    (void)state;
+TEST(six_kernels_have_720_orders) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_shape shape = gs_shape_of(32, 32, 0);
     gs_run *run = gs_run_new(NULL);
@@ -846,14 +835,12 @@ static void expect_fixes(const char *gpu, const char *const *words, size_t count
     gs_fixes_clear(&fixes);
 }
 
-static void kernels_of_one_stream_get_streams_of_their_own(void **state) {
-    (void)state;
+TEST(kernels_of_one_stream_get_streams_of_their_own) {
     const char *const words[] = {"a=8x256,stream=1", "b=8x256,stream=1", "c=8x256,stream=2"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_STREAM, "launch b in a stream of its own\n");
 }
 
-static void local_memory_is_set_up_before(void **state) {
-    (void)state;
+TEST(local_memory_is_set_up_before) {
     const char *const words[] = {"a=8x256", "b=8x256,l4K"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_LOCAL | 1 << GS_FIX_ORDER,
                  "launch b first\n"
@@ -861,23 +848,20 @@ static void local_memory_is_set_up_before(void **state) {
 }
 
 /* It has ended then. If it came first and stayed, the other one would find no SM with enough shared memory. */
-static void a_kernel_that_ran_before_is_gone(void **state) {
-    (void)state;
+TEST(a_kernel_that_ran_before_is_gone) {
     const char *const words[] = {"a=10x32,s200K", "b=132x32,l4K"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_LOCAL | 1 << GS_FIX_ORDER,
                  "run b once before, so that local memory is set up for its 4,096 bytes a thread\n");
 }
 
 /* It grows only while the whole GPU is idle: a green context for either kernel does not help. */
-static void a_green_context_does_not_set_up_local_memory(void **state) {
-    (void)state;
+TEST(a_green_context_does_not_set_up_local_memory) {
     const char *const words[] = {"a=8x256", "b=8x256,l64"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_GREEN, "");
 }
 
 /* The blocks of the first kernel are on too many SMs, and local memory must grow. */
-static void local_memory_and_a_green_context_help_together(void **state) {
-    (void)state;
+TEST(local_memory_and_a_green_context_help_together) {
     const char *const words[] = {"a=20x256,s8K", "b=116x256,s220K,l64"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_LOCAL | 1 << GS_FIX_GREEN,
                  "run b once before, so that local memory is set up for its 64 bytes a thread\n"
@@ -886,8 +870,7 @@ static void local_memory_and_a_green_context_help_together(void **state) {
 }
 
 /* The least and the most SMs that a green context can have. */
-static void green_contexts_have_any_size(void **state) {
-    (void)state;
+TEST(green_contexts_have_any_size) {
     const char *const words[] = {"a=4x64", "b=78x64,s99K"};
     expect_fixes("rtx3090", words, GS_COUNT(words), 1 << GS_FIX_GREEN,
                  "a green context of 4 SMs for a, and the other 78 SMs for the rest (multiples of 2 on compute "
@@ -896,22 +879,19 @@ static void green_contexts_have_any_size(void **state) {
                  "capability 8.6)\n");
 }
 
-static void smaller_clusters_help(void **state) {
-    (void)state;
+TEST(smaller_clusters_help) {
     const char *const words[] = {"a=128x1024,r64,c16"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_CLUSTER, "a with clusters of 2 instead of 16\n");
 }
 
-static void a_carve_out_is_taken_away(void **state) {
-    (void)state;
+TEST(a_carve_out_is_taken_away) {
     const char *const words[] = {"a=132x32,s200K", "b=1x32,carveout=10"};
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_CARVEOUT, "b without its carve-out of 10 percent\n");
 }
 
 /* The H200's configurations end at 28, 43, 57, 71, 85 and 100 percent. The first kernel fills all SMs with that of 44
    to 57 percent, which the second kernel would not choose by itself: the nearest percentage is offered. */
-static void the_nearest_carve_out_is_offered(void **state) {
-    (void)state;
+TEST(the_nearest_carve_out_is_offered) {
     static const int wanted[][2] = {{0, 44}, {30, 44}, {42, 44}, {43, 44}, {58, 57}, {59, 57}, {99, 57}, {100, 57}};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     for (size_t i = 0; i < GS_COUNT(wanted); i++) {
@@ -937,8 +917,7 @@ static void the_nearest_carve_out_is_offered(void **state) {
 
 /* Of many kernels only one is moved. Here two must be: the last needs local memory, so it must be the first of all, and
    the one before it needs a large configuration, so it must come before the small ones. */
-static void an_order_that_is_known_is_used(void **state) {
-    (void)state;
+TEST(an_order_that_is_known_is_used) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_run *run = gs_run_new(NULL);
     for (int64_t i = 0; i < 8; i++) {
@@ -973,8 +952,7 @@ static void an_order_that_is_known_is_used(void **state) {
 }
 
 /* Of six kernels all orders are tried: two must go first. */
-static void several_of_six_kernels_are_moved(void **state) {
-    (void)state;
+TEST(several_of_six_kernels_are_moved) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_run *run = gs_run_new(NULL);
     for (int64_t i = 0; i < 6; i++) {
@@ -997,8 +975,7 @@ static void several_of_six_kernels_are_moved(void **state) {
 }
 
 /* Only the kernels that may be changed are: each of two would have to have fewer blocks. */
-static void only_some_kernels_are_changed(void **state) {
-    (void)state;
+TEST(only_some_kernels_are_changed) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_shape shape = gs_shape_of(1024, 32, 0);
     gs_run *run = gs_run_new(NULL);
@@ -1023,8 +1000,7 @@ static void only_some_kernels_are_changed(void **state) {
 
 /* With more kernels than have all their orders tried, each is tried first and last. Kernels with shared memory do not
    start where one without has filled the SMs before. */
-static void one_of_many_kernels_is_moved(void **state) {
-    (void)state;
+TEST(one_of_many_kernels_is_moved) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     for (int64_t one = 0; one < 8; one++)
         for (int is_last = 0; is_last < 2; is_last++) {
@@ -1050,8 +1026,7 @@ static void one_of_many_kernels_is_moved(void **state) {
 
 /* Kernels that fill the GPU, and one more that needs a block more than is left: all of them are in the conflict, except
    a last one that is small. Changes are searched if at most 32 are in it. */
-static void changes_are_searched_in_conflicts_of_32_kernels(void **state) {
-    (void)state;
+TEST(changes_are_searched_in_conflicts_of_32_kernels) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_shape full = gs_shape_of(1024, 40, 0), small = gs_shape_of(32, 32, 0);
     for (int64_t count = 31; count <= 33; count++) {
@@ -1076,8 +1051,7 @@ static void changes_are_searched_in_conflicts_of_32_kernels(void **state) {
 }
 
 /* A GPU that has no clusters takes the kernel as single blocks; no other change helps. */
-static void without_clusters_blocks_go_alone(void **state) {
-    (void)state;
+TEST(without_clusters_blocks_go_alone) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_run *run = gs_run_new(NULL);
     gs_launch launch = numbered_launch(0);
@@ -1098,8 +1072,7 @@ static void without_clusters_blocks_go_alone(void **state) {
 }
 
 /* One, several, and of a combination, of which it is not known whether less works too. */
-static void amounts_are_told_in_words(void **state) {
-    (void)state;
+TEST(amounts_are_told_in_words) {
     static const struct {
         gs_change change;
         size_t count;
@@ -1146,8 +1119,7 @@ static void amounts_are_told_in_words(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void a_spent_budget_is_admitted(void **state) {
-    (void)state;
+TEST(a_spent_budget_is_admitted) {
     const char *const words[] = {"mega=132x256,r168,s200K", "nccl=16x512,r96"};
     gs_text text = {0};
     gs_fixes fixes = fix_words("h200", words, 2, 1 << GS_FIX_BLOCKS, 20, &text);
@@ -1159,8 +1131,7 @@ static void a_spent_budget_is_admitted(void **state) {
 
 /* 82 SMs with one block each: the second kernel has 5 blocks, and 2 fit. So 4, 3 and 2 are tried, and then 1, to say
    "at most". A try is two launches; in every order, four if it works. A try begins while a launch is left. */
-static void a_budget_is_spent_by_launches(void **state) {
-    (void)state;
+TEST(a_budget_is_spent_by_launches) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_shape shape = gs_shape_of(1024, 32, 0);
     gs_run *run = gs_run_new(NULL);
@@ -1185,37 +1156,4 @@ static void a_budget_is_spent_by_launches(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_fix_works),
-        cmocka_unit_test(fixes_are_the_smallest),
-        cmocka_unit_test(the_kernel_that_moves_is_named),
-        cmocka_unit_test(what_was_not_tried_is_said),
-        cmocka_unit_test(the_cheapest_pair_is_found),
-        cmocka_unit_test(a_pair_with_a_green_context_is_found),
-        cmocka_unit_test(a_search_that_has_finished_has_seen_all),
-        cmocka_unit_test(times_are_ignored),
-        cmocka_unit_test(changes_of_needs_are_for_each_launch),
-        cmocka_unit_test(the_rule_says_which_orders_work),
-        cmocka_unit_test(six_kernels_have_720_orders),
-        cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
-        cmocka_unit_test(local_memory_is_set_up_before),
-        cmocka_unit_test(a_kernel_that_ran_before_is_gone),
-        cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
-        cmocka_unit_test(local_memory_and_a_green_context_help_together),
-        cmocka_unit_test(green_contexts_have_any_size),
-        cmocka_unit_test(smaller_clusters_help),
-        cmocka_unit_test(a_carve_out_is_taken_away),
-        cmocka_unit_test(the_nearest_carve_out_is_offered),
-        cmocka_unit_test(an_order_that_is_known_is_used),
-        cmocka_unit_test(several_of_six_kernels_are_moved),
-        cmocka_unit_test(only_some_kernels_are_changed),
-        cmocka_unit_test(one_of_many_kernels_is_moved),
-        cmocka_unit_test(changes_are_searched_in_conflicts_of_32_kernels),
-        cmocka_unit_test(without_clusters_blocks_go_alone),
-        cmocka_unit_test(amounts_are_told_in_words),
-        cmocka_unit_test(a_spent_budget_is_admitted),
-        cmocka_unit_test(a_budget_is_spent_by_launches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -114,10 +114,9 @@ static bool is_said(const struct program *program, int pairs[][2], int count, in
     return false;
 }
 
-static void agrees_with_paths(void **state) {
+TEST(agrees_with_paths) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 20;
     size_t found = 0;
-    (void)state;
     for (uint64_t index = 0; index < runs; index++) {
         gs_random random = gs_random_at(seed, index);
         struct program program;
@@ -155,7 +154,4 @@ static void agrees_with_paths(void **state) {
     assert_true(!runs || found > runs);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_paths)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

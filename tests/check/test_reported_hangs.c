@@ -84,8 +84,7 @@ static void expect_fix(const struct hang *hang, const gs_gpu *gpu, const gs_run 
     gs_fixes_clear(&fixes);
 }
 
-static void hangs_are_found_and_fixed(void **state) {
-    (void)state;
+TEST(hangs_are_found_and_fixed) {
     for (size_t i = 0; i < GS_COUNT(hangs); i += test_is_brief() ? 3 : 1) {
         gs_gpu *gpu;
         gs_run *run = open_hang(&hangs[i], &gpu);
@@ -106,8 +105,7 @@ static void hangs_are_found_and_fixed(void **state) {
 }
 
 /* The changes of the maintainers, after which all kernels fit. */
-static void what_the_maintainers_did_helps(void **state) {
-    (void)state;
+TEST(what_the_maintainers_did_helps) {
     static const struct {
         const char *name;
         int32_t sms;
@@ -139,10 +137,4 @@ static void what_the_maintainers_did_helps(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hangs_are_found_and_fixed),
-        cmocka_unit_test(what_the_maintainers_did_helps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -231,14 +231,13 @@ static double best_of_all(const order_scene *scene) {
 
 /* ---- tests ---- */
 
-static void near_the_best_of_all_orders(void **state) {
-    (void)state;
+TEST(near_the_best_of_all_orders) {
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     static order_scene scene;
     int rounds = plan_rounds(300), worst_round = 0;
     double sum = 0, worst = 0, in_order = 0;
-    for (int round = (int)test_number("AT", 0); round < (getenv("AT") ? (int)test_number("AT", 0) + 1 : rounds); round++) {
+    for (int round = 0; round < rounds; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 41), (uint64_t)round);
         new_scene(&scene, &random);
         gs_simulation result;
@@ -252,7 +251,6 @@ static void near_the_best_of_all_orders(void **state) {
         worst = fmax(worst, ratio);
         gs_simulation_clear(&result);
     }
-    if (getenv("AT")) printf("ratio %.4f best %.1f\n", worst, 0.0);
     print_message(
         "%d queues: %.3f of the best of all orders on average, %.3f at worst (%d); one after the other %.3f\n", rounds,
         sum / rounds, worst, worst_round, in_order / rounds);
@@ -271,8 +269,7 @@ static void add_launch(order_scene *scene, size_t task, int32_t kernel, double m
 
 /* The queue of docs/plan.md, "What no rule can have": while the first client runs what gains nothing, the second has to
    have as much, and then nothing is left of the launch that would have gained. */
-static void equal_clients_cost_the_best_order(void **state) {
-    (void)state;
+TEST(equal_clients_cost_the_best_order) {
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_random random = gs_random_at(0, 0);
@@ -298,10 +295,4 @@ static void equal_clients_cost_the_best_order(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_the_best_of_all_orders),
-        cmocka_unit_test(equal_clients_cost_the_best_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

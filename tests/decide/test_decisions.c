@@ -13,8 +13,7 @@ static void measure_undisturbed(gs_profile_store *store, gs_profile *a, int32_t 
 
 /* ---- one and two ---- */
 
-static void nothing_to_do_is_fine(void **state) {
-    (void)state;
+TEST(nothing_to_do_is_fine) {
     plan_scene scene = plan_new_scene();
     gs_decision decision = plan_decide(&scene);
     assert_int_equal(decision.running, 0);
@@ -24,8 +23,7 @@ static void nothing_to_do_is_fine(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void a_kernel_alone_has_the_gpu(void **state) {
-    (void)state;
+TEST(a_kernel_alone_has_the_gpu) {
     plan_scene scene = plan_new_scene();
     scene.count = 1;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 500), 0);
@@ -47,8 +45,7 @@ static void a_kernel_alone_has_the_gpu(void **state) {
 }
 
 /* A launch that would wait for it comes when it is half done, so it must not take long. */
-static void alone_a_kernel_of_a_time_slice_runs_whole(void **state) {
-    (void)state;
+TEST(alone_a_kernel_of_a_time_slice_runs_whole) {
     plan_scene scene = plan_new_scene();
     scene.count = 1;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 9000), 0);
@@ -63,8 +60,7 @@ static void alone_a_kernel_of_a_time_slice_runs_whole(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void complements_run_together_split_by_their_curves(void **state) {
-    (void)state;
+TEST(complements_run_together_split_by_their_curves) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0); /* bound by its SMs */
@@ -81,8 +77,7 @@ static void complements_run_together_split_by_their_curves(void **state) {
 }
 
 /* It would seem to lose in proportion to its SMs, and any kernel that needs few would seem to gain beside it. */
-static void a_kernel_without_a_curve_is_not_split(void **state) {
-    (void)state;
+TEST(a_kernel_without_a_curve_is_not_split) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     gs_profile *fresh = gs_profile_store_get(scene.store, 3, "fresh", 100000);
@@ -97,8 +92,7 @@ static void a_kernel_without_a_curve_is_not_split(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void two_of_a_kind_take_turns(void **state) {
-    (void)state;
+TEST(two_of_a_kind_take_turns) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
@@ -122,8 +116,7 @@ static void two_of_a_kind_take_turns(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void short_kernels_run_whole_on_sms_left_free(void **state) {
-    (void)state;
+TEST(short_kernels_run_whole_on_sms_left_free) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     gs_profile *few = gs_profile_store_get(scene.store, 2, "short", 40);
@@ -144,8 +137,7 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
 }
 
 /* A launch keeps its form while it runs, also if it turns out to be short. */
-static void a_confined_launch_stays_confined(void **state) {
-    (void)state;
+TEST(a_confined_launch_stays_confined) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
@@ -166,8 +158,7 @@ static void a_confined_launch_stays_confined(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void wholes_queue_without_a_gap(void **state) {
-    (void)state;
+TEST(wholes_queue_without_a_gap) {
     plan_scene scene = plan_new_scene();
     scene.count = 4;
     for (uint32_t i = 0; i < 4; i++)
@@ -194,8 +185,7 @@ static bool is_patient(const gs_contender *contenders, size_t count) {
 
 /* Two that always have more to launch, or a long kernel at the end: kernels run whole for longer than if one of them
    waits for each short launch. */
-static void two_busy_clients_run_whole_for_longer(void **state) {
-    (void)state;
+TEST(two_busy_clients_run_whole_for_longer) {
     plan_scene scene = plan_new_scene();
     gs_contender *two = scene.contenders;
     for (uint32_t i = 0; i < 3; i++) {
@@ -226,8 +216,7 @@ static void two_busy_clients_run_whole_for_longer(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void a_higher_priority_goes_first_and_keeps_its_rate(void **state) {
-    (void)state;
+TEST(a_higher_priority_goes_first_and_keeps_its_rate) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
@@ -251,8 +240,7 @@ static void a_higher_priority_goes_first_and_keeps_its_rate(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void small_gains_do_not_resize(void **state) {
-    (void)state;
+TEST(small_gains_do_not_resize) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
@@ -271,8 +259,7 @@ static void small_gains_do_not_resize(void **state) {
 }
 
 /* The same beside a kernel that runs whole, whose SMs are not theirs. */
-static void small_gains_do_not_resize_beside_a_whole(void **state) {
-    (void)state;
+TEST(small_gains_do_not_resize_beside_a_whole) {
     plan_scene scene = plan_new_scene();
     scene.count = 3;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
@@ -301,8 +288,7 @@ static void small_gains_do_not_resize_beside_a_whole(void **state) {
 }
 
 /* Nothing joins a team beside a whole kernel of which nothing is known, wherever that is in the list. */
-static void no_team_beside_an_unknown_whole(void **state) {
-    (void)state;
+TEST(no_team_beside_an_unknown_whole) {
     for (size_t whole = 0; whole < 3; whole++) {
         plan_scene scene = plan_new_scene();
         scene.count = 3;
@@ -317,8 +303,7 @@ static void no_team_beside_an_unknown_whole(void **state) {
 }
 
 /* Two that gain nothing side by side stay as they are as long as both have about their half, and no longer. */
-static void an_unfair_split_does_not_stay(void **state) {
-    (void)state;
+TEST(an_unfair_split_does_not_stay) {
     for (int32_t sms = 10; sms <= 60; sms += 50) {
         plan_scene scene = plan_new_scene();
         scene.count = 2;
@@ -333,8 +318,7 @@ static void an_unfair_split_does_not_stay(void **state) {
     }
 }
 
-static void sms_are_kept_for_the_next_launch(void **state) {
-    (void)state;
+TEST(sms_are_kept_for_the_next_launch) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
@@ -350,8 +334,7 @@ static void sms_are_kept_for_the_next_launch(void **state) {
 }
 
 /* The client of the first was served much less than that of the second, and its next launch is expected. */
-static void a_short_kernel_does_not_wait_for_an_expected_one(void **state) {
-    (void)state;
+TEST(a_short_kernel_does_not_wait_for_an_expected_one) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50), 0);
@@ -414,8 +397,7 @@ static plan_scene scene_with_next_launch(const int32_t enough[2], int32_t first_
 
 /* 80 and 52 SMs would be a little better. That is too little for a change, whichever kernel leads, as while both
    run. */
-static void a_launch_takes_the_place_of_the_one_before(void **state) {
-    (void)state;
+TEST(a_launch_takes_the_place_of_the_one_before) {
     static const int32_t enough[] = {SMS, 53};
     for (int its_turn = 0; its_turn < 2; its_turn++) {
         plan_scene scene = scene_with_next_launch(enough, 76, true, its_turn);
@@ -432,8 +414,7 @@ static void a_launch_takes_the_place_of_the_one_before(void **state) {
 }
 
 /* The leader gets the larger part, and each launch leads when it arrives. A launch that takes over a place does not. */
-static void two_of_a_kind_keep_their_sides(void **state) {
-    (void)state;
+TEST(two_of_a_kind_keep_their_sides) {
     static const int32_t enough[] = {80, 80};
     plan_scene scene = scene_with_next_launch(enough, 80, true, true);
     plan_decide(&scene);
@@ -448,8 +429,7 @@ static void two_of_a_kind_keep_their_sides(void **state) {
 }
 
 /* One with more SMs than the client's cap, or than are left, is not kept. */
-static void a_place_that_does_not_fit_is_not_taken(void **state) {
-    (void)state;
+TEST(a_place_that_does_not_fit_is_not_taken) {
     static const int32_t enough[] = {SMS, 53};
     plan_scene scene = scene_with_next_launch(enough, 76, true, true);
     scene.contenders[1].cap = 20;
@@ -466,8 +446,7 @@ static void a_place_that_does_not_fit_is_not_taken(void **state) {
 
 /* ---- more than two, and the unknown ---- */
 
-static void more_than_two_run_where_each_pair_was_measured(void **state) {
-    (void)state;
+TEST(more_than_two_run_where_each_pair_was_measured) {
     plan_scene scene = plan_new_scene();
     scene.count = 4;
     for (uint32_t i = 0; i < 4; i++) {
@@ -484,8 +463,7 @@ static void more_than_two_run_where_each_pair_was_measured(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void an_unknown_kernel_is_probed_alone(void **state) {
-    (void)state;
+TEST(an_unknown_kernel_is_probed_alone) {
     plan_scene scene = plan_new_scene();
     scene.options.probes = true;
     scene.count = 1;
@@ -522,8 +500,7 @@ static plan_scene scene_with_unknown(enum gs_decide_how how) {
     return scene;
 }
 
-static void a_kernel_without_a_profile_gets_no_partner(void **state) {
-    (void)state;
+TEST(a_kernel_without_a_profile_gets_no_partner) {
     plan_scene scene = scene_with_unknown(GS_DECIDE_CONFINED); /* it can be stopped */
     plan_expect(&scene, 0, GS_DECIDE_CONFINED, 80);
     plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
@@ -536,31 +513,4 @@ static void a_kernel_without_a_profile_gets_no_partner(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_to_do_is_fine),
-        cmocka_unit_test(a_kernel_alone_has_the_gpu),
-        cmocka_unit_test(alone_a_kernel_of_a_time_slice_runs_whole),
-        cmocka_unit_test(complements_run_together_split_by_their_curves),
-        cmocka_unit_test(a_kernel_without_a_curve_is_not_split),
-        cmocka_unit_test(two_of_a_kind_take_turns),
-        cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
-        cmocka_unit_test(a_confined_launch_stays_confined),
-        cmocka_unit_test(wholes_queue_without_a_gap),
-        cmocka_unit_test(two_busy_clients_run_whole_for_longer),
-        cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),
-        cmocka_unit_test(small_gains_do_not_resize),
-        cmocka_unit_test(small_gains_do_not_resize_beside_a_whole),
-        cmocka_unit_test(no_team_beside_an_unknown_whole),
-        cmocka_unit_test(an_unfair_split_does_not_stay),
-        cmocka_unit_test(sms_are_kept_for_the_next_launch),
-        cmocka_unit_test(a_short_kernel_does_not_wait_for_an_expected_one),
-        cmocka_unit_test(a_launch_takes_the_place_of_the_one_before),
-        cmocka_unit_test(two_of_a_kind_keep_their_sides),
-        cmocka_unit_test(a_place_that_does_not_fit_is_not_taken),
-        cmocka_unit_test(more_than_two_run_where_each_pair_was_measured),
-        cmocka_unit_test(an_unknown_kernel_is_probed_alone),
-        cmocka_unit_test(a_kernel_without_a_profile_gets_no_partner),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -58,13 +58,12 @@ static bool is_intra_sm(const plan_scene *scene) {
 }
 
 /* The daemon compiles kernels as the plan has them alone. A pair with fewer registers or threads would not fit. */
-static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
+TEST(a_pair_of_other_forms_is_not_for_the_daemon) {
     static const char text[] = "{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":["
                                "{\"name\":\"a\",\"block_threads\":128,\"registers\":64,\"alone_us\":100},"
                                "{\"name\":\"b\",\"block_threads\":128,\"registers\":64,\"alone_us\":100}],\"pairs\":["
                                "{\"first\":\"a\",\"second\":\"b\",\"option\":\"inside\",\"first_workers_per_sm\":5,"
                                "\"second_workers_per_sm\":4,\"second_registers\":%d,\"together_us\":120}]}";
-    (void)state;
     for (int registers = 48; registers <= 64; registers += 16) {
         char plan[sizeof text + 20];
         gs_plan_table table;
@@ -84,8 +83,7 @@ static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
 }
 
 /* A model counts up to a residual, which is said with its rates; else the few points; else what both took together. */
-static void the_rates_of_a_pair_are_the_surest(void **state) {
-    (void)state;
+TEST(the_rates_of_a_pair_are_the_surest) {
     gs_table_pair pair = {.option = GS_TABLE_SPLIT,
                           .has_model = true,
                           .model = {.residual = GS_MOST_RESIDUAL},
@@ -114,8 +112,7 @@ static void the_rates_of_a_pair_are_the_surest(void **state) {
 }
 
 /* The daemon expects of a plan what the online scheduler expects: less, if the model is often off. */
-static void a_doubtful_plan_is_taken_with_caution(void **state) {
-    (void)state;
+TEST(a_doubtful_plan_is_taken_with_caution) {
     gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
                                  {.name = "b", .blocks = 1, .alone_us = 100}};
     gs_table_pair pair = {.first = 0,
@@ -136,8 +133,7 @@ static void a_doubtful_plan_is_taken_with_caution(void **state) {
 }
 
 /* One worker of each is enough. A pair of the plan without workers of both is known, and shares no SMs. */
-static void a_plan_says_who_has_workers(void **state) {
-    (void)state;
+TEST(a_plan_says_who_has_workers) {
     gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
                                  {.name = "b", .blocks = 1, .alone_us = 100}};
     for (int32_t i = 0; i < 4; i++) {
@@ -161,8 +157,7 @@ static void a_plan_says_who_has_workers(void **state) {
     }
 }
 
-static void a_pair_that_gains_shares_sms(void **state) {
-    (void)state;
+TEST(a_pair_that_gains_shares_sms) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     int first;
@@ -200,8 +195,7 @@ static void a_pair_that_gains_shares_sms(void **state) {
 }
 
 /* The plan has measured launches of 100 us; those of two_waiting take milliseconds. */
-static void a_plan_is_not_used_for_much_shorter_launches(void **state) {
-    (void)state;
+TEST(a_plan_is_not_used_for_much_shorter_launches) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
@@ -222,8 +216,7 @@ static void a_plan_is_not_used_for_much_shorter_launches(void **state) {
 }
 
 /* Two measured ways, with two partners; the second gains more. */
-static void the_partner_that_gains_most_is_taken(void **state) {
-    (void)state;
+TEST(the_partner_that_gains_most_is_taken) {
     plan_scene scene = two_waiting(NULL);
     scene.options.tries_intra_sm = true;
     scene.contenders[2] = plan_waiting(named(scene.store, 3, "c", 1, 4000), 3);
@@ -245,9 +238,8 @@ static void the_partner_that_gains_most_is_taken(void **state) {
 }
 
 /* Several clients with the same two kernels: all get the same service, whichever leads. */
-static void equal_clients_are_partners_as_often(void **state) {
+TEST(equal_clients_are_partners_as_often) {
     enum { EACH = 4, ROUNDS = 400, SLICE = 1000000 };
-    (void)state;
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = two_waiting(&planned);
@@ -271,8 +263,7 @@ static void equal_clients_are_partners_as_often(void **state) {
 }
 
 /* Measurements replace the plan, after three of them. */
-static void a_pair_that_disappoints_is_given_up(void **state) {
-    (void)state;
+TEST(a_pair_that_disappoints_is_given_up) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = two_waiting(&planned);
@@ -296,8 +287,7 @@ static void a_pair_that_disappoints_is_given_up(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void not_where_it_gains_nothing(void **state) {
-    (void)state;
+TEST(not_where_it_gains_nothing) {
     static const double rates[][2] = {{0.5, 0.5}, {0.51, 0.51}, {0.9, 0.3}, {0.3, 0.9}}; /* the last two are not fair */
     static const int behind[] = {0, 0, 1, 0};
     for (size_t i = 0; i < GS_COUNT(rates); i++) {
@@ -313,8 +303,7 @@ static void not_where_it_gains_nothing(void **state) {
 
 /* A pair in which one is slow runs as long as the slow one lacks no more than a time slice, and again when it has
    caught up half of that. */
-static void an_unfair_pair_takes_turns(void **state) {
-    (void)state;
+TEST(an_unfair_pair_takes_turns) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.9, 0.3);
     plan_scene scene = two_waiting(&planned);
@@ -340,8 +329,7 @@ static void an_unfair_pair_takes_turns(void **state) {
 
 /* A kernel that has lost its partner goes on with its workers, or, if what is left is worth a stop, with all that fit.
  */
-static void a_kernel_left_alone_gets_its_workers_back(void **state) {
-    (void)state;
+TEST(a_kernel_left_alone_gets_its_workers_back) {
     for (int i = 0; i < 4; i++) {
         gs_planned_pair pair;
         gs_planned planned = one_pair(&pair, 0.7, 0.6);
@@ -361,8 +349,7 @@ static void a_kernel_left_alone_gets_its_workers_back(void **state) {
 }
 
 /* The plan has the two on their own SMs. Splits that were measured count instead. */
-static void a_split_of_the_plan_is_used(void **state) {
-    (void)state;
+TEST(a_split_of_the_plan_is_used) {
     for (int is_measured = 0; is_measured < 2; is_measured++) {
         gs_planned_pair pair;
         gs_planned planned = one_pair(&pair, 0.7, 0.6);
@@ -383,8 +370,7 @@ static void a_split_of_the_plan_is_used(void **state) {
 
 /* a came first, and c gains nothing beside it. But behind c comes b, which does: so c goes first, unless its client has
    had more by a time slice. */
-static void a_launch_before_one_that_gains_goes_first(void **state) {
-    (void)state;
+TEST(a_launch_before_one_that_gains_goes_first) {
     for (int is_ahead = 0; is_ahead < 2; is_ahead++) {
         gs_planned_pair pair;
         gs_planned planned = one_pair(&pair, 0.7, 0.6); /* a and b */
@@ -406,8 +392,7 @@ static void a_launch_before_one_that_gains_goes_first(void **state) {
     }
 }
 
-static void not_where_a_kernel_cannot(void **state) {
-    (void)state;
+TEST(not_where_a_kernel_cannot) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     for (int reason = 0; reason < 6; reason++) {
@@ -430,8 +415,7 @@ static void not_where_a_kernel_cannot(void **state) {
 
 /* A kernel that is confined, and has other workers or fewer SMs, stops and goes on with those of the plan. The other
    one need not wait for that. */
-static void a_kernel_that_runs_stops_to_share(void **state) {
-    (void)state;
+TEST(a_kernel_that_runs_stops_to_share) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     for (int32_t sms = SMS / 2; sms <= SMS; sms += SMS / 2) {
@@ -456,8 +440,7 @@ static void a_kernel_that_runs_stops_to_share(void **state) {
 }
 
 /* One whose last launch ran whole is expected to share. */
-static void one_that_is_expected_can_share(void **state) {
-    (void)state;
+TEST(one_that_is_expected_can_share) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = two_waiting(&planned);
@@ -470,8 +453,7 @@ static void one_that_is_expected_can_share(void **state) {
 }
 
 /* Where a split gives more than the plan, the SMs are split. */
-static void a_better_split_wins(void **state) {
-    (void)state;
+TEST(a_better_split_wins) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.6, 0.6);
     plan_scene scene = plan_new_scene();
@@ -486,8 +468,7 @@ static void a_better_split_wins(void **state) {
 }
 
 /* Kernels that would be queued behind each other wait for the other to end, and share SMs then. */
-static void short_enough_to_be_queued(void **state) {
-    (void)state;
+TEST(short_enough_to_be_queued) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = plan_new_scene();
@@ -509,8 +490,7 @@ static void short_enough_to_be_queued(void **state) {
 
 /* For any sequence of launches: kernels that share SMs are a pair of the plan, with its workers, and nothing else
    runs. */
-static void random_contenders(void **state) {
-    (void)state;
+TEST(random_contenders) {
     for (int round = 0; round < plan_rounds(3000); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 31), (uint64_t)round);
         gs_planned_pair pair;
@@ -586,8 +566,7 @@ static void expect_workers(plan_scene *scene, int32_t a, int32_t b, bool is_tria
 
 /* 65,536 registers are 8 blocks of 256 threads with 32, or 4 with 64: 4 + 2 fill an SM. The first kernel turns out to
    be much faster beside the other, and then the two are tried with fewer workers of the first. */
-static void a_pair_that_no_plan_has_is_tried(void **state) {
-    (void)state;
+TEST(a_pair_that_no_plan_has_is_tried) {
     plan_scene scene = two_untried(32, 64);
     expect_workers(&scene, 0, 0, false);
     run_for(&scene, 1990, 0.5, 0.5);
@@ -612,8 +591,7 @@ static void a_pair_that_no_plan_has_is_tried(void **state) {
 
 /* No trial: one kernel leaves no room, its blocks are unknown, the plan has a better way, trials are turned off, a
    third kernel waits, or both are launches of one kernel. */
-static void what_is_never_tried(void **state) {
-    (void)state;
+TEST(what_is_never_tried) {
     for (int reason = 0; reason < 6; reason++) {
         plan_scene scene = two_untried(reason == 0 ? 255 : 32, reason == 1 ? 0 : 32);
         gs_planned_pair pair = {.key = 0};
@@ -642,8 +620,7 @@ static void what_is_never_tried(void **state) {
 }
 
 /* A trial that loses much is not repeated, and one that is interrupted is paid for. */
-static void trials_that_lose_end(void **state) {
-    (void)state;
+TEST(trials_that_lose_end) {
     plan_scene scene = two_untried(32, 32);
     run_for(&scene, 2000, 0.5, 0.5);
     for (int i = 0; i < 2; i++) {
@@ -662,8 +639,7 @@ static void trials_that_lose_end(void **state) {
 }
 
 /* What a trial costs is what was not done in its time, compared with what the two do otherwise. */
-static void what_a_trial_loses_is_charged(void **state) {
-    (void)state;
+TEST(what_a_trial_loses_is_charged) {
     plan_scene scene = two_untried(32, 32);
     const gs_profile *a = scene.contenders[0].profile, *b = scene.contenders[1].profile;
     run_for(&scene, 2000, 0.4, 0.5);
@@ -713,9 +689,8 @@ static void expect_two_at_most(const plan_scene *scene, const gs_decision *decis
 
 /* While launches end and arrive, kernels stop to share SMs, or end sharing. Without further events, decisions no longer
    change. */
-static void random_pairs_come_to_rest(void **state) {
+TEST(random_pairs_come_to_rest) {
     enum { LIVELY = 6, QUIET = 4 };
-    (void)state;
     for (int round = 0; round < plan_rounds(3000); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 34), (uint64_t)round);
         gs_decision decision = {.is_changed = true};
@@ -792,8 +767,7 @@ static plan_scene random_untried(gs_random *random, struct effect *effect) {
     return two_untried((int32_t)gs_random_from(random, 16, 128), (int32_t)gs_random_from(random, 16, 128));
 }
 
-static void trials_never_cost_one_percent(void **state) {
-    (void)state;
+TEST(trials_never_cost_one_percent) {
     int rounds = plan_rounds(400);
     for (int round = 0; round < rounds; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 32), (uint64_t)round);
@@ -805,8 +779,7 @@ static void trials_never_cost_one_percent(void **state) {
 }
 
 /* If a way gains 4% or more, most pairs end up sharing SMs, in nearly the best way. */
-static void trials_find_what_gains(void **state) {
-    (void)state;
+TEST(trials_find_what_gains) {
     int rounds = plan_rounds(150), gaining = 0, found = 0;
     double part = 0;
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
@@ -833,35 +806,4 @@ static void trials_find_what_gains(void **state) {
     assert_true(gaining < 10 || (4 * found >= 3 * gaining && part / found > 0.97));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pair_that_disappoints_is_given_up),
-        cmocka_unit_test(a_pair_of_other_forms_is_not_for_the_daemon),
-        cmocka_unit_test(the_rates_of_a_pair_are_the_surest),
-        cmocka_unit_test(a_doubtful_plan_is_taken_with_caution),
-        cmocka_unit_test(a_plan_says_who_has_workers),
-        cmocka_unit_test(a_pair_that_gains_shares_sms),
-        cmocka_unit_test(a_plan_is_not_used_for_much_shorter_launches),
-        cmocka_unit_test(the_partner_that_gains_most_is_taken),
-        cmocka_unit_test(equal_clients_are_partners_as_often),
-        cmocka_unit_test(not_where_it_gains_nothing),
-        cmocka_unit_test(an_unfair_pair_takes_turns),
-        cmocka_unit_test(a_kernel_left_alone_gets_its_workers_back),
-        cmocka_unit_test(a_split_of_the_plan_is_used),
-        cmocka_unit_test(a_launch_before_one_that_gains_goes_first),
-        cmocka_unit_test(not_where_a_kernel_cannot),
-        cmocka_unit_test(a_kernel_that_runs_stops_to_share),
-        cmocka_unit_test(one_that_is_expected_can_share),
-        cmocka_unit_test(a_better_split_wins),
-        cmocka_unit_test(short_enough_to_be_queued),
-        cmocka_unit_test(random_contenders),
-        cmocka_unit_test(a_pair_that_no_plan_has_is_tried),
-        cmocka_unit_test(what_is_never_tried),
-        cmocka_unit_test(trials_that_lose_end),
-        cmocka_unit_test(what_a_trial_loses_is_charged),
-        cmocka_unit_test(random_pairs_come_to_rest),
-        cmocka_unit_test(trials_never_cost_one_percent),
-        cmocka_unit_test(trials_find_what_gains),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

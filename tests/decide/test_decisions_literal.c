@@ -330,8 +330,7 @@ static void go_on(struct crowd *crowd, const gs_decided_place *places, gs_random
     }
 }
 
-static void decisions_are_those_of_the_document(void **state) {
-    (void)state;
+TEST(decisions_are_those_of_the_document) {
     static const char *const words[SEEN] = {"whole",  "queued", "confined", "pair", "more",
                                             "inside", "trial",  "probe",    "kept", "changed"};
     enum { ROUNDS = 2000 };
@@ -374,9 +373,4 @@ static void decisions_are_those_of_the_document(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decisions_are_those_of_the_document),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

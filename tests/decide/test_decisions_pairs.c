@@ -6,8 +6,7 @@
 
 /* ---- Slate's table ---- */
 
-static void the_table_is_slates_upper_half(void **state) {
-    (void)state;
+TEST(the_table_is_slates_upper_half) {
     static const enum gs_level kinds[5][2] = {{GS_LEVEL_LOW, GS_LEVEL_LOW},
                                               {GS_LEVEL_MEDIUM, GS_LEVEL_LOW},
                                               {GS_LEVEL_HIGH, GS_LEVEL_LOW},
@@ -37,8 +36,7 @@ static void the_table_is_slates_upper_half(void **state) {
 
 /* ---- pairs ---- */
 
-static void pairs_are_measured_by_split(void **state) {
-    (void)state;
+TEST(pairs_are_measured_by_split) {
     gs_profile_store *store = plan_store();
     gs_profile *a = plan_profile(store, 1, 1, 1000), *b = plan_profile(store, 2, 0.5, 1000);
     double factor;
@@ -71,8 +69,7 @@ static void pairs_are_measured_by_split(void **state) {
     gs_profile_store_close(store);
 }
 
-static void a_kernel_beside_itself_is_the_same_both_ways(void **state) {
-    (void)state;
+TEST(a_kernel_beside_itself_is_the_same_both_ways) {
     gs_profile_store *store = plan_store();
     gs_profile *a = plan_profile(store, 1, 1, 1000);
     double few = 0, many = 0;
@@ -86,8 +83,7 @@ static void a_kernel_beside_itself_is_the_same_both_ways(void **state) {
 
 /* ---- decisions ---- */
 
-static void the_table_is_tried_and_measurements_replace_it(void **state) {
-    (void)state;
+TEST(the_table_is_tried_and_measurements_replace_it) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     gs_profile *a = plan_profile(scene.store, 1, 0.4, 5000), *b = plan_profile(scene.store, 2, 0.4, 5000);
@@ -110,8 +106,7 @@ static void the_table_is_tried_and_measurements_replace_it(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-static void turns_that_do_more_than_one_are_preferred(void **state) {
-    (void)state;
+TEST(turns_that_do_more_than_one_are_preferred) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     gs_profile *a = plan_profile(scene.store, 1, 0.88, 5000), *b = plan_profile(scene.store, 2, 0.88, 5000);
@@ -145,8 +140,7 @@ static int measure_splits(plan_scene *scene, const gs_beside *a, const gs_beside
 }
 
 /* A GPU can be slow just while serial runs are measured. So they are measured again between splits. */
-static void turns_are_measured_again_between_splits(void **state) {
-    (void)state;
+TEST(turns_are_measured_again_between_splits) {
     static const int splits[] = {0, 0, 1, 1, 1, 2, 4, 8};
     plan_scene scene = plan_new_scene();
     scene.count = 2;
@@ -162,8 +156,7 @@ static void turns_are_measured_again_between_splits(void **state) {
 
 /* On average serial runs have 0.75 and a split 0.95, but each split directly after a serial run is slower than it: the
    GPU's clock has changed in between. */
-static void splits_are_compared_with_the_turns_before(void **state) {
-    (void)state;
+TEST(splits_are_compared_with_the_turns_before) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;
     gs_profile *a = plan_profile(scene.store, 1, 0.5, 1000), *b = plan_profile(scene.store, 2, 0.5, 1000);
@@ -179,15 +172,4 @@ static void splits_are_compared_with_the_turns_before(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_slates_upper_half),
-        cmocka_unit_test(pairs_are_measured_by_split),
-        cmocka_unit_test(a_kernel_beside_itself_is_the_same_both_ways),
-        cmocka_unit_test(the_table_is_tried_and_measurements_replace_it),
-        cmocka_unit_test(turns_that_do_more_than_one_are_preferred),
-        cmocka_unit_test(turns_are_measured_again_between_splits),
-        cmocka_unit_test(splits_are_compared_with_the_turns_before),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -424,8 +424,7 @@ static void compare(gs_random *random, size_t clients, struct gains *gains) {
     gs_profile_store_close(even.store);
 }
 
-static void plans_are_never_worse_than_turns(void **state) {
-    (void)state;
+TEST(plans_are_never_worse_than_turns) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 10);
     print_message("throughput, one after the other being 1; learning included\n");
     print_message("clients   planned   again   evenly split   planned at worst   decisions   resizes\n");
@@ -450,8 +449,7 @@ static struct client plain_client(uint64_t key, double duration_ns, int32_t prio
 }
 
 /* Two of a kind, which lose 5% side by side. A dip while turns are measured must not make them split the SMs. */
-static void changing_clocks_do_not_mislead(void **state) {
-    (void)state;
+TEST(changing_clocks_do_not_mislead) {
     for (int first = 0; first < (test_is_brief() ? 2 : 6);
          first++) { /* the second comes at another point of the clock's period each time */
         struct play play = {.options = gs_decide_defaults(SMS), .count = 2, .random = gs_random_at(1, 1), .dips = 0.15};
@@ -476,8 +474,7 @@ static void changing_clocks_do_not_mislead(void **state) {
 
 /* Two of a kind that gain from a split. A launch takes the place of the one before it: the turn may change with each
    launch, the SMs of each do not. */
-static void places_are_kept_from_launch_to_launch(void **state) {
-    (void)state;
+TEST(places_are_kept_from_launch_to_launch) {
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct play play = {.options = gs_decide_defaults(SMS), .count = 2, .random = gs_random_at(seed, 12)};
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
@@ -504,8 +501,7 @@ static double longest_wait_ns(const struct play *play, const struct client *clie
 
 /* A client of the lowest priority against clients of higher ones that never stop. Each patience raises its rank by one,
    and then each of the others goes first at most twice more. */
-static void no_client_starves(void **state) {
-    (void)state;
+TEST(no_client_starves) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 11);
     double longest = 0;
     for (int round = 0; round < rounds(20); round++) {
@@ -541,8 +537,7 @@ static void no_client_starves(void **state) {
     print_message("the longest wait was %.2f of the bound\n", longest);
 }
 
-static void turns_go_by_weight(void **state) {
-    (void)state;
+TEST(turns_go_by_weight) {
     static const double durations_ns[] = {3e5, 5e6, 50e6};
     for (size_t i = 0; i < GS_COUNT(durations_ns); i++) {
         struct play play = {.options = gs_decide_defaults(SMS), .count = 2, .random = gs_random_at(1, i)};
@@ -558,8 +553,7 @@ static void turns_go_by_weight(void **state) {
 }
 
 /* A client of higher priority has the GPU nearly to itself, regardless of the others. */
-static void priorities_are_kept(void **state) {
-    (void)state;
+TEST(priorities_are_kept) {
     static const double durations_ns[] = {3e5, 5e6, 50e6};
     for (size_t i = 0; i < GS_COUNT(durations_ns); i++) {
         struct play play = {.options = gs_decide_defaults(SMS), .count = 3, .random = gs_random_at(1, i)};
@@ -578,14 +572,4 @@ static void priorities_are_kept(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_are_never_worse_than_turns),
-        cmocka_unit_test(changing_clocks_do_not_mislead),
-        cmocka_unit_test(places_are_kept_from_launch_to_launch),
-        cmocka_unit_test(no_client_starves),
-        cmocka_unit_test(turns_go_by_weight),
-        cmocka_unit_test(priorities_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

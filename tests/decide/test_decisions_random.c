@@ -99,8 +99,7 @@ static size_t expect_best(struct crowd *crowd) {
     return is_split ? count : 0;
 }
 
-static void decisions_are_the_best_there_are(void **state) {
-    (void)state;
+TEST(decisions_are_the_best_there_are) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 4);
     size_t seen[5] = {0};
     for (int round = 0; round < plan_rounds(200); round++) {
@@ -250,8 +249,7 @@ static void change_one(struct crowd *crowd, gs_random *random) {
 
 /* Contenders arrive, leave, run and wait at random: caps hold, each SM is assigned once, something runs, and decisions
    stop changing when nothing else changes. */
-static void decisions_are_sound_and_stable(void **state) {
-    (void)state;
+TEST(decisions_are_sound_and_stable) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 5);
     int times[5] = {0};
     for (int round = 0; round < plan_rounds(400); round++) {
@@ -270,8 +268,7 @@ static void decisions_are_sound_and_stable(void **state) {
 }
 
 /* With any numbers, the decider does not crash, and assigns no more SMs than there are. */
-static void odd_numbers_do_no_harm(void **state) {
-    (void)state;
+TEST(odd_numbers_do_no_harm) {
     static const int64_t odd[] = {INT32_MIN, -1, 0, 1, 2, 3, 131, 132, 133, 1000, INT32_MAX};
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 7);
     struct crowd crowd = {.store = plan_store()};
@@ -313,8 +310,7 @@ static void odd_numbers_do_no_harm(void **state) {
 
 /* SMs are kept for a kernel that is expected, and one that waits does not get them, if the client of the first had less
    than the other, per weight, by more than a time slice of the other. */
-static void sms_are_kept_for_who_had_much_less(void **state) {
-    (void)state;
+TEST(sms_are_kept_for_who_had_much_less) {
     size_t kept = 0, rounds = (size_t)plan_rounds(20000);
     for (size_t round = 0; round < rounds; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 35), round);
@@ -342,12 +338,4 @@ static void sms_are_kept_for_who_had_much_less(void **state) {
     assert_true(rounds < 100 || (kept > rounds / 10 && kept < rounds * 9 / 10));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decisions_are_the_best_there_are),
-        cmocka_unit_test(decisions_are_sound_and_stable),
-        cmocka_unit_test(odd_numbers_do_no_harm),
-        cmocka_unit_test(sms_are_kept_for_who_had_much_less),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

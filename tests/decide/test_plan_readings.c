@@ -319,8 +319,7 @@ static void accounts_are_as_before(void) {
     answers_end();
 }
 
-static void all_is_as_before(void **state) {
-    (void)state;
+TEST(all_is_as_before) {
     if (!answers_are_rounded_alike())
         skip();
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
@@ -354,9 +353,8 @@ static gs_plan_table changed_plan(const char *from, const char *by) {
     return table;
 }
 
-static void plans_have_as_many_kernels_as_are_read(void **state) {
+TEST(plans_have_as_many_kernels_as_are_read) {
     enum { MOST = 4096 };
-    (void)state;
     for (int count = MOST; count <= MOST + 1; count++) {
         gs_text text = {0};
         gs_plan_table table = {0};
@@ -373,8 +371,7 @@ static void plans_have_as_many_kernels_as_are_read(void **state) {
 }
 
 /* Of a long name as much is kept as profiles have. */
-static void long_names_of_a_plan_are_cut(void **state) {
-    (void)state;
+TEST(long_names_of_a_plan_are_cut) {
     char name[GS_PROFILE_NAME + 40], wanted[GS_PROFILE_NAME];
     size_t cut = 0;
     memset(name, 'z', sizeof name);
@@ -396,12 +393,11 @@ static void long_names_of_a_plan_are_cut(void **state) {
 }
 
 /* Launches of black boxes that take less than a microsecond take as long as when they were recorded, too. */
-static void short_launches_of_black_boxes_are_as_recorded(void **state) {
+TEST(short_launches_of_black_boxes_are_as_recorded) {
     static const char text[] =
         "{\"schema\": \"gridsmith.run/1\", \"gpu\": \"h200\", \"events\": [{\"op\": \"launch\", \"id\": 0, \"kernel\": "
         "\"bfs\", \"blocks\": 1, \"threads\": 512, \"registers\": 28, \"shared_bytes\": 8208, \"at_us\": 0, "
         "\"start_us\": 2, \"end_us\": 2.4}]}";
-    (void)state;
     gs_plan_table table = changed_plan("\"whole\"", "\"black box\"");
     for (size_t i = 0; i < table.kernels.count; i++)
         table.kernels.data[i].model.base = 0.1;
@@ -416,10 +412,4 @@ static void short_launches_of_black_boxes_are_as_recorded(void **state) {
     gs_plan_table_clear(&table);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_is_as_before),
-                                       cmocka_unit_test(plans_have_as_many_kernels_as_are_read),
-                                       cmocka_unit_test(long_names_of_a_plan_are_cut),
-                                       cmocka_unit_test(short_launches_of_black_boxes_are_as_recorded)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

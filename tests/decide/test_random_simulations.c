@@ -139,8 +139,7 @@ static void simulate_once(uint64_t index, gs_gpu *const gpus[2], gs_text *line) 
     gs_plan_table_clear(&table);
 }
 
-static void random_simulations_end_as_they_did(void **state) {
-    (void)state;
+TEST(random_simulations_end_as_they_did) {
     gs_gpu *gpus[2] = {gs_gpu_open("h200", NULL), gs_gpu_open("a100", NULL)};
     bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
     uint64_t count = test_is_brief() && !is_written ? SIMULATIONS / 8 : SIMULATIONS;
@@ -165,7 +164,4 @@ static void random_simulations_end_as_they_did(void **state) {
     gs_gpu_free(gpus[1]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_simulations_end_as_they_did)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -83,8 +83,7 @@ static gs_network network_of(const char *name) {
     return network;
 }
 
-static void networks_are_the_published_ones(void **state) {
-    (void)state;
+TEST(networks_are_the_published_ones) {
     gs_error error;
     for (size_t i = 0; i < GS_COUNT(published); i++) {
         gs_network network = network_of(published[i].name);
@@ -115,8 +114,7 @@ static void expect_blocks(const gs_layer *layer, const gs_network_options *optio
 }
 
 /* The product of a layer has as many multiplications as the layer, and tiles that cover it. */
-static void networks_become_launches(void **state) {
-    (void)state;
+TEST(networks_become_launches) {
     gs_plan_table table = example_table();
     gs_network_options options = gs_network_defaults();
     int32_t gemm = gs_plan_table_find(&table, "tgemm"), im2col = gs_plan_table_find(&table, "im2col");
@@ -156,8 +154,7 @@ static void networks_become_launches(void **state) {
 }
 
 /* Each kernel of a table comes first once. */
-static void the_order_of_kernels_in_a_table_does_not_matter(void **state) {
-    (void)state;
+TEST(the_order_of_kernels_in_a_table_does_not_matter) {
     gs_plan_table table = example_table();
     gs_network_options options = gs_network_defaults();
     gs_task_list usual = {0};
@@ -210,8 +207,7 @@ static const char *const small_plan =
     "\"first_sms\": 40, \"second_workers_per_sm\": 1, \"first_us\": 90},"
     "{\"first\": \"a\", \"second\": \"broken\", \"option\": \"split\", \"together_us\": 3}]}";
 
-static void waves_of_a_plan_are_counted(void **state) {
-    (void)state;
+TEST(waves_of_a_plan_are_counted) {
     gs_plan_table table = table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": "
                                    "[{\"name\": \"a\", \"blocks\": "
                                    "264, \"block_threads\": 256, \"registers\": 32, \"workers_per_sm\": 1, "
@@ -225,8 +221,7 @@ static void waves_of_a_plan_are_counted(void **state) {
     gs_plan_table_clear(&table);
 }
 
-static void kernels_of_a_plan_have_blocks(void **state) {
-    (void)state;
+TEST(kernels_of_a_plan_have_blocks) {
     gs_plan_table table =
         table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": ["
                  "{\"name\": \"a\", \"alone_us\": 1}, {\"name\": \"b\", \"blocks\": 0, \"alone_us\": 1}, "
@@ -237,8 +232,7 @@ static void kernels_of_a_plan_have_blocks(void **state) {
     gs_plan_table_clear(&table);
 }
 
-static void a_plan_is_read(void **state) {
-    (void)state;
+TEST(a_plan_is_read) {
     gs_plan_table table = table_of(small_plan);
     gs_pair_rates rates;
     double residual;
@@ -309,8 +303,7 @@ static gs_plan_table table_of_points(const gs_pair_rates *rates, int count) {
 
 /* Of many points all four rates are found; of few, those side by side, if each is as fast as alone afterwards; of one
    measurement, the speeds at which both end together. */
-static void points_of_a_plan_become_rates(void **state) {
-    (void)state;
+TEST(points_of_a_plan_become_rates) {
     gs_pair_rates rates;
     double residual;
     const gs_pair_rates slower_after = {0.7, 0.6, 0.8, 0.9}, as_alone = {0.7, 0.6, 1, 1};
@@ -354,8 +347,7 @@ static void expect_plan_error(const char *text, long column, const char *words) 
     gs_input_close(input);
 }
 
-static void mistakes_in_plans_are_named(void **state) {
-    (void)state;
+TEST(mistakes_in_plans_are_named) {
     expect_plan_error("", 1, "the file is empty");
     expect_plan_error("{}", 1, "not a plan");
     expect_plan_error("{\"format\": \"gridsmith.plan/2\"}", 12, "not a plan");
@@ -373,8 +365,7 @@ static void mistakes_in_plans_are_named(void **state) {
 }
 
 /* Each number of a plan is read as it is, up to its limit; the next one is refused. */
-static void numbers_of_a_plan_have_limits(void **state) {
-    (void)state;
+TEST(numbers_of_a_plan_have_limits) {
     enum { KERNEL, MODEL, PAIR, POINT };
     static const struct {
         int where;
@@ -430,8 +421,7 @@ static void numbers_of_a_plan_have_limits(void **state) {
 }
 
 /* Of several forms of a kernel the fastest counts, in whatever order they come. */
-static void the_fastest_form_of_a_kernel_counts(void **state) {
-    (void)state;
+TEST(the_fastest_form_of_a_kernel_counts) {
     static const int times[][3] = {{30, 20, 40}, {20, 30, 40}, {40, 30, 20}};
     for (size_t i = 0; i < GS_COUNT(times); i++) {
         gs_text text = {0};
@@ -452,8 +442,7 @@ static void the_fastest_form_of_a_kernel_counts(void **state) {
 /* ---- fitting together ---- */
 
 /* If only counts matter, workers fit as in Equation 9. */
-static void fits_as_the_counts_say(void **state) {
-    (void)state;
+TEST(fits_as_the_counts_say) {
     gs_gpu *gpu = gpu_of("h200"); /* 2,048 threads, 65,536 registers, 32 blocks */
     gs_shape wide = gs_shape_of(256, 32, 0), heavy = gs_shape_of(256, 64, 0), large = gs_shape_of(1024, 64, 0);
     int32_t four = 4, two = 2, nine = 9, one = 1;
@@ -470,8 +459,7 @@ static void fits_as_the_counts_say(void **state) {
 }
 
 /* Waves are those of the occupancy, for a launch that fills whole waves; more blocks never take less time. */
-static void waves_are_counted(void **state) {
-    (void)state;
+TEST(waves_are_counted) {
     for (int round = 0; round < plan_rounds(200); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 21), (uint64_t)round);
         gs_gpu *gpu = random_gpu(&random, 0);
@@ -503,8 +491,7 @@ static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_task_
     return gs_task_list_read(tasks, input, &options, table, error);
 }
 
-static void tasks_are_read(void **state) {
-    (void)state;
+TEST(tasks_are_read) {
     gs_plan_table table = table_of(small_plan);
     gs_task_list tasks = {0};
     gs_error error = {.code = GS_OK};
@@ -550,8 +537,7 @@ static void tasks_are_read(void **state) {
 }
 
 /* A recording: launches wait for those before them in their streams, and for those that they waited for. */
-static void a_recording_is_a_task(void **state) {
-    (void)state;
+TEST(a_recording_is_a_task) {
     gs_plan_table table = table_of(
         "{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": ["
         "{\"name\": \"a\", \"form\": \"black box\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
@@ -608,8 +594,7 @@ static void a_recording_is_a_task(void **state) {
 }
 
 /* A network of one's own, between tasks. */
-static void networks_are_read(void **state) {
-    (void)state;
+TEST(networks_are_read) {
     gs_plan_table table = table_of(small_plan);
     gs_task_list tasks = {0};
     gs_error error = {.code = GS_OK};
@@ -634,8 +619,7 @@ static void networks_are_read(void **state) {
     gs_plan_table_clear(&table);
 }
 
-static void a_wrong_network_is_refused_with_its_place(void **state) {
-    (void)state;
+TEST(a_wrong_network_is_refused_with_its_place) {
     static const struct {
         const char *layers, *message;
         const char *place; /* where the text has this; NULL: not a mistake of one place */
@@ -690,8 +674,7 @@ static gs_simulation play(const gs_plan_table *table, const gs_task_list *tasks,
 }
 
 /* a takes 1000 us, b 500 us, both together 1250 us, a and c in sequence 1400 us. */
-static void simulations_by_hand(void **state) {
-    (void)state;
+TEST(simulations_by_hand) {
     gs_plan_table table = slow_table();
     gs_gpu *gpu = gpu_of("h200");
     gs_task_list tasks = {0};
@@ -730,8 +713,7 @@ static void simulations_by_hand(void **state) {
 }
 
 /* A task that ends when the time is over does not start again. */
-static void tasks_start_again_until_a_time(void **state) {
-    (void)state;
+TEST(tasks_start_again_until_a_time) {
     gs_plan_table table = slow_table();
     gs_gpu *gpu = gpu_of("h200");
     gs_task_list tasks = {0};
@@ -750,8 +732,7 @@ static void tasks_start_again_until_a_time(void **state) {
 }
 
 /* Each launch differs from the table by at most so much, in both directions, and by nearly so much at times. */
-static void noise_is_at_most_what_was_asked_for(void **state) {
-    (void)state;
+TEST(noise_is_at_most_what_was_asked_for) {
     gs_plan_table table = slow_table();
     gs_gpu *gpu = gpu_of("h200");
     gs_task_list tasks = {0};
@@ -773,8 +754,7 @@ static void noise_is_at_most_what_was_asked_for(void **state) {
 }
 
 /* The GPU is idle until the first task comes, and between the two. */
-static void tasks_come_to_an_idle_gpu(void **state) {
-    (void)state;
+TEST(tasks_come_to_an_idle_gpu) {
     gs_plan_table table = table_of(small_plan);
     gs_gpu *gpu = gpu_of("h200");
     for (int32_t first = 0; first < 2; first++) { /* the one that comes first is listed first, or last */
@@ -797,8 +777,7 @@ static void tasks_come_to_an_idle_gpu(void **state) {
 }
 
 /* On a GPU with half of the SMs the waves double; a pair that does not fit there is not a pair. */
-static void simulations_of_another_gpu(void **state) {
-    (void)state;
+TEST(simulations_of_another_gpu) {
     gs_plan_table table = slow_table();
     gs_error error;
     gs_gpu *gpu = gpu_of("h200"), *half = gs_gpu_part(gpu, 66, &error), *small = gs_gpu_part(gpu, 132, &error);
@@ -858,8 +837,7 @@ static double improvement(const gs_plan_table *table, const gs_task_list *tasks,
 
 /* As in sections 7.3 and 7.6 of ISPA: each network with each task of the zoo, and 5, 10 and 15 tasks with all networks.
    The plan is invented: nothing is claimed but that no mix is slower than in order. */
-static void networks_beside_zoo_tasks(void **state) {
-    (void)state;
+TEST(networks_beside_zoo_tasks) {
     gs_plan_table table = example_table();
     gs_gpu *gpu = gpu_of("h200");
     gs_error error;
@@ -914,8 +892,7 @@ static gs_plan_table table_without_a_pair(void) {
 }
 
 /* A pair that the plan lacks is tried, and kept where that gains. */
-static void kernels_that_the_plan_does_not_pair(void **state) {
-    (void)state;
+TEST(kernels_that_the_plan_does_not_pair) {
     gs_plan_table table = table_without_a_pair();
     gs_gpu *gpu = gpu_of("h200");
     gs_task_list tasks = {0};
@@ -957,8 +934,7 @@ static gs_plan_table table_of_pairs(int kernels, int threads) {
 }
 
 /* One task repeats, and others come meanwhile: each waits for the launch that runs, and no longer. */
-static void tasks_come_while_others_repeat(void **state) {
-    (void)state;
+TEST(tasks_come_while_others_repeat) {
     gs_plan_table table = table_of_pairs(3, 512);
     gs_gpu *gpu = gpu_of("h200");
     gs_task_list tasks = {0};
@@ -986,8 +962,7 @@ static void tasks_come_while_others_repeat(void **state) {
 }
 
 /* Tried are pairs that the plan lacks, if it has the shapes of both and they fit. */
-static void what_is_not_tried_in_a_simulation(void **state) {
-    (void)state;
+TEST(what_is_not_tried_in_a_simulation) {
     static const char *const plan =
         "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
         "{\"name\": \"a\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
@@ -1031,33 +1006,4 @@ static void what_is_not_tried_in_a_simulation(void **state) {
     gs_plan_table_clear(&table);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(networks_are_the_published_ones),
-        cmocka_unit_test(networks_become_launches),
-        cmocka_unit_test(the_order_of_kernels_in_a_table_does_not_matter),
-        cmocka_unit_test(networks_are_read),
-        cmocka_unit_test(a_recording_is_a_task),
-        cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
-        cmocka_unit_test(kernels_of_a_plan_have_blocks),
-        cmocka_unit_test(a_plan_is_read),
-        cmocka_unit_test(points_of_a_plan_become_rates),
-        cmocka_unit_test(waves_of_a_plan_are_counted),
-        cmocka_unit_test(mistakes_in_plans_are_named),
-        cmocka_unit_test(numbers_of_a_plan_have_limits),
-        cmocka_unit_test(the_fastest_form_of_a_kernel_counts),
-        cmocka_unit_test(fits_as_the_counts_say),
-        cmocka_unit_test(waves_are_counted),
-        cmocka_unit_test(tasks_are_read),
-        cmocka_unit_test(simulations_by_hand),
-        cmocka_unit_test(tasks_start_again_until_a_time),
-        cmocka_unit_test(noise_is_at_most_what_was_asked_for),
-        cmocka_unit_test(tasks_come_to_an_idle_gpu),
-        cmocka_unit_test(simulations_of_another_gpu),
-        cmocka_unit_test(networks_beside_zoo_tasks),
-        cmocka_unit_test(kernels_that_the_plan_does_not_pair),
-        cmocka_unit_test(tasks_come_while_others_repeat),
-        cmocka_unit_test(what_is_not_tried_in_a_simulation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

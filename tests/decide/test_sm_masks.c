@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-static void masks_move_as_few_as_can_be(void **state) {
-    (void)state;
+TEST(masks_move_as_few_as_can_be) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 6);
     for (int round = 0; round < plan_rounds(3000); round++) {
         int32_t sms = (int32_t)gs_random_from(&random, 1, 6), wanted[3], left = sms;
@@ -32,8 +31,7 @@ static void masks_move_as_few_as_can_be(void **state) {
     }
 }
 
-static void masks_of_a_large_gpu(void **state) {
-    (void)state;
+TEST(masks_of_a_large_gpu) {
     gs_mask masks[2] = {{{0}}};
     assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){132, 0}, masks), 132);
     assert_true(gs_mask_has(&masks[0], 131) && !gs_mask_has(&masks[0], 132));
@@ -48,10 +46,4 @@ static void masks_of_a_large_gpu(void **state) {
     assert_int_equal(gs_mask_count(&masks[0]) + gs_mask_count(&masks[1]), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_move_as_few_as_can_be),
-        cmocka_unit_test(masks_of_a_large_gpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

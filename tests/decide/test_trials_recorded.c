@@ -222,20 +222,12 @@ static void expect_never_behind(const char *path) {
     free(recorded);
 }
 
-static void trials_of_an_h200_cost_next_to_nothing(void **state) {
-    (void)state;
+TEST(trials_of_an_h200_cost_next_to_nothing) {
     expect_never_behind(GRIDSMITH_SOURCE "/corpus/h200-plan-ways.txt");
 }
 
-static void trials_of_another_h200_cost_next_to_nothing(void **state) {
-    (void)state;
+TEST(trials_of_another_h200_cost_next_to_nothing) {
     expect_never_behind(GRIDSMITH_SOURCE "/corpus/h200-plan-ways-2.txt");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trials_of_an_h200_cost_next_to_nothing),
-        cmocka_unit_test(trials_of_another_h200_cost_next_to_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -247,8 +247,7 @@ static void step(gs_random *random, gs_window *window, gs_profile_store *store, 
     compare(window);
 }
 
-static void windows_measure_what_the_rules_say(void **state) {
-    (void)state;
+TEST(windows_measure_what_the_rules_say) {
     for (uint64_t index = 0; index < 100; index++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 91), index);
         gs_error error;
@@ -272,7 +271,4 @@ static void windows_measure_what_the_rules_say(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows_measure_what_the_rules_say)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -249,10 +249,9 @@ static gs_pace random_pace(gs_random *random) {
                       gs_random_from(random, 0, 3) * 500}};
 }
 
-static void times_are_those_of_the_literal_algorithm(void **state) {
+TEST(times_are_those_of_the_literal_algorithm) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 500, runs = test_number("GRIDSMITH_RUNS", RUNS) / 20;
     struct tally tally = {0};
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = bulk_gpu(&random);
@@ -300,11 +299,10 @@ static gs_run *random_streams(gs_random *random, const gs_gpu *gpu) {
     return run;
 }
 
-static void whole_gpus_are_played_as_block_by_block(void **state) {
+TEST(whole_gpus_are_played_as_block_by_block) {
     static const char *const names[] = {"h200", "b200", "h100-pcie"};
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 600, runs = test_number("GRIDSMITH_RUNS", RUNS) / 400;
     struct tally tally = {0};
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = gs_gpu_open(names[i % GS_COUNT(names)], NULL);
@@ -323,8 +321,4 @@ static void whole_gpus_are_played_as_block_by_block(void **state) {
     assert_true(runs < 20 || (tally.skipping > runs / 2 && tally.repeating > runs / 8));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_those_of_the_literal_algorithm),
-                                       cmocka_unit_test(whole_gpus_are_played_as_block_by_block)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

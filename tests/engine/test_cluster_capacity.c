@@ -30,8 +30,7 @@ static const struct {
                {1024, 30000, {132, 62, 30, 14}},  {1024, 60000, {132, 62, 30, 14}}, {1024, 100000, {132, 62, 30, 14}},
                {1024, 120000, {66, 30, 15, 7}},   {1024, 200000, {66, 30, 15, 7}},  {1024, 232448, {66, 30, 15, 7}}};
 
-static void as_many_clusters_fit_as_the_driver_says(void **state) {
-    (void)state;
+TEST(as_many_clusters_fit_as_the_driver_says) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
     for (size_t i = 0; i < GS_COUNT(answers); i++)
@@ -49,8 +48,7 @@ static void as_many_clusters_fit_as_the_driver_says(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void a_gpu_without_clusters_says_so(void **state) {
-    (void)state;
+TEST(a_gpu_without_clusters_says_so) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_shape shape = {.threads = 32, .registers = 24, .carveout_percent = GS_NO_CARVEOUT};
     gs_error error;
@@ -59,10 +57,4 @@ static void a_gpu_without_clusters_says_so(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_many_clusters_fit_as_the_driver_says),
-        cmocka_unit_test(a_gpu_without_clusters_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

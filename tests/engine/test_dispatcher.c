@@ -204,8 +204,7 @@ static int64_t compare_with_prediction(const gs_gpu *gpu, const gs_run *run, gs_
     return simulator.compared;
 }
 
-static void a_simulator_gets_the_prediction(void **state) {
-    (void)state;
+TEST(a_simulator_gets_the_prediction) {
     size_t builtin = 0, times = test_is_brief() ? 2 : 4;
     int64_t compared = 0;
     while (gs_gpu_builtin(builtin))
@@ -230,8 +229,7 @@ static gs_launch_spec plain_spec(int64_t blocks, int32_t threads) {
 }
 
 /* Only the block that is next can be placed, only on its SM, and once. */
-static void only_the_next_block_can_be_placed(void **state) {
-    (void)state;
+TEST(only_the_next_block_can_be_placed) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL);
     gs_launch_spec spec = plain_spec(2, 1024);
@@ -256,8 +254,7 @@ static void only_the_next_block_can_be_placed(void **state) {
 }
 
 /* A launch that can never run, or that is no launch, says so and leaves the dispatcher as it was. */
-static void an_impossible_launch_is_refused(void **state) {
-    (void)state;
+TEST(an_impossible_launch_is_refused) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL), *same = gs_gpu_open("h200", NULL);
     gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL), *other = gs_dispatcher_new(same, NULL);
     gs_error error;
@@ -287,8 +284,7 @@ static void an_impossible_launch_is_refused(void **state) {
 }
 
 /* Blocks of a kernel without a launch stand in no queue, but a launch waits for their SMs. */
-static void a_launch_waits_for_blocks_that_are_in_no_queue(void **state) {
-    (void)state;
+TEST(a_launch_waits_for_blocks_that_are_in_no_queue) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL);
     gs_shape shape = gs_shape_of(1024, 32, 0);
@@ -315,12 +311,4 @@ static void a_launch_waits_for_blocks_that_are_in_no_queue(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_next_block_can_be_placed),
-        cmocka_unit_test(an_impossible_launch_is_refused),
-        cmocka_unit_test(a_launch_waits_for_blocks_that_are_in_no_queue),
-        cmocka_unit_test(a_simulator_gets_the_prediction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

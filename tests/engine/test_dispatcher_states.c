@@ -66,8 +66,7 @@ static void play_alike(struct twin *a, struct twin *b, const int *ended) {
 }
 
 /* Two blocks end in one order and in the other. If the states are said to be equal, what follows is equal. */
-static void equal_states_have_equal_futures(void **state) {
-    (void)state;
+TEST(equal_states_have_equal_futures) {
     int equal = 0, renamed = 0, count = test_is_brief() ? 300 : 2000;
     for (uint64_t i = 0; i < (uint64_t)count; i++) {
         gs_random random = gs_random_at(32, i);
@@ -103,8 +102,7 @@ static void equal_states_have_equal_futures(void **state) {
 }
 
 /* What is not yet taken, the time, and kernels without a launch are part of the state. */
-static void states_that_differ_in_little_differ(void **state) {
-    (void)state;
+TEST(states_that_differ_in_little_differ) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL), *same = gs_gpu_open("h200", NULL);
     gs_dispatcher *a = gs_dispatcher_new(gpu, NULL), *b = gs_dispatcher_new(gpu, NULL);
     gs_dispatcher *other = gs_dispatcher_new(same, NULL);
@@ -173,8 +171,7 @@ static int64_t pass_blocks(gs_dispatcher *dispatcher, const int *launches, int *
 }
 
 /* On every built-in GPU, with two kernels that share it. */
-static void a_block_allocates_nothing(void **state) {
-    (void)state;
+TEST(a_block_allocates_nothing) {
     static int ring[GS_MAX_SMS * GS_MAX_BLOCKS_PER_SM];
     for (size_t i = 0; gs_gpu_builtin(i); i++) {
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
@@ -198,11 +195,4 @@ static void a_block_allocates_nothing(void **state) {
     assert_true(allocations > 0); /* they are counted */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_states_have_equal_futures),
-        cmocka_unit_test(states_that_differ_in_little_differ),
-        cmocka_unit_test(a_block_allocates_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -158,14 +158,12 @@ static void compare_many(uint64_t runs, int percent, const char *what) {
     assert_true(blocks > runs);
 }
 
-static void engine_is_the_papers_algorithm(void **state) {
-    (void)state;
+TEST(engine_is_the_papers_algorithm) {
     compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 0, "the paper's mechanisms");
 }
 
 /* Up to 200 streams, few connections, and more kernels than the GPU takes at a time. */
-static void many_streams_are_played_literally(void **state) {
-    (void)state;
+TEST(many_streams_are_played_literally) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 1000, seed = test_number("GRIDSMITH_SEED", 1);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     size_t held = 0;
@@ -212,8 +210,7 @@ static gs_run *draw_chain(gs_random *random) {
     return run;
 }
 
-static void chains_are_played_literally(void **state) {
-    (void)state;
+TEST(chains_are_played_literally) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 100, seed = test_number("GRIDSMITH_SEED", 1) + 900;
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     for (uint64_t i = 0; i < runs; i++) {
@@ -230,14 +227,12 @@ static void chains_are_played_literally(void **state) {
     gs_gpu_free(gpu);
 }
 
-static void engine_follows_every_mechanism(void **state) {
-    (void)state;
+TEST(engine_follows_every_mechanism) {
     compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 50, "mechanisms drawn at random");
 }
 
 /* On a GPU with blocks that signal the ends of nodes, or without. */
-static void nodes_of_graphs_come_as_they_do_literally(void **state) {
-    (void)state;
+TEST(nodes_of_graphs_come_as_they_do_literally) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 10, seed = test_number("GRIDSMITH_SEED", 1) + 700;
     size_t blocks = 0;
     for (uint64_t i = 0; i < runs; i++) {
@@ -265,8 +260,7 @@ static void nodes_of_graphs_come_as_they_do_literally(void **state) {
 }
 
 /* A GPU as large as the real ones: all words of the tables are used. */
-static void engine_is_right_on_whole_gpus(void **state) {
-    (void)state;
+TEST(engine_is_right_on_whole_gpus) {
     uint64_t runs = gs_max_u64(test_number("GRIDSMITH_RUNS", RUNS) / 2000, 2);
     size_t gpus = 0;
     while (gs_gpu_builtin(gpus))
@@ -314,10 +308,9 @@ static int random_step(gs_dispatcher *dispatcher, gs_random *random, int kernels
 }
 
 /* A copy of a dispatcher, made at any time, goes on as the original does, also if it was used before. */
-static void a_copy_goes_on_as_the_original(void **state) {
+TEST(a_copy_goes_on_as_the_original) {
     enum { KERNELS = 4, STEPS = 60, MOST_BLOCKS = 6 * 2 * STEPS };
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 500, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
@@ -354,7 +347,7 @@ static void a_copy_goes_on_as_the_original(void **state) {
 
 /* A launch is part of a graph if the recording says so, or if the one before or after it was issued at the same time.
  */
-static void nodes_of_graphs_are_known(void **state) {
+TEST(nodes_of_graphs_are_known) {
     static const struct {
         int64_t graph, at_ns;
         bool is_in_graph;
@@ -368,7 +361,6 @@ static void nodes_of_graphs_are_known(void **state) {
                 {GS_NOT_GIVEN, GS_NO_TIME, false},
                 {GS_NOT_GIVEN, GS_NO_TIME, false}};
     gs_run *run = gs_run_new(NULL);
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_launch launch = numbered_launch((int64_t)i);
         gs_launch_facts facts = gs_launch_facts_none();
@@ -578,10 +570,9 @@ static void expect_same_pointers(const gs_gpu *gpu, const gs_run *run, uint64_t 
                      wanted[i]);
 }
 
-static void skipped_waves_change_nothing(void **state) {
+TEST(skipped_waves_change_nothing) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 100, runs = test_number("GRIDSMITH_RUNS", RUNS) / 100;
     size_t skipped = 0, with = 0;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
@@ -603,10 +594,9 @@ static void skipped_waves_change_nothing(void **state) {
 
 /* Launches whose last wave is full, lacks a block, or is a single block, and another one that starts as soon as it can.
  */
-static void the_last_wave_is_as_it_should_be(void **state) {
+TEST(the_last_wave_is_as_it_should_be) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 400, runs = test_number("GRIDSMITH_RUNS", RUNS) / 200;
     size_t skipped = 0;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
@@ -650,10 +640,9 @@ static void the_last_wave_is_as_it_should_be(void **state) {
 
 /* Blocks beside a launch of many waves that end just before a wave does, with it, and just after it; what waits then
    starts in their place. Or what waits comes at such a time. */
-static void others_may_end_with_a_wave(void **state) {
+TEST(others_may_end_with_a_wave) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 500, runs = test_number("GRIDSMITH_RUNS", RUNS) / 100;
     size_t skipped = 0;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
@@ -705,10 +694,9 @@ static void others_may_end_with_a_wave(void **state) {
 }
 
 /* The engine that repeats, the engine that does not, and the literal algorithm. */
-static void repeated_launches_change_nothing(void **state) {
+TEST(repeated_launches_change_nothing) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
     size_t repeated = 0, with = 0;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
@@ -777,10 +765,9 @@ static struct skipper compare_program(uint64_t seed, uint64_t index, bool has_la
     return skipper;
 }
 
-static void programs_are_played_literally(void **state) {
+TEST(programs_are_played_literally) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
     size_t repeated = 0, with = 0;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++) {
         size_t here = compare_program(seed, i, true).repeated;
         repeated += here;
@@ -790,18 +777,16 @@ static void programs_are_played_literally(void **state) {
     assert_true(runs < 100 || with > runs / 50);
 }
 
-static void copies_are_played_literally(void **state) {
+TEST(copies_are_played_literally) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 400, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
-    (void)state;
     for (uint64_t i = 0; i < runs; i++)
         compare_program(seed, i, false);
 }
 
 /* What repeats is skipped, always in the same runs: no more blocks are played one by one than are written here. */
-static void what_repeats_is_skipped(void **state) {
+TEST(what_repeats_is_skipped) {
     enum { LONG_RUNS = 150, SERIAL_RUNS = 400, PROGRAMS = 300, LONG = 163336, SERIAL = 22804, PROGRAM = 19269 };
     size_t played[3] = {0};
-    (void)state;
     for (uint64_t i = 0; i < LONG_RUNS + SERIAL_RUNS; i++) {
         bool is_long = i < LONG_RUNS;
         gs_random random = gs_random_at(900, i);
@@ -822,23 +807,4 @@ static void what_repeats_is_skipped(void **state) {
     assert_in_range(played[2], 1, PROGRAM);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engine_is_the_papers_algorithm),
-        cmocka_unit_test(engine_follows_every_mechanism),
-        cmocka_unit_test(many_streams_are_played_literally),
-        cmocka_unit_test(chains_are_played_literally),
-        cmocka_unit_test(nodes_of_graphs_come_as_they_do_literally),
-        cmocka_unit_test(engine_is_right_on_whole_gpus),
-        cmocka_unit_test(nodes_of_graphs_are_known),
-        cmocka_unit_test(a_copy_goes_on_as_the_original),
-        cmocka_unit_test(skipped_waves_change_nothing),
-        cmocka_unit_test(the_last_wave_is_as_it_should_be),
-        cmocka_unit_test(others_may_end_with_a_wave),
-        cmocka_unit_test(repeated_launches_change_nothing),
-        cmocka_unit_test(programs_are_played_literally),
-        cmocka_unit_test(copies_are_played_literally),
-        cmocka_unit_test(what_repeats_is_skipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

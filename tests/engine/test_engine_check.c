@@ -401,8 +401,7 @@ static const struct damage {
     {"21: the list of idle SMs that keep their configuration is wrong", play_bulk, keep_warm},
 };
 
-static void damage_is_found(void **state) {
-    (void)state;
+TEST(damage_is_found) {
     for (size_t i = 0; i < GS_COUNT(damages); i++) {
         struct midway midway = damages[i].play();
         const char *before = gs_engine_check(midway.engine);
@@ -416,7 +415,4 @@ static void damage_is_found(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(damage_is_found)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

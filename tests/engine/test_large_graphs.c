@@ -128,9 +128,8 @@ static size_t capacity(const gs_gpu *gpu) {
 }
 
 /* Node i + 1 and a memset wait for the start of node i. When node 0 may start, a chain of nodes does. */
-static void a_chain_of_starts(void **state) {
+TEST(a_chain_of_starts) {
     struct large large = large_new(0);
-    (void)state;
     uint32_t root = add_block(large.run, true, NULL), before = root;
     for (uint32_t i = 1; i < NODES; i++) {
         gs_when when = before == root ? GS_AT_END : GS_AT_START;
@@ -160,9 +159,8 @@ static void add_exits_of_fan(gs_run *run, uint32_t root) {
 }
 
 /* Two roots with 50,000 children each, and a node that waits for all of them. */
-static void a_fan_and_its_join(void **state) {
+TEST(a_fan_and_its_join) {
     struct large large = large_new(0);
-    (void)state;
     add_block(large.run, true, NULL);
     add_block(large.run, true, NULL);
     for (uint32_t i = 2; i < NODES; i++)
@@ -183,9 +181,8 @@ static void a_fan_and_its_join(void **state) {
 }
 
 /* All launches wait in one connection behind one that waits for its stream. */
-static void a_connection(void **state) {
+TEST(a_connection) {
     struct large large = large_new(1);
-    (void)state;
     add_block(large.run, false, "stream");
     add_block(large.run, false, "stream");
     for (uint32_t i = 2; i < NODES; i++)
@@ -198,11 +195,4 @@ static void a_connection(void **state) {
     large_clear(&large);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_of_starts),
-        cmocka_unit_test(a_fan_and_its_join),
-        cmocka_unit_test(a_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

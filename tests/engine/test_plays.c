@@ -294,9 +294,8 @@ static uint64_t play_case(enum kind kind, uint64_t index) {
     return hash;
 }
 
-static void all_that_happens_is_as_before(void **state) {
+TEST(all_that_happens_is_as_before) {
     enum { CASES = 800, BRIEF_CASES = 200 };
-    (void)state;
     answers_open("tests/engine/plays.txt");
     for (int kind = 0; kind < KINDS; kind++) {
         answers_begin(kind_names[kind]);
@@ -370,9 +369,8 @@ static uint64_t follow_case(uint64_t index) {
     return hash;
 }
 
-static void recordings_are_followed_as_before(void **state) {
+TEST(recordings_are_followed_as_before) {
     enum { CASES = 600, BRIEF_CASES = 120 };
-    (void)state;
     answers_open("tests/engine/followed.txt");
     answers_begin("recordings");
     for (uint64_t i = 0; i < (test_is_brief() ? BRIEF_CASES : CASES); i++)
@@ -405,9 +403,8 @@ static uint64_t hash_generated(const char *name, uint64_t index) {
     return hash;
 }
 
-static void runs_are_drawn_as_before(void **state) {
+TEST(runs_are_drawn_as_before) {
     enum { CASES = 100, BRIEF_CASES = 40 };
-    (void)state;
     answers_open("tests/run/generated.txt");
     for (size_t i = 0; gs_class_name(i); i++) {
         answers_begin(gs_class_name(i));
@@ -418,9 +415,4 @@ static void runs_are_drawn_as_before(void **state) {
     answers_close();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_that_happens_is_as_before),
-                                       cmocka_unit_test(recordings_are_followed_as_before),
-                                       cmocka_unit_test(runs_are_drawn_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -108,8 +108,7 @@ static void play_case(struct lines *lines, uint64_t index) {
     gs_gpu_free(gpu);
 }
 
-static void reasons_are_as_before(void **state) {
-    (void)state;
+TEST(reasons_are_as_before) {
     bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
     FILE *file = fopen(test_path("tests/engine/reasons.txt"), is_written ? "w" : "r");
     assert_non_null(file);
@@ -131,7 +130,4 @@ static void reasons_are_as_before(void **state) {
     fclose(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reasons_are_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

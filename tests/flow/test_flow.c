@@ -160,11 +160,10 @@ static void check_module(uint64_t seed, uint64_t index, struct totals *totals) {
     free(kernels);
 }
 
-static void never_counts_less_than_is_executed(void **state) {
+TEST(never_counts_less_than_is_executed) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), modules = test_number("GRIDSMITH_RUNS", 100000) / 5000 + 1;
     struct totals totals = {0};
     char path[1000];
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     for (uint64_t i = 0; i < modules; i++)
@@ -302,7 +301,7 @@ static bool check_plain_loop(gs_sass_image *image, size_t number, gs_random *ran
 }
 
 /* A counter that goes around has more rounds than the distance to its limit says, or no end. */
-static void counters_that_go_around_have_no_smaller_bound(void **state) {
+TEST(counters_that_go_around_have_no_smaller_bound) {
     enum { TRIES = 4 };
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     gs_text text = {0};
@@ -311,7 +310,6 @@ static void counters_that_go_around_have_no_smaller_bound(void **state) {
     gs_error error = {.code = GS_OK};
     char path[1000];
     size_t answers = 0;
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n");
@@ -363,11 +361,10 @@ static gs_code walk_case(const char *kernel, int32_t parameter, int64_t blocks, 
     return walk_cases(kernel, parameter, blocks, rounds, rounds != NULL, counted, error);
 }
 
-static void counts_rounds_of_the_launch(void **state) {
+TEST(counts_rounds_of_the_launch) {
     static const int32_t rounds[] = {0, 1, 7, 1000, 2000000};
     struct counted counted;
     gs_error error;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(rounds); i++) {
         assert_int_equal(walk_case("counts", rounds[i], 4, NULL, &counted, &error), GS_OK);
         assert_int_equal(counted.open[0].most, rounds[i]);
@@ -375,10 +372,9 @@ static void counts_rounds_of_the_launch(void **state) {
 }
 
 /* A thread has 16 rounds: 3 at most by themselves, and 4 times 4. */
-static void counts_rounds_of_an_unrolled_loop(void **state) {
+TEST(counts_rounds_of_an_unrolled_loop) {
     struct counted counted;
     gs_error error;
-    (void)state;
     assert_int_equal(walk_case("unrolled", 1000, 4, NULL, &counted, &error), GS_OK);
     assert_int_equal(counted.open[0].most, 3 + 4 * 4);
     assert_int_equal(walk_case("unrolled", 100, 4, NULL, &counted, &error), GS_OK);
@@ -386,11 +382,10 @@ static void counts_rounds_of_an_unrolled_loop(void **state) {
     assert_int_equal(walk_case("unrolled", -1, 4, NULL, &counted, &error), GS_E_REFUSED);
 }
 
-static void takes_rounds_of_the_user(void **state) {
+TEST(takes_rounds_of_the_user) {
     gs_flow_rounds by_line = {.at = 17, .rounds = 12}, elsewhere = {.at = 3, .rounds = 12};
     struct counted counted;
     gs_error error;
-    (void)state;
     assert_int_equal(walk_case("counts", -1, 4, NULL, &counted, &error), GS_E_REFUSED);
     assert_non_null(strstr(error.message, "the rounds of the loop in line 17 are not known; --loop 17=ROUNDS"));
     assert_int_equal(walk_case("counts", -1, 4, &by_line, &counted, &error), GS_OK);
@@ -403,12 +398,11 @@ static void takes_rounds_of_the_user(void **state) {
 
 /* The loop of `counts`, as one of the PTX that a branch back closes: its other branches back, its lines, and the loops
    that it is in must be the same. */
-static void takes_rounds_of_the_loop_with_the_same_lines_only(void **state) {
+TEST(takes_rounds_of_the_loop_with_the_same_lines_only) {
     gs_flow_rounds same = {.place = GS_FLOW_BRANCH_LINE, .at = 20, .first = 15, .last = 20, .depth = 1, .rounds = 12};
     gs_flow_rounds unknown = same, deeper = same, shorter[] = {same, same};
     struct counted counted;
     gs_error error;
-    (void)state;
     assert_int_equal(walk_case("counts", -1, 4, &same, &counted, &error), GS_OK);
     assert_true(same.is_used);
     assert_int_equal(counted.open[0].most, 12);
@@ -444,17 +438,15 @@ static int64_t stores_without(uint32_t first, uint32_t last, uint32_t branch) {
 
 /* The loop of single rounds is in lines 151 to 156, behind the branch of line 149. An instruction of line 152 is in
    front of it, in a block of its own: where only that is of lines that no thread comes to, the loop counts. */
-static void leaves_out_only_code_of_lines_that_no_thread_comes_to(void **state) {
-    (void)state;
+TEST(leaves_out_only_code_of_lines_that_no_thread_comes_to) {
     assert_int_equal(stores_without(151, 156, 149), 4 * 4);
     assert_int_equal(stores_without(151, 156, 139), 3 + 4 * 4); /* threads leave the branch both ways */
     assert_int_equal(stores_without(152, 152, 149), 3 + 4 * 4);
 }
 
-static void refuses_what_has_no_bound(void **state) {
+TEST(refuses_what_has_no_bound) {
     struct counted counted;
     gs_error error;
-    (void)state;
     assert_int_equal(walk_case("spins", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
     assert_non_null(strstr(error.message, "the rounds of the loop in line 31 are not known"));
     assert_int_equal(walk_case("half_waits", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
@@ -464,10 +456,9 @@ static void refuses_what_has_no_bound(void **state) {
 }
 
 /* Of the first branch all threads take one side, of the second both sides count. */
-static void counts_one_side_where_threads_stay_together(void **state) {
+TEST(counts_one_side_where_threads_stay_together) {
     struct counted counted;
     gs_error error;
-    (void)state;
     assert_int_equal(walk_case("branches", 0, 4, NULL, &counted, &error), GS_OK);
     assert_int_equal(counted.uniform, 1);
     assert_int_equal(counted.barriers, 1);
@@ -478,10 +469,9 @@ static void counts_one_side_where_threads_stay_together(void **state) {
     assert_true(counted.instructions <= instructions - 8); /* no block takes the other side */
 }
 
-static void walks_calls_in_their_place(void **state) {
+TEST(walks_calls_in_their_place) {
     struct counted counted;
     gs_error error;
-    (void)state;
     assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
     assert_true(counted.groups > 0 && counted.instructions > 60);
     assert_int_equal(counted.open[0].most,
@@ -541,10 +531,9 @@ static int64_t stores_of(const char *body, int join, bool breaks) {
 
 /* Lanes that load one place at once get the same. Two groups that do so one after the other may not, and may then come
    together; nor may halves of a warp. */
-static void only_what_is_loaded_at_once_is_the_same(void **state) {
+TEST(only_what_is_loaded_at_once_is_the_same) {
     static const char parts[] = "@%p1 bra A;\n" STORES8("4") "A: ld.relaxed.cta.global.u32 %r2, [%rd1];\n" SIDES;
     char path[1000];
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     assert_int_equal(stores_of("ld.relaxed.cta.global.u32 %r2, [%rd1];\n" SIDES, 0, false), 8);
@@ -556,11 +545,10 @@ static void only_what_is_loaded_at_once_is_the_same(void **state) {
 
 /* Some blocks go to N at once; the threads of others part before it, and come together at a BSYNC, unless some have
    left its barrier. */
-static void threads_that_left_a_barrier_are_a_group_of_their_own(void **state) {
+TEST(threads_that_left_a_barrier_are_a_group_of_their_own) {
     static const char body[] = "mov.u32 %r2, %ctaid.x; setp.lt.u32 %p2, %r2, 2;\n@%p2 bra N;\n@%p1 bra J;\n" STORES8(
         "4") "J: " STORES8("8") "membar.gl;\nN: " STORES8("12") "ret;\n";
     char path[1000];
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     assert_int_equal(stores_of(body, 0, false), 8 + 8 + 8);
@@ -570,7 +558,7 @@ static void threads_that_left_a_barrier_are_a_group_of_their_own(void **state) {
 /* Threads leave a loop of 4 rounds in 4 groups. By a branch in it that also leaves one of 2 rounds around it they do so
    in 8; as they may leave that one in its 2 rounds, they come to the stores in 10. ptxas
    unrolls no loop with `activemask`. */
-static void threads_leave_loops_in_as_many_groups_as_these_have_rounds(void **state) {
+TEST(threads_leave_loops_in_as_many_groups_as_these_have_rounds) {
     static const char one[] = "mov.u32 %r3, 0;\nL: activemask.b32 %r2; st.volatile.global.u32 [%rd1+4], %r2;\n"
                               "add.s32 %r3, %r3, 8; setp.le.s32 %p2, %r3, %r1;\n@%p2 bra L;\n" STORES8("8") "ret;\n";
     static const char two[] =
@@ -580,7 +568,6 @@ static void threads_leave_loops_in_as_many_groups_as_these_have_rounds(void **st
         "add.s32 %r3, %r3, 8; setp.le.s32 %p3, %r3, %r1;\n@%p3 bra L;\n"
         "add.s32 %r4, %r4, 16; setp.le.s32 %p4, %r4, %r1;\n@%p4 bra M;\nE: " STORES8("8") "ret;\n";
     char path[1000];
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     assert_int_equal(stores_of(one, 0, false), 4 + 8);
@@ -589,9 +576,8 @@ static void threads_leave_loops_in_as_many_groups_as_these_have_rounds(void **st
     assert_int_equal(stores_of(two, 2, false), 2 * 4 + (2 * 4 + 2) * 8);
 }
 
-static void finds_every_opcode(void **state) {
+TEST(finds_every_opcode) {
     int found = 0;
-    (void)state;
     for (unsigned number = 0; number < 512; number++) {
         const gs_opcode *opcode = gs_opcode_find(number);
         found += opcode != NULL;
@@ -628,13 +614,12 @@ static void put_class_kernel(gs_text *text, size_t number) {
 }
 
 /* In a kernel with one more instruction, the class of that one occurs once more. */
-static void knows_the_class_of_instructions(void **state) {
+TEST(knows_the_class_of_instructions) {
     gs_text text = {0};
     gs_cubin cubin = {0};
     gs_sass_image image = {0};
     gs_error error = {.code = GS_OK};
     char path[1000];
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     gs_text_add(&text, ".version 8.0\n.target sm_90\n.address_size 64\n.const .align 4 .b8 table[64] = {1, 2, 3};\n");
@@ -664,21 +649,4 @@ static void knows_the_class_of_instructions(void **state) {
     gs_text_free(&text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(never_counts_less_than_is_executed),
-                                       cmocka_unit_test(counters_that_go_around_have_no_smaller_bound),
-                                       cmocka_unit_test(counts_rounds_of_the_launch),
-                                       cmocka_unit_test(counts_rounds_of_an_unrolled_loop),
-                                       cmocka_unit_test(takes_rounds_of_the_user),
-                                       cmocka_unit_test(takes_rounds_of_the_loop_with_the_same_lines_only),
-                                       cmocka_unit_test(leaves_out_only_code_of_lines_that_no_thread_comes_to),
-                                       cmocka_unit_test(refuses_what_has_no_bound),
-                                       cmocka_unit_test(counts_one_side_where_threads_stay_together),
-                                       cmocka_unit_test(walks_calls_in_their_place),
-                                       cmocka_unit_test(only_what_is_loaded_at_once_is_the_same),
-                                       cmocka_unit_test(threads_that_left_a_barrier_are_a_group_of_their_own),
-                                       cmocka_unit_test(threads_leave_loops_in_as_many_groups_as_these_have_rounds),
-                                       cmocka_unit_test(finds_every_opcode),
-                                       cmocka_unit_test(knows_the_class_of_instructions)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

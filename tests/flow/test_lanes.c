@@ -345,11 +345,10 @@ static void check_kernel(uint64_t seed, uint64_t index, struct totals *totals) {
     free(found);
 }
 
-static void never_says_fewer_transactions(void **state) {
+TEST(never_says_fewer_transactions) {
     char path[1000];
     struct totals totals = {0};
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 2500 + 1;
-    (void)state;
     if (!gs_assembler_find(path, sizeof path))
         skip();
     for (uint64_t i = 0; i < runs; i++)
@@ -359,7 +358,4 @@ static void never_says_fewer_transactions(void **state) {
     assert_true(totals.known > totals.stores / 10);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(never_says_fewer_transactions)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

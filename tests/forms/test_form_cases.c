@@ -176,10 +176,9 @@ static void play(size_t number, int form, uint32_t workers, uint64_t seed, struc
         fail_msg("%s%s: %s", cases[number].kernel, suffixes[form], error.message);
 }
 
-static void accepted_kernels_compute_the_same(void **state) {
+TEST(accepted_kernels_compute_the_same) {
     static const uint32_t workers[] = {1, 4, 40};
     static struct outcome original, formed;
-    (void)state;
     if (!all.module)
         skip();
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
@@ -201,11 +200,10 @@ static void accepted_kernels_compute_the_same(void **state) {
 
 /* A block of a kernel that looks back must not wait for one whose worker block has not begun. A launch that still gives
    blocks to its worker blocks fails: the queue does not have these blocks. */
-static void kernels_that_look_back_need_the_queue(void **state) {
+TEST(kernels_that_look_back_need_the_queue) {
     static const struct way given = {.workers = 4, .gives_first = true};
     static struct outcome outcome;
     gs_error error;
-    (void)state;
     if (!all.module)
         skip();
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
@@ -218,8 +216,7 @@ static void kernels_that_look_back_need_the_queue(void **state) {
     }
 }
 
-static void the_others_are_refused_for_a_reason(void **state) {
-    (void)state;
+TEST(the_others_are_refused_for_a_reason) {
     if (!all.module)
         skip();
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
@@ -254,8 +251,7 @@ static gs_code reshape_looking_back(const char *pointer) {
     return code;
 }
 
-static void pointers_are_followed_to_parameters(void **state) {
-    (void)state;
+TEST(pointers_are_followed_to_parameters) {
     assert_int_equal(reshape_looking_back("ld.param.u64 %rd5, [more+8];"), GS_OK);
     assert_int_equal(reshape_looking_back("mov.b64 %rd4, more; ld.param.u64 %rd5, [%rd4+8];"), GS_OK);
     assert_int_equal(reshape_looking_back("mov.b64 %rd4, flags; ld.param.u64 %rd5, [%rd4];"), GS_E_REFUSED);
@@ -264,12 +260,4 @@ static void pointers_are_followed_to_parameters(void **state) {
     assert_int_equal(reshape_looking_back("ld.param.u64 %rd4, [more]; ld.global.u64 %rd5, [%rd4];"), GS_E_REFUSED);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pointers_are_followed_to_parameters),
-        cmocka_unit_test(kernels_that_look_back_need_the_queue),
-        cmocka_unit_test(the_others_are_refused_for_a_reason),
-        cmocka_unit_test(accepted_kernels_compute_the_same),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)

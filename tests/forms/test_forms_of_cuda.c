@@ -138,13 +138,12 @@ static formed formed_of(const char *name, const char *kernel, const char *text) 
     return it;
 }
 
-static void random_kernels_compute_the_same_in_all_forms(void **state) {
+TEST(random_kernels_compute_the_same_in_all_forms) {
     enum { MOST = 100 };
     static formed kernels[MOST];
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), count = test_number("GRIDSMITH_RUNS", 100000) / 4000,
              accepted = 0;
     gs_text ptx = {0};
-    (void)state;
     count = count < 5 ? 5 : count > MOST ? MOST : count;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint64_t i = 0; i < count; i++) {
@@ -168,8 +167,7 @@ static void random_kernels_compute_the_same_in_all_forms(void **state) {
 /* ---- details ---- */
 
 /* At most those of the original, rounded up to the unit of allocation; if the original has many, not fewer either. */
-static void registers_are_those_of_the_original(void **state) {
-    (void)state;
+TEST(registers_are_those_of_the_original) {
     assert_int_equal(gs_register_limit(76, 72), 80);
     assert_int_equal(gs_register_limit(76, 96), 80);
     assert_int_equal(gs_register_limit(80, 72), 80);
@@ -183,7 +181,7 @@ static void registers_are_those_of_the_original(void **state) {
 }
 
 /* Warps continue with the next block on their own only if that has no effect. */
-static void threads_that_share_nothing_need_no_barrier(void **state) {
+TEST(threads_that_share_nothing_need_no_barrier) {
     static const struct {
         bool is_sharing;
         const char *text;
@@ -202,7 +200,6 @@ static void threads_that_share_nothing_need_no_barrier(void **state) {
                 "__global__ void k(int *a) { a[blockIdx.x] = 1; }"}};
     formed kernels[GS_COUNT(cases)];
     gs_text ptx = {0};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         char name[40];
         snprintf(name, sizeof name, "case_%zu", i);
@@ -285,7 +282,7 @@ static void *compile_forms(gs_executor *executor, const formed *kernels, const g
     return module;
 }
 
-static void every_block_runs_exactly_once(void **state) {
+TEST(every_block_runs_exactly_once) {
     static const char launch[] =
         "{\"schema\": \"gridsmith.launch/1\", \"grid\": [11, 5, 3], \"block\": [70, 1, 1], \"arguments\": "
         "[{\"buffer\": \"int32\", \"count\": 165}, {\"buffer\": \"int32\", \"count\": 1}, {\"int32\": 0}]}";
@@ -294,7 +291,6 @@ static void every_block_runs_exactly_once(void **state) {
     gs_text ptx = {0};
     gs_error error;
     gs_executor *executor = gs_executor_host(&error);
-    (void)state;
     forms_compile(kernels, sizeof kernels[0], 2, "tests", &ptx);
     forms_make(kernels, sizeof kernels[0], 2, &ptx);
     void *module = compile_forms(executor, kernels, &ptx);
@@ -341,9 +337,8 @@ static gs_verify_result verify_ptx(const char *text, const gs_verify_options *op
     return result;
 }
 
-static void what_differs_is_named_with_its_block(void **state) {
+TEST(what_differs_is_named_with_its_block) {
     gs_verify_options options = {.form = GS_FORM_PERSISTENT, .workers = 1, .seconds = 60};
-    (void)state;
     gs_verify_result result = verify_ptx(reads_what_is_left, &options);
     assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
     assert_string_equal(result.reason.message,
@@ -352,7 +347,7 @@ static void what_differs_is_named_with_its_block(void **state) {
 }
 
 /* The same, with results that are only in variables of the module. One with an address is not compared. */
-static void variables_are_compared(void **state) {
+TEST(variables_are_compared) {
     static const char kernel[] =
         ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 8 .u64 where = results;\n"
         ".global .align 4 .u32 results[448];\n.global .align 1 .b8 odd[3] = {1, 2, 3};\n"
@@ -366,7 +361,6 @@ static void variables_are_compared(void **state) {
         "st.global.u32 [%%d1], %%r3;\nst.global.u8 [odd+1], 9;\nret;\n}\n";
     gs_verify_options options = {.form = GS_FORM_PERSISTENT, .workers = 1, .seconds = 60};
     char text[sizeof kernel + 40];
-    (void)state;
     snprintf(text, sizeof text, kernel, "");
     gs_verify_result result = verify_ptx(text, &options);
     assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
@@ -376,7 +370,7 @@ static void variables_are_compared(void **state) {
     assert_int_equal(verify_ptx(text, &options).verdict, GS_VERDICT_SAME);
 }
 
-static void large_integers_are_named_whole(void **state) {
+TEST(large_integers_are_named_whole) {
     static const char kernel[] =
         ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 8 .s64 result;\n"
         ".visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n) {\n"
@@ -385,7 +379,6 @@ static void large_integers_are_named_whole(void **state) {
         "selp.b64 %d1, 1152921504606846977, 1152921504606846979, %p1;\nmov.u32 %r2, %ctaid.x;\n"
         "setp.eq.u32 %p2, %r2, 4;\n@%p2 st.global.u64 [result], %d1;\nret;\n}\n";
     gs_verify_options options = {.form = GS_FORM_PERSISTENT, .workers = 1, .seconds = 60};
-    (void)state;
     gs_verify_result result = verify_ptx(kernel, &options);
     assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
     assert_string_equal(result.reason.message, "variable result, element 0: the original has 1152921504606846979, the "
@@ -417,10 +410,9 @@ static void expect_difference(gs_verify_result result, const char *words) {
     "; it is compared exactly: PTX declares it as bytes, and the kernel does not access it as floating-point numbers " \
     "of one type only"
 
-static void tolerance_is_for_arrays_of_numbers(void **state) {
+TEST(tolerance_is_for_arrays_of_numbers) {
     static const char add[] = "mov.u64 %d1, results; cvta.global.u64 %d2, %d1; add.u64 %d3, %d2, 8;\n"
                               "@%p2 st.f32 [%d3], %f1;";
-    (void)state;
     expect_difference(verify_bytes("", add, 0),
                       "variable results, element 2: the original has 1.00010002, the reshaped kernel 1");
     assert_int_equal(verify_bytes("", add, 0.001).verdict, GS_VERDICT_SAME);
@@ -429,9 +421,8 @@ static void tolerance_is_for_arrays_of_numbers(void **state) {
 }
 
 /* Small integers are tiny as floating-point numbers: within any tolerance. */
-static void tolerance_is_not_for_bytes_that_may_be_integers(void **state) {
+TEST(tolerance_is_not_for_bytes_that_may_be_integers) {
     static const char exactly[] = "variable results, byte 8: the original has 71, the reshaped kernel 0" EXACTLY;
-    (void)state;
     expect_difference(verify_bytes("", "@%p2 st.global.f32 [results+8], %f1; st.global.u32 [results], 1;", 0.001),
                       exactly);
     expect_difference(verify_bytes(".global .u64 table = results;\n", "@%p2 st.global.f32 [results+8], %f1;", 0.001),
@@ -446,24 +437,21 @@ static void tolerance_is_not_for_bytes_that_may_be_integers(void **state) {
         "variable results, element 2: the original has 1065354055, the reshaped kernel 1065353216" EXACTLY);
 }
 
-static void variables_that_only_a_table_names_are_compared(void **state) {
-    (void)state;
+TEST(variables_that_only_a_table_names_are_compared) {
     expect_difference(verify_bytes(".global .u64 table = results;\n",
                                    "ld.global.u64 %d1, [table]; @%p2 st.global.f32 [%d1+8], %f1;", 0),
                       "variable results, byte 8: the original has 71, the reshaped kernel 0");
 }
 
 /* It would not even fit: variables on the CPU have at most 64 MB. */
-static void variables_that_no_instruction_reaches_do_not_matter(void **state) {
-    (void)state;
+TEST(variables_that_no_instruction_reaches_do_not_matter) {
     assert_int_equal(verify_bytes(".global .b8 huge[1000000000];\n", "", 0).verdict, GS_VERDICT_SAME);
 }
 
-static void only_an_infinity_is_close_to_it(void **state) {
+TEST(only_an_infinity_is_close_to_it) {
     static const gs_scalar types[] = {GS_FLOAT32, GS_FLOAT64, GS_FLOAT16, GS_BFLOAT16};
     static const double numbers[] = {INFINITY, -INFINITY, NAN, 5, -20};
     unsigned char one[8], other[8];
-    (void)state;
     for (size_t t = 0; t < GS_COUNT(types); t++)
         for (size_t i = 0; i < GS_COUNT(numbers); i++)
             for (size_t k = 0; k < GS_COUNT(numbers); k++) {
@@ -475,9 +463,8 @@ static void only_an_infinity_is_close_to_it(void **state) {
 }
 
 /* The same text, compiled with fewer registers. */
-static void limits_of_registers_are_verified(void **state) {
+TEST(limits_of_registers_are_verified) {
     gs_verify_options options = {.form = GS_FORM_REGISTERS, .registers = 32, .seconds = 60};
-    (void)state;
     gs_verify_result result = verify_ptx(reads_what_is_left, &options);
     assert_int_equal(result.verdict, GS_VERDICT_SAME);
     assert_int_equal(result.launches, 1);
@@ -499,13 +486,12 @@ static gs_verify_result verify_elastic(const char *text, gs_text *found) {
     return result;
 }
 
-static void elastic_blocks_are_found_by_trying(void **state) {
+TEST(elastic_blocks_are_found_by_trying) {
     static const char text[] =
         "#define SIZE 64\n__global__ void k(int *out, const int *in, int n) {\n"
         "    __shared__ int part[SIZE];\n    part[threadIdx.x] = in[blockIdx.x * SIZE + threadIdx.x];\n"
         "    __syncthreads();\n    out[blockIdx.x * SIZE + threadIdx.x] = part[threadIdx.x] + n;\n}\n";
     gs_text found = {0};
-    (void)state;
     gs_verify_result result = verify_elastic(text, &found);
     assert_int_equal(result.verdict, GS_VERDICT_SAME);
     assert_string_equal(result.reason.message,
@@ -516,33 +502,13 @@ static void elastic_blocks_are_found_by_trying(void **state) {
 }
 
 /* Its result depends on the number of threads, and no constant of the source changes that. */
-static void elastic_blocks_that_differ_are_refused(void **state) {
+TEST(elastic_blocks_that_differ_are_refused) {
     static const char text[] = "__global__ void k(int *out, const int *in, int n) {\n"
                                "    out[blockIdx.x * blockDim.x + threadIdx.x] = in[0] + blockDim.x;\n}\n";
-    (void)state;
     gs_verify_result result = verify_elastic(text, NULL);
     assert_int_equal(result.verdict, GS_VERDICT_REFUSED);
     assert_string_equal(result.reason.message,
                         "no constants were found with which fewer threads compute the same results in this launch");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_kernels_compute_the_same_in_all_forms),
-        cmocka_unit_test(registers_are_those_of_the_original),
-        cmocka_unit_test(threads_that_share_nothing_need_no_barrier),
-        cmocka_unit_test(every_block_runs_exactly_once),
-        cmocka_unit_test(what_differs_is_named_with_its_block),
-        cmocka_unit_test(variables_are_compared),
-        cmocka_unit_test(large_integers_are_named_whole),
-        cmocka_unit_test(tolerance_is_for_arrays_of_numbers),
-        cmocka_unit_test(tolerance_is_not_for_bytes_that_may_be_integers),
-        cmocka_unit_test(variables_that_only_a_table_names_are_compared),
-        cmocka_unit_test(variables_that_no_instruction_reaches_do_not_matter),
-        cmocka_unit_test(only_an_infinity_is_close_to_it),
-        cmocka_unit_test(limits_of_registers_are_verified),
-        cmocka_unit_test(elastic_blocks_are_found_by_trying),
-        cmocka_unit_test(elastic_blocks_that_differ_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -102,9 +102,8 @@ static uint64_t facts_of_all(const gs_text *text, char names[MOST_ENTRIES][80], 
     return hash;
 }
 
-static void what_is_known_of_files_is_as_before(void **state) {
+TEST(what_is_known_of_files_is_as_before) {
     enum { CHANGES = 120, BRIEF_CHANGES = 20 };
-    (void)state;
     answers_open("tests/forms/facts/files.txt");
     for (size_t i = 0; i < GS_COUNT(files); i++) {
         char names[MOST_ENTRIES][80];
@@ -130,7 +129,4 @@ static void what_is_known_of_files_is_as_before(void **state) {
     answers_close();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_known_of_files_is_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -49,8 +49,7 @@ static gs_ptx_file open_file(int architecture) {
     return file;
 }
 
-static void kernels_are_listed_with_their_forms(void **state) {
-    (void)state;
+TEST(kernels_are_listed_with_their_forms) {
 #define ACCEPTED                                                                                                       \
     "{\"accepted\":true,\"needs_whole_rows\":false,\"needs_one_row\":false,\"needs_one_layer\":false,"                 \
     "\"needs_queue\":false,\"most_blocks\":1073741824,\"needs_shared\":0}"
@@ -86,8 +85,7 @@ static void kernels_are_listed_with_their_forms(void **state) {
     gs_ptx_file_free(&file);
 }
 
-static void kernels_are_found_by_name(void **state) {
-    (void)state;
+TEST(kernels_are_found_by_name) {
     static const struct {
         const char *name, *symbol, *message;
     } rows[] = {
@@ -119,8 +117,7 @@ static void kernels_are_found_by_name(void **state) {
 }
 
 /* PTX of a newer GPU is taken only if that is asked for; options are for sources. */
-static void files_that_do_not_help_are_refused(void **state) {
-    (void)state;
+TEST(files_that_do_not_help_are_refused) {
     const char *option = "-O3";
     for (int which = 0; which < 4; which++) {
         gs_ptx_file file;
@@ -144,8 +141,7 @@ static void files_that_do_not_help_are_refused(void **state) {
 }
 
 /* A pointer may lead to any function of the file: that is well unless one of them reads the number of the block. */
-static void pointers_lead_to_functions_that_know_no_block(void **state) {
-    (void)state;
+TEST(pointers_lead_to_functions_that_know_no_block) {
     static const struct {
         const char *text, *what; /* NULL: it is no part of the launch */
     } reads[] = {{"add.u32 %r1, %r1, 1;", NULL},
@@ -179,8 +175,7 @@ static void pointers_lead_to_functions_that_know_no_block(void **state) {
 }
 
 /* A pointer leads only to functions whose address is taken, and to those that other modules may name. */
-static void pointers_lead_to_functions_whose_address_is_taken(void **state) {
-    (void)state;
+TEST(pointers_lead_to_functions_whose_address_is_taken) {
     static const struct {
         const char *before, *words, *in_kernel;
         bool is_refused;
@@ -218,8 +213,7 @@ static void pointers_lead_to_functions_whose_address_is_taken(void **state) {
 }
 
 /* PTX does not allow registers in shared memory beside dynamic shared memory. */
-static void registers_in_shared_memory_are_refused_beside_that_of_the_form(void **state) {
-    (void)state;
+TEST(registers_in_shared_memory_are_refused_beside_that_of_the_form) {
     for (int is_behind = 0; is_behind < 2; is_behind++) {
         gs_text module_text = {0};
         gs_ptx_module module;
@@ -241,8 +235,7 @@ static void registers_in_shared_memory_are_refused_beside_that_of_the_form(void 
 
 /* What a form keeps in shared memory is static where it fits into 48 KB, and else behind the dynamic shared memory,
    which a launch must make larger. */
-static void shared_memory_is_where_it_fits(void **state) {
-    (void)state;
+TEST(shared_memory_is_where_it_fits) {
     static const struct {
         const char *outside, *inside, *use;
         bool is_added;
@@ -317,8 +310,7 @@ static uint64_t parameter_bytes(const gs_text *source) {
 }
 
 /* A form has as many parameters as PTX allows, and no more. */
-static void parameters_are_as_many_as_ptx_allows(void **state) {
-    (void)state;
+TEST(parameters_are_as_many_as_ptx_allows) {
     static const struct {
         const char *version;
         uint64_t most;
@@ -353,8 +345,7 @@ static void parameters_are_as_many_as_ptx_allows(void **state) {
 }
 
 /* A name is copied, with what is added to it for a form. */
-static void names_have_a_length(void **state) {
-    (void)state;
+TEST(names_have_a_length) {
     enum { MOST = 3996 };
     static char name[MOST + 2];
     for (int length = MOST; length <= MOST + 1; length++) {
@@ -379,8 +370,7 @@ static void names_have_a_length(void **state) {
 }
 
 /* A form says which grids it cannot have, and why. */
-static void grids_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+TEST(grids_that_do_not_fit_are_refused) {
     static const char large[] = "its form may have at most 2^30 blocks",
                       wraps[] = "an index by which it waits may wrap", rows[] = "a multiple of 32 threads wide",
                       row[] = "a grid of one row", layer[] = "a grid of one layer";
@@ -417,8 +407,7 @@ static int count_in(const char *where, const char *what) {
 }
 
 /* A limit of registers is in the head of a form, unless the source has one. */
-static void registers_are_limited(void **state) {
-    (void)state;
+TEST(registers_are_limited) {
     static const struct {
         const char *limits;
         uint32_t most;
@@ -436,8 +425,7 @@ static void registers_are_limited(void **state) {
 
 /* With many registers, the parts of the block's number that the kernel reads are in registers that a warp shares; GPUs
    before sm_80 have no instruction for that. */
-static void parts_of_the_block_are_uniform(void **state) {
-    (void)state;
+TEST(parts_of_the_block_are_uniform) {
     static const char *const bodies[] = {"", "mov.u32 %r1, %ctaid.x;", "mov.u32 %r1, %ctaid.z;",
                                          "add.u32 %r1, %ctaid.x, %ctaid.y;"};
     static const int parts[] = {0, 1, 1, 2};
@@ -455,8 +443,7 @@ static void parts_of_the_block_are_uniform(void **state) {
 
 /* What a kernel starts, and does not wait for, ends before its next block begins; also if a function starts it, or one
    that this calls. */
-static void what_a_block_starts_ends_with_it(void **state) {
-    (void)state;
+TEST(what_a_block_starts_ends_with_it) {
     static const char *const rows[][2] = {
         {"cp.async.ca.shared.global [%r], [%d], 4;", "cp.async.wait_all;"},
         {"cp.async.bulk.global.shared::cta.bulk_group [%d], [%r], 16;", "cp.async.bulk.wait_group 0;"},
@@ -495,21 +482,4 @@ static void what_a_block_starts_ends_with_it(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_are_listed_with_their_forms),
-        cmocka_unit_test(kernels_are_found_by_name),
-        cmocka_unit_test(files_that_do_not_help_are_refused),
-        cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
-        cmocka_unit_test(pointers_lead_to_functions_whose_address_is_taken),
-        cmocka_unit_test(registers_in_shared_memory_are_refused_beside_that_of_the_form),
-        cmocka_unit_test(shared_memory_is_where_it_fits),
-        cmocka_unit_test(parameters_are_as_many_as_ptx_allows),
-        cmocka_unit_test(names_have_a_length),
-        cmocka_unit_test(grids_that_do_not_fit_are_refused),
-        cmocka_unit_test(registers_are_limited),
-        cmocka_unit_test(parts_of_the_block_are_uniform),
-        cmocka_unit_test(what_a_block_starts_ends_with_it),
-    };
-    return cmocka_run_group_tests(tests, write_file, remove_file);
-}
+TEST_MAIN(write_file, remove_file)

@@ -317,8 +317,7 @@ static bool is_noticed(uint64_t seed, uint64_t first, const struct breaking *bre
 
 /* ---- tests ---- */
 
-static void forms_compute_the_same(void **state) {
-    (void)state;
+TEST(forms_compute_the_same) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     uint64_t runs = gs_max_u64(FEW, test_number("GRIDSMITH_RUNS", 100000) / 5000);
     uint64_t accepted = 0;
@@ -376,8 +375,7 @@ static uint32_t print_coverage(const struct coverage *coverage) {
 }
 
 /* Every feature occurs in kernels that are accepted, and together with nearly every other one. */
-static void random_kernels_have_all_features(void **state) {
-    (void)state;
+TEST(random_kernels_have_all_features) {
     enum { MOST_MISSING = 60 };
     static struct coverage coverage;
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
@@ -397,8 +395,7 @@ static void random_kernels_have_all_features(void **state) {
 }
 
 /* Each of these breaks the block loop, or a change of the body, in one place. */
-static void broken_forms_are_found(void **state) {
-    (void)state;
+TEST(broken_forms_are_found) {
     static const struct breaking broken[] = {
         {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* exited threads */
         {"xor.b32 %gs_phase, %gs_phase, 4;", "xor.b32 %gs_phase, %gs_phase, 0;"},
@@ -422,11 +419,4 @@ static void broken_forms_are_found(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_kernels_have_all_features),
-        cmocka_unit_test(forms_compute_the_same),
-        cmocka_unit_test(broken_forms_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

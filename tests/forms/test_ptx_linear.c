@@ -657,8 +657,7 @@ static void check_pair(const struct program *program, const gs_ptx_kernel *kerne
                      program->text.data);
 }
 
-static void sums_are_what_threads_compute(void **state) {
-    (void)state;
+TEST(sums_are_what_threads_compute) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20 + 50;
     int known = 0, all = 0;
     for (uint64_t i = 0; i < runs; i++) {
@@ -751,8 +750,7 @@ static int put_entry(gs_text *text, gs_random *random, char name, int64_t offset
     return zeros;
 }
 
-static void keys_and_values_of_tables_are_told_apart(void **state) {
-    (void)state;
+TEST(keys_and_values_of_tables_are_told_apart) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20 + 50;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(62, i);
@@ -796,8 +794,7 @@ static int64_t part_of(int64_t step, int64_t threads, bool is_most) {
     return (step > 0) == is_most ? step * (threads - 1) : 0;
 }
 
-static void blocks_wait_only_for_flags_of_earlier_ones(void **state) {
-    (void)state;
+TEST(blocks_wait_only_for_flags_of_earlier_ones) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20 + 100;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(63, i);
@@ -976,8 +973,7 @@ static void check_bounds(const struct program *program, const gs_ptx_kernel *ker
 }
 
 /* A register that a loop changes in one direction is never beyond its first value. */
-static void loops_keep_their_bounds(void **state) {
-    (void)state;
+TEST(loops_keep_their_bounds) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20 + 50;
     for (uint64_t i = 0; i < runs; i++) {
         struct program program = {.random = gs_random_at(65, i)};
@@ -1013,10 +1009,4 @@ static void loops_keep_their_bounds(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_are_what_threads_compute),
-                                       cmocka_unit_test(loops_keep_their_bounds),
-                                       cmocka_unit_test(keys_and_values_of_tables_are_told_apart),
-                                       cmocka_unit_test(blocks_wait_only_for_flags_of_earlier_ones)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

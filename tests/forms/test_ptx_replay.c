@@ -422,8 +422,7 @@ static uint32_t load_of(const gs_ptx_kernel *kernel) {
     return gs_ptx_number_of(kernel, statement_of(kernel, true, 0));
 }
 
-static void loops_end_where_threads_end(void **state) {
-    (void)state;
+TEST(loops_end_where_threads_end) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20 + 100, checked = 0;
     for (uint64_t i = 0; i < runs; i++) {
         struct loop loop;
@@ -457,8 +456,7 @@ static void loops_end_where_threads_end(void **state) {
 }
 
 /* Whether the loop of a compare-and-swap goes on after the word had the awaited value, and after it had another. */
-static void a_word_is_compared_with_what_was_awaited(void **state) {
-    (void)state;
+TEST(a_word_is_compared_with_what_was_awaited) {
     for (int i = 0; i < 8; i++) {
         bool is_equal = i & 1, is_swapped = i & 2, is_same = i & 4;
         gs_text text = {0};
@@ -490,8 +488,4 @@ static void a_word_is_compared_with_what_was_awaited(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_end_where_threads_end),
-                                       cmocka_unit_test(a_word_is_compared_with_what_was_awaited)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -381,8 +381,7 @@ static int free_all(void **state) {
     return 0;
 }
 
-static void what_cannot_be_kept_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_kept_is_refused) {
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         const char *found = kernels[i].refusal.code == GS_OK ? "" : kernels[i].refusal.message;
         if (strcmp(found, cases[i].refuse ? cases[i].refuse : "") != 0)
@@ -391,13 +390,11 @@ static void what_cannot_be_kept_is_refused(void **state) {
     }
 }
 
-static void what_is_accepted_computes_the_same(void **state) {
-    (void)state;
+TEST(what_is_accepted_computes_the_same) {
     forms_check(kernels, sizeof kernels[0], GS_COUNT(cases), &ptx);
 }
 
-static void nearly_the_same_kernels_are_decided_as_before(void **state) {
-    (void)state;
+TEST(nearly_the_same_kernels_are_decided_as_before) {
     static const char *const inserted[] = {"bar.sync 0; ", "ret; ", "add.u32 %v, %v, 1; ", "mov.u32 %v, %ctaid.y; ",
                                            NULL};
     variations_open("text");
@@ -435,7 +432,7 @@ static gs_code launch_with(gs_executor *executor, void *module, const char *form
 }
 
 /* With a single block in the grid, the queue is not asked. */
-static void forms_trap_where_they_cannot_work(void **state) {
+TEST(forms_trap_where_they_cannot_work) {
     enum { PLAIN_BYTES = offsetof(gs_persistent_parameter, shared) };
     static const char plain[] = "labels_on_one_line__persistent", dynamic[] = "end_of_dynamic_memory__persistent";
     static const struct {
@@ -459,7 +456,6 @@ static void forms_trap_where_they_cannot_work(void **state) {
     gs_build build = {.name = "text.ptx", .text = ptx.data, .size = ptx.count, .kernels = names, .kernel_count = 2};
     gs_error error;
     gs_executor *executor = gs_executor_open("host", &error);
-    (void)state;
     assert_non_null(executor);
     void *module = executor->ops->compile(executor, &build, &error);
     assert_non_null(module);
@@ -473,12 +469,4 @@ static void forms_trap_where_they_cannot_work(void **state) {
     gs_executor_close(executor);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_kept_is_refused),
-        cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
-        cmocka_unit_test(what_is_accepted_computes_the_same),
-        cmocka_unit_test(forms_trap_where_they_cannot_work),
-    };
-    return cmocka_run_group_tests(tests, make_all, free_all);
-}
+TEST_MAIN(make_all, free_all)

@@ -623,8 +623,7 @@ static void put_kernels(gs_text *ptx) {
     }
 }
 
-static void forms_are_right_or_refused(void **state) {
-    (void)state;
+TEST(forms_are_right_or_refused) {
     gs_text ptx = {0};
     put_kernels(&ptx);
     forms_make(all, sizeof all[0], GS_COUNT(all), &ptx);
@@ -645,8 +644,7 @@ static void forms_are_right_or_refused(void **state) {
         forms_free(&all[i]);
 }
 
-static void nearly_the_same_kernels_are_decided_as_before(void **state) {
-    (void)state;
+TEST(nearly_the_same_kernels_are_decided_as_before) {
     static const char *const inserted[] = {"@p1 bra DONE; ",
                                            "bar.sync 0; ",
                                            "@p2 bra DONE; ",
@@ -762,8 +760,7 @@ static size_t count_wrong_pointers(size_t callee) {
     return wrong;
 }
 
-static void calls_through_pointers_are_branches(void **state) {
-    (void)state;
+TEST(calls_through_pointers_are_branches) {
     for (size_t c = 0; c < GS_COUNT(callees); c++) {
         gs_text ptx = {0};
         memset(pointed, 0, sizeof pointed);
@@ -784,11 +781,4 @@ static void calls_through_pointers_are_branches(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_are_right_or_refused),
-        cmocka_unit_test(calls_through_pointers_are_branches),
-        cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-static void nearly_the_same_kernels_are_decided_as_before(void **state) {
-    (void)state;
+TEST(nearly_the_same_kernels_are_decided_as_before) {
     enum { VARIED = 16 };
     static const char *const inserted[] = {"bar.sync 0; ",
                                            "@%p1 ret; ",
@@ -36,7 +35,4 @@ static void nearly_the_same_kernels_are_decided_as_before(void **state) {
     variations_close();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -323,9 +323,8 @@ static void mix(struct program *program, const int done[2]) {
         try_program(program);
 }
 
-static void two_kinds_of_waits_never_wait_for_each_other(void **state) {
+TEST(two_kinds_of_waits_never_wait_for_each_other) {
     static const int none[2];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(kinds); i++)
         for (size_t k = i; k < GS_COUNT(kinds); k++)
             mix(&(struct program){.kinds = {(int)i, (int)k}}, none);
@@ -335,7 +334,4 @@ static void two_kinds_of_waits_never_wait_for_each_other(void **state) {
     assert_true(counts.would_hang > 10 && counts.single > counts.would_hang && counts.single < counts.programs);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_kinds_of_waits_never_wait_for_each_other)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

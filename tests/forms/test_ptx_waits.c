@@ -1389,15 +1389,14 @@ static void expect(const char *what, const char *loop, enum writer writer, bool 
         fail_msg("%s: refused for another reason: %s", what, error.message);
 }
 
-static void loops_that_only_another_block_can_end_are_refused(void **state) {
-    (void)state;
+TEST(loops_that_only_another_block_can_end_are_refused) {
     for (size_t i = 0; i < GS_COUNT(rows); i++)
         expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
 }
 
 /* A store right before the word that counts iterations does not write it, nor does one to another variable; a store a
    byte further does. */
-static void stores_are_as_wide_as_they_say(void **state) {
+TEST(stores_are_as_wide_as_they_say) {
     static const struct {
         const char *type, *value;
         int bytes;
@@ -1410,7 +1409,6 @@ static void stores_are_as_wide_as_they_say(void **state) {
                   {"v4.s16", "{%v, %v, %v, %v}", 8},
                   {"v4.u32", "{%v, %v, %v, %v}", 16},
                   {"v2.b64", "{%next, %next}", 16}};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(stores); i++) {
         const struct {
             const char *variable;
@@ -1431,7 +1429,7 @@ static void stores_are_as_wide_as_they_say(void **state) {
 
 /* A pointer that is either shared memory or a parameter may write the shared word that ends a loop. A limit that a
    function returns, or that another thread of the block may move meanwhile, does not stay. */
-static void what_may_change_in_a_loop_ends_it_or_not(void **state) {
+TEST(what_may_change_in_a_loop_ends_it_or_not) {
 #define CHOOSE "st.shared.u32 [own], 0; mov.u64 %next, own; cvta.shared.u64 %next, %next; setp.eq.u32 %p6, %t, 99; "
 #define PASS_ON(write)                                                                                                 \
     "again: ld.volatile.global.u32 %v, [%flag]; " write "ld.shared.u32 %w, [own]; setp.eq.u32 %p1, %w, 0; "            \
@@ -1462,9 +1460,8 @@ static void what_may_change_in_a_loop_ends_it_or_not(void **state) {
 }
 
 /* Also a loop that begins with the kernel, of one part or of two. Block 5 gives what the others wait for. */
-static void loops_from_the_first_statement_are_refused(void **state) {
+TEST(loops_from_the_first_statement_are_refused) {
     static const char *const middles[] = {"", "\t@%p bra part;\npart:\n"};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(middles); i++) {
         gs_text text = {0};
         gs_ptx_module module;
@@ -1485,8 +1482,7 @@ static void loops_from_the_first_statement_are_refused(void **state) {
     }
 }
 
-static void nearly_the_same_loops_are_decided_as_before(void **state) {
-    (void)state;
+TEST(nearly_the_same_loops_are_decided_as_before) {
     static const char *const inserted[] = {"st.volatile.global.u32 [%flag], %i; ",
                                            "ld.volatile.global.u32 %v, [%flag]; ",
                                            "atom.global.add.u32 %v, [%other], 1; ",
@@ -1578,8 +1574,7 @@ static const struct {
 };
 
 /* A part of the number of a block, of a ticket or of a counter proves nothing about it. */
-static void only_whole_values_are_followed(void **state) {
-    (void)state;
+TEST(only_whole_values_are_followed) {
     static const char look_back[] =
         "mul.wide.s32 %far, %w, 4; add.u64 %next, %flag, %far; setp.eq.u32 %p1, %b, 0; @%p1 bra tell; again: "
         "ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; tell: "
@@ -1607,8 +1602,7 @@ static void only_whole_values_are_followed(void **state) {
 }
 
 /* Another block ends a wait by an atomic operation, unless that cannot change any number. */
-static void an_operation_that_changes_nothing_ends_no_wait(void **state) {
-    (void)state;
+TEST(an_operation_that_changes_nothing_ends_no_wait) {
     static const struct {
         const char *name, *nothing, *something;
     } operations[] = {
@@ -1640,8 +1634,7 @@ static void an_operation_that_changes_nothing_ends_no_wait(void **state) {
 }
 
 /* Another block writes the word, and the wait goes on or ends by what is written. */
-static void only_what_ends_a_wait_is_waited_for(void **state) {
-    (void)state;
+TEST(only_what_ends_a_wait_is_waited_for) {
     static const char zero[] = "ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0;";
     static const char byte[] = "ld.volatile.global.u8 %v, [%flag]; setp.ne.u32 %p1, %v, 255;";
     static const char not_one[] = "ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 1;";
@@ -1697,7 +1690,7 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
 /* ---- indices that lose their high bits ---- */
 
 /* Block 0 waits for its flag, and the others set theirs, at `index` of the block: in which grids are these others? */
-static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state) {
+TEST(flags_are_told_apart_only_in_grids_where_no_index_wraps) {
     static const struct {
         const char *index;
         uint32_t most; /* 0: refused */
@@ -1719,7 +1712,6 @@ static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state
         {"atom.global.add.u32 %x, [%other], 1; shl.b32 %w, %x, 8; ", 16383},
         {"atom.global.add.u32 %x, [%other], 65536; shl.b32 %w, %x, 16; ", 0},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(uses); i++) {
         gs_text text = {0}, made = {0};
         char check[64];
@@ -1754,7 +1746,7 @@ static void flags_are_told_apart_only_in_grids_where_no_index_wraps(void **state
 
 /* A word of `ea` is written through another name before it is read: an index, the limit of a counter, or what a thread
    waits for. If the two names are the same memory, nothing is known of it. */
-static void variables_are_told_apart_only_where_they_are_different_memory(void **state) {
+TEST(variables_are_told_apart_only_where_they_are_different_memory) {
     static const char *const uses[] = {
         "mul.wide.u32 %far, %b, 4; add.u64 %next, %flag, %far; add.u32 %w, %b, 1; sub.u32 %x, %b, 1; "
         "st.shared.u32 [ea], %x; bar.sync 0; "
@@ -1788,7 +1780,6 @@ static void variables_are_told_apart_only_where_they_are_different_memory(void *
         {".extern .shared .b32 ea[]; .shared .b32 eb[4];", "st.shared.u32 [eb]", false},
         {".shared .b32 ea[4]; .shared .b32 eb[4];", "st.shared.u32 [eb]", false},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++)
         for (size_t k = 0; k < GS_COUNT(uses); k++) {
             gs_text loop = {0};
@@ -1803,10 +1794,9 @@ static void variables_are_told_apart_only_where_they_are_different_memory(void *
 }
 
 /* A variable that is declared as external, and defined behind that, is one word. */
-static void a_variable_that_is_declared_twice_is_one(void **state) {
+TEST(a_variable_that_is_declared_twice_is_one) {
     static const char *const declared[] = {".extern .global .u32 there;", ".global .u32 here;"};
     static const char defined[] = ".visible .global .u32 there = 0;";
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(declared); i++) {
         gs_text text = {0};
         gs_ptx_module module;
@@ -1823,7 +1813,7 @@ static void a_variable_that_is_declared_twice_is_one(void **state) {
 
 /* Block 0 waits for a word, which the others may write through another parameter. That counts unless a write through
    the pointer that the word is read with may be what ends the wait. */
-static void a_word_that_is_only_set_back_is_set_through_another_pointer(void **state) {
+TEST(a_word_that_is_only_set_back_is_set_through_another_pointer) {
     static const char wait[] = "ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
     static const char lock[] = "atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again; ";
     static const char token[] = "atom.global.cas.b32 %v, [%flag], 1, 0; setp.ne.u32 %p1, %v, 1; @%p1 bra again; ";
@@ -1854,7 +1844,6 @@ static void a_word_that_is_only_set_back_is_set_through_another_pointer(void **s
         {lock, "st.volatile.global.u32 [%flag], 0; ", multicast, false},
         {lock, "st.volatile.global.u32 [%flag], 0; ", "multimem.st.release.sys.global.u32 [%other], 0; ", true},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_text loop = {0};
         gs_text_add(&loop, "@%%p7 bra give; again: %s%sbra end; give: %s", cases[i].wait, cases[i].behind,
@@ -1865,7 +1854,7 @@ static void a_word_that_is_only_set_back_is_set_through_another_pointer(void **s
 }
 
 /* A word of a surface is waited for as one of global memory is. */
-static void surfaces_are_read_as_global_memory_is(void **state) {
+TEST(surfaces_are_read_as_global_memory_is) {
     static const struct {
         const char *before, *others;
         bool is_refused;
@@ -1874,7 +1863,6 @@ static void surfaces_are_read_as_global_memory_is(void **state) {
         {"sured.b.add.1d.u32.trap [%flag, {%i}], %t; ", "", true},
         {"", "", false},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_text loop = {0};
         gs_text_add(&loop,
@@ -1890,7 +1878,7 @@ static void surfaces_are_read_as_global_memory_is(void **state) {
 
 /* A block looks for a word up to a hundred times, and others write it. Without a race it finds that only behind a
    statement that synchronizes; else the count ends the loop. */
-static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
+TEST(plain_loads_wait_where_their_loop_synchronizes) {
     static const char *const loops[] = {
         "again: %sld.global.u32 %%v, [%%flag]; setp.ne.u32 %%p1, %%v, 0; @%%p1 bra end; add.u32 %%i, %%i, 1; "
         "setp.lt.u32 %%p2, %%i, 100; @%%p2 bra again; ",
@@ -1939,7 +1927,6 @@ static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
         {"", acquire, "nanosleep.u32 100; cp.async.wait_all; ", false},
         {"", acquire, "st.release.gpu.global.u32 [%other], 1; ", false},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++)
         for (size_t k = 0; k < GS_COUNT(loops); k++) {
             gs_text loop = {0};
@@ -1955,7 +1942,7 @@ static void plain_loads_wait_where_their_loop_synchronizes(void **state) {
 
 /* A warp looks for a word of another block, and then does something. Another warp waits at an mbarrier, and ends the
    loop of the first. */
-static void what_ends_a_wait_of_another_warp_is_waited_for(void **state) {
+TEST(what_ends_a_wait_of_another_warp_is_waited_for) {
     static const char format[] =
         ".reg .b32 %%x, %%to, %%gate; .reg .b64 %%d; .reg .pred %%q; .shared .align 8 .b64 wide; "
         ".shared .align 16 .b8 data[16]; mov.u32 %%to, data; mov.u32 %%gate, wide; setp.gt.u32 %%p3, %%t, 31; "
@@ -1977,7 +1964,6 @@ static void what_ends_a_wait_of_another_warp_is_waited_for(void **state) {
         {"cp.async.bulk.prefetch.L2.global [%other], 16;", false},
         {"add.u32 %i, %i, 1;", false},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_text loop = {0};
         gs_text_add(&loop, format, cases[i].step);
@@ -1986,7 +1972,7 @@ static void what_ends_a_wait_of_another_warp_is_waited_for(void **state) {
     }
 }
 
-static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
+TEST(a_refusal_names_the_write_that_is_in_the_way) {
 #define WAITS "\nagain: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end;\n"
     static const struct {
         const char *loop, *write, *how;
@@ -2016,7 +2002,7 @@ static void a_refusal_names_the_write_that_is_in_the_way(void **state) {
 }
 
 /* A form lets dependent kernels begin when it ends, so it must not wait for them. */
-static void what_is_launched_is_not_waited_for(void **state) {
+TEST(what_is_launched_is_not_waited_for) {
     static const char wait[] = "again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; ";
     static const char count[] = "again: add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 9; @%p1 bra again; ";
     static const char mailbox[] =
@@ -2042,7 +2028,6 @@ static void what_is_launched_is_not_waited_for(void **state) {
         {"griddepcontrol.launch_dependents; ", token, true},   {"griddepcontrol.launch_dependents; ", back, false},
         {"griddepcontrol.launch_dependents; ", other, true},   {"griddepcontrol.wait; ", wait, false},
     };
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_text loop = {0};
         gs_error error = {.message = ""};
@@ -2055,23 +2040,4 @@ static void what_is_launched_is_not_waited_for(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
-                                       cmocka_unit_test(stores_are_as_wide_as_they_say),
-                                       cmocka_unit_test(what_may_change_in_a_loop_ends_it_or_not),
-                                       cmocka_unit_test(loops_from_the_first_statement_are_refused),
-                                       cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
-                                       cmocka_unit_test(only_whole_values_are_followed),
-                                       cmocka_unit_test(flags_are_told_apart_only_in_grids_where_no_index_wraps),
-                                       cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
-                                       cmocka_unit_test(only_what_ends_a_wait_is_waited_for),
-                                       cmocka_unit_test(variables_are_told_apart_only_where_they_are_different_memory),
-                                       cmocka_unit_test(a_variable_that_is_declared_twice_is_one),
-                                       cmocka_unit_test(a_word_that_is_only_set_back_is_set_through_another_pointer),
-                                       cmocka_unit_test(surfaces_are_read_as_global_memory_is),
-                                       cmocka_unit_test(plain_loads_wait_where_their_loop_synchronizes),
-                                       cmocka_unit_test(what_ends_a_wait_of_another_warp_is_waited_for),
-                                       cmocka_unit_test(a_refusal_names_the_write_that_is_in_the_way),
-                                       cmocka_unit_test(what_is_launched_is_not_waited_for)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1191,8 +1191,7 @@ static void try_kernel(uint64_t number, size_t maker, int *accepted, int *refuse
     gs_text_free(&text);
 }
 
-static void accepted_kernels_end_with_one_worker_block(void **state) {
-    (void)state;
+TEST(accepted_kernels_end_with_one_worker_block) {
     int accepted[GS_COUNT(makers)] = {0}, wrong[GS_COUNT(makers)] = {0};
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 12;
     for (uint64_t i = 0; i < runs; i++)
@@ -1219,8 +1218,7 @@ static char decision_of(uint64_t number, size_t maker) {
 /* Accepted kernels are right, which is tried above; this is about those that are refused without need. A change of the
    analysis that changes a decision is seen here, and it should be one that was meant: with GRIDSMITH_WRITE=1 the file
    is written anew. */
-static void decisions_are_as_they_were(void **state) {
-    (void)state;
+TEST(decisions_are_as_they_were) {
     enum { KERNELS = 250 };
     size_t count = test_is_brief() && !test_number("GRIDSMITH_WRITE", 0) ? KERNELS / 10 : KERNELS;
     char found[KERNELS + 2], wanted[KERNELS + 3];
@@ -1242,8 +1240,4 @@ static void decisions_are_as_they_were(void **state) {
     fclose(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(accepted_kernels_end_with_one_worker_block),
-                                       cmocka_unit_test(decisions_are_as_they_were)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

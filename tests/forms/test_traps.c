@@ -158,31 +158,23 @@ static size_t count_refused(const struct trap *list, size_t count) {
 }
 
 /* Some compilers join branches of a CUDA kernel so that its PTX is refused, where others do not. */
-static void what_is_unsafe_is_refused(void **state) {
+TEST(what_is_unsafe_is_refused) {
     enum { MOST_JOINED = 2 };
     size_t refused = count_refused(traps, trap_count) + count_refused(ptx_traps, ptx_trap_count),
            all = trap_count + ptx_trap_count;
-    (void)state;
     print_message("%zu traps: %zu accepted, %zu refused\n", all, all - refused, refused);
     assert_true(refused >= 5 && all - refused >= 45);
     assert_int_equal(check_refusals(ptx_traps, ptx_trap_count), 0);
     assert_in_range(check_refusals(traps, trap_count), 0, MOST_JOINED);
 }
 
-static void what_is_accepted_computes_the_same(void **state) {
+TEST(what_is_accepted_computes_the_same) {
     /* Compilers take most of the time, and no sanitizer looks at them: every third is compiled. */
     size_t step = test_number("GRIDSMITH_RUNS", 100000) >= 4000 ? 1 : 3;
-    (void)state;
     forms_check(&traps[0].formed, step * sizeof traps[0], (trap_count + step - 1) / step, &ptx);
     for (size_t i = 0; i < ptx_trap_count; i++)
         if (ptx_traps[i].formed.refusal.code == GS_OK)
             forms_check(&ptx_traps[i].formed, sizeof ptx_traps[0], 1, &ptx_texts[i]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_unsafe_is_refused),
-        cmocka_unit_test(what_is_accepted_computes_the_same),
-    };
-    return cmocka_run_group_tests(tests, read_all, free_all);
-}
+TEST_MAIN(read_all, free_all)

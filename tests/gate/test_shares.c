@@ -257,14 +257,13 @@ static struct model_program with_weight(const struct model_program *kind, uint32
 }
 
 /* Programs that always have work get time by their weights, however little one of them gets beside the other. */
-static void time_is_shared_by_weight(void **state) {
+TEST(time_is_shared_by_weight) {
     static const struct model_program *const pairs[][2] = {{&long_kernels, &short_kernels},
                                                            {&long_kernels, &starved},
                                                            {&usual, &usual},
                                                            {&usual, &huge},
                                                            {&usual, &copying}};
     struct model_program *programs = new_programs(PROGRAMS);
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(pairs); i += test_is_brief() ? 2 : 1)
         for (uint32_t weight = test_is_brief() ? 200 : 50; weight <= 200; weight *= 2) {
             double shares[PROGRAMS], wanted = weight / 100.0;
@@ -286,10 +285,9 @@ static void time_is_shared_by_weight(void **state) {
 }
 
 /* Beside a program that leaves most of the GPU, another one gets the rest, and neither loses. */
-static void who_needs_little_delays_no_one(void **state) {
+TEST(who_needs_little_delays_no_one) {
     struct model_program *programs = new_programs(2);
     double shares[2];
-    (void)state;
     programs[0] = with_weight(&usual, 100);
     programs[0].crowded = 0.8;
     programs[1] = with_weight(&slow_host, 100);
@@ -308,11 +306,10 @@ static void who_needs_little_delays_no_one(void **state) {
 
 /* Of two programs, the GPU is never left idle because one of them waits, and both get their part of the time, however
    long their kernels and however fast their hosts are. */
-static void random_programs_share_well(void **state) {
+TEST(random_programs_share_well) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     int64_t runs = (int64_t)test_number("GRIDSMITH_RUNS", 20000) / (test_is_brief() ? 1000 : 100);
     struct model_program *programs = new_programs(2);
-    (void)state;
     for (int64_t run = 0; run < runs; run++) {
         double shares[2], total = 0;
         for (int i = 0; i < 2; i++) {
@@ -355,11 +352,10 @@ static bool must_wait_literally(const gs_gate_share *share, uint64_t now) {
     return is_ahead || is_quiet;
 }
 
-static void decisions_are_those_of_the_board(void **state) {
+TEST(decisions_are_those_of_the_board) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 1);
     gs_board *board = aligned_alloc(64, sizeof *board);
     int waits = 0;
-    (void)state;
     for (int run = 0; run < 20000; run++) {
         const uint64_t now = (uint64_t)1000 * MS;
         gs_notice notice = {.shares = (uint32_t)gs_random_from(&random, 0, UINT32_MAX)};
@@ -386,9 +382,8 @@ static void decisions_are_those_of_the_board(void **state) {
 }
 
 /* One that has stopped is soon forgotten; and what an intruder writes holds nobody for long. */
-static void nobody_waits_long_for_one_that_has_stopped(void **state) {
+TEST(nobody_waits_long_for_one_that_has_stopped) {
     struct model_program *programs = new_programs(2);
-    (void)state;
     programs[0] = with_weight(&usual, 100);
     programs[1] = with_weight(&starved, 100);
     struct model model = open_model(programs, 2);
@@ -409,13 +404,4 @@ static void nobody_waits_long_for_one_that_has_stopped(void **state) {
     free(programs);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_is_shared_by_weight),
-        cmocka_unit_test(who_needs_little_delays_no_one),
-        cmocka_unit_test(random_programs_share_well),
-        cmocka_unit_test(decisions_are_those_of_the_board),
-        cmocka_unit_test(nobody_waits_long_for_one_that_has_stopped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -132,8 +132,7 @@ static void put_elf(gs_text *text, const char *section, uint16_t machine, const 
 
 /* ---- files of nvcc ---- */
 
-static void every_compression_of_nvcc_is_read(void **state) {
-    (void)state;
+TEST(every_compression_of_nvcc_is_read) {
     static const char *const names[] = {"none.fatbin", "speed.fatbin", "size.fatbin", "add.o"};
     gs_ptx_texts expected = find_corpus(names[0]);
     assert_int_equal(expected.count, 2);
@@ -155,8 +154,7 @@ static void every_compression_of_nvcc_is_read(void **state) {
     gs_ptx_texts_free(&expected);
 }
 
-static void plain_ptx_is_read_as_it_is(void **state) {
-    (void)state;
+TEST(plain_ptx_is_read_as_it_is) {
     struct file file = read_corpus("add80.ptx");
     gs_ptx_texts texts = find(file.bytes, file.size);
     assert_int_equal(texts.count, 1);
@@ -174,8 +172,7 @@ static void plain_ptx_is_read_as_it_is(void **state) {
     }
 }
 
-static void static_libraries_name_their_members(void **state) {
-    (void)state;
+TEST(static_libraries_name_their_members) {
     gs_ptx_texts texts = find_corpus("library.a");
     assert_int_equal(texts.count, 4);
     assert_int_equal(texts.groups, 2);
@@ -188,8 +185,7 @@ static void static_libraries_name_their_members(void **state) {
     gs_ptx_texts_free(&texts);
 }
 
-static void names_and_options_of_a_fatbin_are_kept(void **state) {
-    (void)state;
+TEST(names_and_options_of_a_fatbin_are_kept) {
     gs_ptx_texts texts = find_corpus("named.fatbin");
     assert_int_equal(texts.count, 1);
     assert_string_equal(texts.data[0].name, "add.cu");
@@ -197,8 +193,7 @@ static void names_and_options_of_a_fatbin_are_kept(void **state) {
     gs_ptx_texts_free(&texts);
 }
 
-static void machine_code_is_no_ptx(void **state) {
-    (void)state;
+TEST(machine_code_is_no_ptx) {
     struct file file = read_corpus("add.cubin");
     expect_error(file.bytes, file.size, "this cubin has machine code only, no PTX");
     free(file.bytes);
@@ -209,8 +204,7 @@ static void machine_code_is_no_ptx(void **state) {
 
 /* ---- files written here ---- */
 
-static void fatbins_follow_each_other(void **state) {
-    (void)state;
+TEST(fatbins_follow_each_other) {
     gs_text text = {0};
     put_fatbin(&text, small_ptx, sizeof small_ptx, RAW, 0);
     put(&text, 0, 8);
@@ -227,8 +221,7 @@ static void fatbins_follow_each_other(void **state) {
     gs_text_free(&text);
 }
 
-static void sections_of_both_processors_are_read(void **state) {
-    (void)state;
+TEST(sections_of_both_processors_are_read) {
     static const char *const names[] = {".nv_fatbin", "__nv_relfatbin", ".rodata"};
     static const uint16_t machines[] = {EM_X86_64, EM_AARCH64};
     gs_text fatbin = {0};
@@ -248,8 +241,7 @@ static void sections_of_both_processors_are_read(void **state) {
     gs_text_free(&fatbin);
 }
 
-static void what_has_no_ptx_is_refused(void **state) {
-    (void)state;
+TEST(what_has_no_ptx_is_refused) {
     static const char nothing[] = "the file is neither PTX nor a file that contains PTX";
     expect_error("", 0, nothing);
     expect_error("int main(void) {}", 17, nothing);
@@ -265,8 +257,7 @@ static void what_has_no_ptx_is_refused(void **state) {
     expect_error("!<arch>\nshort", 13, "the static library is truncated or damaged at byte 8");
 }
 
-static void damaged_compression_is_refused(void **state) {
-    (void)state;
+TEST(damaged_compression_is_refused) {
     static const char damaged[] = "the compressed PTX at byte 16 is damaged";
     char packed[400];
     size_t size = ZSTD_compress(packed, sizeof packed, small_ptx, sizeof small_ptx, 3);
@@ -287,8 +278,7 @@ static void damaged_compression_is_refused(void **state) {
 }
 
 /* Cut off at every byte: an error, or fewer texts; never texts that differ. */
-static void truncated_files_are_refused(void **state) {
-    (void)state;
+TEST(truncated_files_are_refused) {
     static const char *const names[] = {"none.fatbin", "speed.fatbin", "size.fatbin", "add.o", "library.a"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]);
@@ -309,8 +299,7 @@ static void truncated_files_are_refused(void **state) {
     }
 }
 
-static void flipped_bits_do_no_harm(void **state) {
-    (void)state;
+TEST(flipped_bits_do_no_harm) {
     static const char *const names[] = {"speed.fatbin", "size.fatbin", "library.a"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]);
@@ -327,8 +316,7 @@ static void flipped_bits_do_no_harm(void **state) {
 
 /* ---- choosing ---- */
 
-static void the_best_text_is_the_highest_that_runs(void **state) {
-    (void)state;
+TEST(the_best_text_is_the_highest_that_runs) {
     gs_ptx_text list[] = {
         {.target = "sm_75", .architecture = 75},   {.target = "sm_90", .architecture = 90},
         {.target = "sm_90a", .architecture = 90},  {.target = "sm_100f", .architecture = 100},
@@ -381,8 +369,7 @@ static void compare_with_cuobjdump(const char *folder, const char *mode) {
     gs_text_free(&path);
 }
 
-static void cuobjdump_finds_the_same(void **state) {
-    (void)state;
+TEST(cuobjdump_finds_the_same) {
     static const char *const modes[] = {"none", "size", "speed", "balance", "default"}, *const kinds[] = {"fatbin",
                                                                                                           "c"};
     if (system("command -v cuobjdump nvcc >/dev/null") != 0)
@@ -401,21 +388,4 @@ static void cuobjdump_finds_the_same(void **state) {
     free(folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_compression_of_nvcc_is_read),
-        cmocka_unit_test(plain_ptx_is_read_as_it_is),
-        cmocka_unit_test(static_libraries_name_their_members),
-        cmocka_unit_test(names_and_options_of_a_fatbin_are_kept),
-        cmocka_unit_test(machine_code_is_no_ptx),
-        cmocka_unit_test(fatbins_follow_each_other),
-        cmocka_unit_test(sections_of_both_processors_are_read),
-        cmocka_unit_test(what_has_no_ptx_is_refused),
-        cmocka_unit_test(damaged_compression_is_refused),
-        cmocka_unit_test(truncated_files_are_refused),
-        cmocka_unit_test(flipped_bits_do_no_harm),
-        cmocka_unit_test(the_best_text_is_the_highest_that_runs),
-        cmocka_unit_test(cuobjdump_finds_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

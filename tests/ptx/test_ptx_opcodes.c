@@ -222,16 +222,14 @@ static const char *const manual[] = {
     "shfl.sync.idx.b32",
 };
 
-static void every_instruction_of_the_manual_has_a_row(void **state) {
-    (void)state;
+TEST(every_instruction_of_the_manual_has_a_row) {
     for (size_t i = 0; i < GS_COUNT(manual); i++)
         if (!gs_ptx_opcode_find(manual[i], strlen(manual[i])))
             fail_msg("%s has no row", manual[i]);
 }
 
 /* A search by halves finds each row only if the table is sorted; and each row has what its readers rely on. */
-static void every_row_is_found_and_complete(void **state) {
-    (void)state;
+TEST(every_row_is_found_and_complete) {
     uint16_t row = 1;
     for (; gs_ptx_opcode_at(row)->class != GS_PTX_UNKNOWN; row++) {
         const gs_ptx_opcode *opcode = gs_ptx_opcode_at(row);
@@ -248,8 +246,7 @@ static void every_row_is_found_and_complete(void **state) {
 }
 
 /* ptxas takes the suffixes of these in any order. */
-static void suffixes_may_come_in_any_order(void **state) {
-    (void)state;
+TEST(suffixes_may_come_in_any_order) {
     static const char *const words[][2] = {
         {"vote.ballot.sync.b32", "vote.sync.ballot"},
         {"vote.b32.ballot.sync", "vote.sync.ballot"},
@@ -272,8 +269,7 @@ static void suffixes_may_come_in_any_order(void **state) {
     }
 }
 
-static void words_that_no_manual_has_are_unknown(void **state) {
-    (void)state;
+TEST(words_that_no_manual_has_are_unknown) {
     static const char *const words[] = {
         "frobnicate.u32",       "bar",         "barrier.cta",         "addx.u32",      "ad", "st2", "mbarrier.new.b64",
         "griddepcontrol.other", "wgmma.other", "match.some.sync.b32", "multimem.other"};
@@ -345,8 +341,7 @@ static const struct {
     {"prefetch.global.L2 [%d1];", 0, 0, NONE, NONE, false, false, GS_PTX_NOT_ATOMIC},
 };
 
-static void instructions_say_which_memory_they_access(void **state) {
-    (void)state;
+TEST(instructions_say_which_memory_they_access) {
     for (size_t i = 0; i < GS_COUNT(samples); i++) {
         gs_ptx_module module;
         gs_error error;
@@ -375,13 +370,4 @@ static void instructions_say_which_memory_they_access(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_instruction_of_the_manual_has_a_row),
-        cmocka_unit_test(every_row_is_found_and_complete),
-        cmocka_unit_test(suffixes_may_come_in_any_order),
-        cmocka_unit_test(words_that_no_manual_has_are_unknown),
-        cmocka_unit_test(instructions_say_which_memory_they_access),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

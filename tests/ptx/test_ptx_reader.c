@@ -30,8 +30,7 @@ static const gs_ptx_statement *instruction(const gs_ptx_module *module, size_t n
     return NULL;
 }
 
-static void functions_have_their_parameters_and_limits(void **state) {
-    (void)state;
+TEST(functions_have_their_parameters_and_limits) {
     gs_ptx_module module;
     gs_error error;
     char name[100];
@@ -63,8 +62,7 @@ static void functions_have_their_parameters_and_limits(void **state) {
     free(text);
 }
 
-static void names_mean_the_innermost_declaration(void **state) {
-    (void)state;
+TEST(names_mean_the_innermost_declaration) {
     gs_ptx_module module;
     gs_error error;
     char *text = read_module(&module,
@@ -92,8 +90,7 @@ static void names_mean_the_innermost_declaration(void **state) {
     free(text);
 }
 
-static void operands_are_told_apart(void **state) {
-    (void)state;
+TEST(operands_are_told_apart) {
     gs_ptx_module module;
     gs_error error;
     char *text = read_module(&module,
@@ -142,8 +139,7 @@ static void operands_are_told_apart(void **state) {
 }
 
 /* The values are those that ptxas puts into a variable. */
-static void constant_expressions_have_the_values_of_ptxas(void **state) {
-    (void)state;
+TEST(constant_expressions_have_the_values_of_ptxas) {
     static const struct {
         const char *text;
         int64_t value;
@@ -207,8 +203,7 @@ static void constant_expressions_have_the_values_of_ptxas(void **state) {
     }
 }
 
-static void other_expressions_stay_unknown(void **state) {
-    (void)state;
+TEST(other_expressions_stay_unknown) {
     static const char *const cases[] = {"1.5*2.0", "1/0", "5 % 0"};
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_ptx_module module;
@@ -222,8 +217,7 @@ static void other_expressions_stay_unknown(void **state) {
     }
 }
 
-static void mistakes_have_a_place(void **state) {
-    (void)state;
+TEST(mistakes_have_a_place) {
     static const struct {
         const char *text;
         long line, column;
@@ -254,8 +248,7 @@ static void mistakes_have_a_place(void **state) {
     }
 }
 
-static void only_ptx_up_to_9_0_is_read(void **state) {
-    (void)state;
+TEST(only_ptx_up_to_9_0_is_read) {
     gs_ptx_module module;
     gs_error error;
     assert_int_equal(gs_ptx_read(&module, "x", "int main;", 9, &error), GS_E_SYNTAX);
@@ -326,8 +319,7 @@ static bool depends(const gs_ptx_flow *flow, uint32_t block, uint32_t branch) {
     return after_one && (!after_all || block == branch) && (block == branch || !post_dominates(flow, block, branch));
 }
 
-static void dependences_are_those_of_the_definition(void **state) {
-    (void)state;
+TEST(dependences_are_those_of_the_definition) {
     int compared = 0;
     for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000) / 20; index++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), index);
@@ -384,8 +376,7 @@ static gs_ptx_scope scope_of_barrier(const char *body, bool has_whole_rows) {
     return scope;
 }
 
-static void divergence_is_seen(void **state) {
-    (void)state;
+TEST(divergence_is_seen) {
     static const struct scopes cases[] = {
         {"bar.sync 0;", false, GS_PTX_SAME_BLOCK},
         {"ld.param.u32 %r1, [n]; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; bar.sync 0; X:", false, GS_PTX_SAME_BLOCK},
@@ -432,17 +423,4 @@ static void divergence_is_seen(void **state) {
                      cases[i].text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_have_their_parameters_and_limits),
-        cmocka_unit_test(names_mean_the_innermost_declaration),
-        cmocka_unit_test(operands_are_told_apart),
-        cmocka_unit_test(constant_expressions_have_the_values_of_ptxas),
-        cmocka_unit_test(other_expressions_stay_unknown),
-        cmocka_unit_test(mistakes_have_a_place),
-        cmocka_unit_test(only_ptx_up_to_9_0_is_read),
-        cmocka_unit_test(dependences_are_those_of_the_definition),
-        cmocka_unit_test(divergence_is_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -297,8 +297,7 @@ static void end(void) {
         model.programs[i].tenant = NULL;
 }
 
-static void runs_in_any_order_are_learned_as_documented(void **state) {
-    (void)state;
+TEST(runs_in_any_order_are_learned_as_documented) {
     for (int i = 0; i < PROGRAMS; i++)
         model.programs[i].requests = malloc(REQUESTS * sizeof *model.programs[i].requests);
     for (int i = 0; i < (int)test_number("GRIDSMITH_RUNS", 4000) / 100; i++) {
@@ -362,20 +361,13 @@ static int count_worse(int seed) {
     return worse;
 }
 
-static void the_worse_way_is_rare(void **state) {
+TEST(the_worse_way_is_rare) {
     enum { COMMANDS_TRIED = 100, MOST_PERCENT = 10 };
     int worse = 0;
-    (void)state;
     for (int i = 0; i < COMMANDS_TRIED; i++)
         worse += count_worse(i);
     if (worse > COMMANDS_TRIED * MOST_PERCENT)
         fail_msg("%d of %d runs", worse, 100 * COMMANDS_TRIED);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_in_any_order_are_learned_as_documented),
-        cmocka_unit_test(the_worse_way_is_rare),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

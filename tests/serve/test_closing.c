@@ -241,16 +241,12 @@ static void play_daemon(gs_random *random) {
     gs_quotas_close(&quotas);
 }
 
-static void descriptors_are_closed_by_the_rules(void **state) {
+TEST(descriptors_are_closed_by_the_rules) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), rounds = test_number("GRIDSMITH_RUNS", 100000) / 5000 + 1;
-    (void)state;
     for (uint64_t i = 0; i < rounds; i++) {
         gs_random random = gs_random_at(seed, i);
         play_daemon(&random);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(descriptors_are_closed_by_the_rules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

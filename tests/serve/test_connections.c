@@ -794,8 +794,7 @@ static void close_all(void) {
     close(listening);
 }
 
-static void connections_are_told_what_the_rules_say(void **state) {
-    (void)state;
+TEST(connections_are_told_what_the_rules_say) {
     for (uint64_t index = 0; index < 40; index++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 77), index);
         open_all();
@@ -852,8 +851,7 @@ static void expect_client(int process) {
 }
 
 /* Of all kinds that hold no descriptor: the daemon's own thread closes them. */
-static void connections_that_leave_take_no_descriptor_from_others(void **state) {
-    (void)state;
+TEST(connections_that_leave_take_no_descriptor_from_others) {
     static const enum said kinds[] = {NOTHING, EMPTY, SHORT, BAD_KIND, STATUS};
     open_all();
     set_limit(20);
@@ -873,8 +871,7 @@ static void connections_that_leave_take_no_descriptor_from_others(void **state) 
 }
 
 /* A thread closes what may take long, also behind messages without descriptors, empty ones included. */
-static void descriptors_in_connections_are_left_to_threads(void **state) {
-    (void)state;
+TEST(descriptors_in_connections_are_left_to_threads) {
     open_all();
     hang_threads(0);
     for (int before = 0; before < 30; before++) {
@@ -891,11 +888,4 @@ static void descriptors_in_connections_are_left_to_threads(void **state) {
     close_all();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_are_told_what_the_rules_say),
-        cmocka_unit_test(connections_that_leave_take_no_descriptor_from_others),
-        cmocka_unit_test(descriptors_in_connections_are_left_to_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -836,22 +836,19 @@ static const struct client copier = {.engine = COPIES, .streams = 1, .at_once = 
                            small_copies = {.engine = COPIES, .streams = 32, .size = 4},
                            launches = {.engine = KERNELS, .streams = 32, .size = 4};
 
-static void copies_keep_their_share_beside_large_copies(void **state) {
-    (void)state;
+TEST(copies_keep_their_share_beside_large_copies) {
     expect_shares(copier, large_copies);
 }
 
 /* Small copies take no longer than a piece of a large one. */
-static void small_copies_keep_their_share_beside_large_copies(void **state) {
-    (void)state;
+TEST(small_copies_keep_their_share_beside_large_copies) {
     struct client honest = copier;
     honest.size = 256 << 10;
     expect_shares(honest, large_copies);
 }
 
 /* A copy that begins when another client has just copied is in small pieces at first only. */
-static void a_long_copy_gets_larger_pieces(void **state) {
-    (void)state;
+TEST(a_long_copy_gets_larger_pieces) {
     struct client clients[] = {copier, large_copies};
     clients[0].pause_ns = INT64_MAX / 2;
     clients[1].streams = 1;
@@ -864,9 +861,8 @@ static void a_long_copy_gets_larger_pieces(void **state) {
 
 /* Clients that copy little are behind all others by as much as they may catch up. Clients that come are not: otherwise
    one that had its share would wait until they have caught up, too. */
-static void clients_that_come_have_nothing_to_catch_up(void **state) {
+TEST(clients_that_come_have_nothing_to_catch_up) {
     enum { SMALL = 6, LARGE = 8, COUNT = 1 + SMALL + LARGE, LONGEST_NS = 5000000 };
-    (void)state;
     struct client clients[COUNT] = {copier};
     clients[0].pause_ns = 60000;
     for (int i = 1; i < COUNT; i++)
@@ -881,11 +877,10 @@ static void clients_that_come_have_nothing_to_catch_up(void **state) {
 }
 
 /* The limit for catching up is a time, also if copies of a client are slower than those before them. */
-static void nobody_waits_long_for_a_client_that_catches_up(void **state) {
+TEST(nobody_waits_long_for_a_client_that_catches_up) {
     enum {
         LONGEST_NS = 30000000
     }; /* the limit for catching up, and the work that was on its way when it became slow */
-    (void)state;
     struct client clients[] = {copier, copier};
     clients[0].pause_ns = 60000;
     clients[1].size = 64 << 20;
@@ -897,20 +892,17 @@ static void nobody_waits_long_for_a_client_that_catches_up(void **state) {
     assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
 }
 
-static void copies_keep_their_share_beside_many_small_copies(void **state) {
-    (void)state;
+TEST(copies_keep_their_share_beside_many_small_copies) {
     expect_shares(copier, small_copies);
 }
 
-static void launches_keep_their_share_beside_launches(void **state) {
-    (void)state;
+TEST(launches_keep_their_share_beside_launches) {
     expect_shares(launcher, launches);
 }
 
 /* Launches of one kernel with the same grid may differ. They are charged with what they take on average. */
-static void uneven_launches_have_their_share_and_no_more(void **state) {
+TEST(uneven_launches_have_their_share_and_no_more) {
     enum { PLAYED_MS = 600 };
-    (void)state;
     struct client clients[] = {{.engine = KERNELS, .streams = 1, .size = 20, .comes_ns = 20000000},
                                {.engine = KERNELS, .streams = 1, .size = 12}};
     uneven_blocks = clients[1].size;
@@ -976,8 +968,7 @@ static struct mixed play_network_beside(uint64_t size) {
 /* Two clients that always have more to launch run as the GPU mixes them: nothing is confined, the device is busy, and
    each has about half of it, also if the kernels of one take some milliseconds. Most launches find another one before
    them in their queue, and most are reported together, although the layers of a network differ. */
-static void networks_are_mixed_with_long_kernels(void **state) {
-    (void)state;
+TEST(networks_are_mixed_with_long_kernels) {
     static const struct {
         uint64_t size;
         double most_reports, most_restarts;
@@ -994,9 +985,8 @@ static void networks_are_mixed_with_long_kernels(void **state) {
 
 /* The same beside a client that waits for some launches of 6 ms before it sends more: the last of them is followed by
    none. */
-static void last_launches_of_a_batch_are_mixed(void **state) {
+TEST(last_launches_of_a_batch_are_mixed) {
     enum { LEARNED_MS = 300, PLAYED_MS = 600 };
-    (void)state;
     struct client clients[] = {{.engine = KERNELS, .streams = 1, .sizes = layers},
                                {.engine = KERNELS, .streams = 1, .size = 1000, .at_once = 6, .comes_ns = 50000000}};
     gs_server *server = open_server();
@@ -1014,10 +1004,9 @@ static void last_launches_of_a_batch_are_mixed(void **state) {
 /* Two clients that always have more to launch: one has long launches and waits for some of them before it sends more,
    so that for moments nothing is behind them. It may get ahead as far as one that never waits: while one of the two
    waits, nothing is mixed. */
-static void clients_that_wait_now_and_then_are_mixed(void **state) {
+TEST(clients_that_wait_now_and_then_are_mixed) {
     enum { LEARNED_MS = 300, PLAYED_MS = 600 };
     static const uint32_t long_layers[] = {280, 190, 330, 100, 240, 0};
-    (void)state;
     for (int number = 0; number < 8; number++) {
         uint32_t at_once = (uint32_t)number / 2 * 6;
         int64_t pause_ns = number % 2 ? 1000000 : 0;
@@ -1042,8 +1031,7 @@ static void clients_that_wait_now_and_then_are_mixed(void **state) {
 }
 
 /* Alone, too, a network's launches are reported together once they are known; one of some is measured by itself. */
-static void layers_of_a_network_are_reported_together(void **state) {
-    (void)state;
+TEST(layers_of_a_network_are_reported_together) {
     struct mixed found = play_network_beside(0);
     print_message("alone: busy %.3f; %.3f reports and %.2f restarts a launch\n", found.busy, found.reports,
                   found.restarts);
@@ -1114,8 +1102,7 @@ static void count_chosen(const gs_server *server, const uint32_t *sizes, bool is
 }
 
 /* Each daemon learns for itself what form of a kernel is faster: from launches that differ, and in some noise. */
-static void daemons_choose_the_forms_that_are_faster(void **state) {
-    (void)state;
+TEST(daemons_choose_the_forms_that_are_faster) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     int daemons = (int)gs_max(1, (int64_t)test_number("GRIDSMITH_RUNS", 100000) / 2000);
     struct chosen chosen = {.kernels = 0};
@@ -1140,8 +1127,7 @@ static void daemons_choose_the_forms_that_are_faster(void **state) {
     assert_true(chosen.wrong <= 1 + chosen.kernels / 1000 && chosen.missed <= 1 + chosen.gaining / 100);
 }
 
-static void alone_a_client_keeps_the_device_busy(void **state) {
-    (void)state;
+TEST(alone_a_client_keeps_the_device_busy) {
     static const struct client *const all[] = {&large_copies, &launches};
     for (size_t i = 0; i < GS_COUNT(all); i++) {
         struct client client = *all[i];
@@ -1150,8 +1136,7 @@ static void alone_a_client_keeps_the_device_busy(void **state) {
     }
 }
 
-static void bytes_go_by_weight(void **state) {
-    (void)state;
+TEST(bytes_go_by_weight) {
     struct client clients[] = {large_copies, large_copies, large_copies};
     clients[0].weight = 200;
     struct result result = play(clients, 3);
@@ -1177,8 +1162,7 @@ static struct client play_crowd(struct client one, struct client crowd) {
 static const struct client loader = {.engine = LOADS, .pause_ns = 15000000};
 enum { FAIR_LOAD_NS = 13 * (LOOK_UP_NS / GS_LOOK_UPS + MODULE_NS) };
 
-static void what_is_in_the_cache_does_not_wait_for_what_was_compiled(void **state) {
-    (void)state;
+TEST(what_is_in_the_cache_does_not_wait_for_what_was_compiled) {
     struct client one = loader;
     one.compile_ns = 50000000;
     one = play_crowd(one, (struct client){.engine = LOADS});
@@ -1186,16 +1170,14 @@ static void what_is_in_the_cache_does_not_wait_for_what_was_compiled(void **stat
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
 }
 
-static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
-    (void)state;
+TEST(loads_do_not_wait_for_clients_that_come_and_go) {
     struct client one = play_crowd(loader, (struct client){.engine = LOADS, .leaves = true});
     assert_true(one.waits > 2);
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
 }
 
 /* The device loads a module only while no kernel runs. Twelve clients always have something to load. */
-static void launches_do_not_wait_for_loads_that_never_end(void **state) {
-    (void)state;
+TEST(launches_do_not_wait_for_loads_that_never_end) {
     for (int leaves = 0; leaves < 2; leaves++) {
         module_ns = 4000000;
         struct client one = play_crowd(launcher, (struct client){.engine = LOADS, .leaves = leaves});
@@ -1229,8 +1211,7 @@ static uint32_t compilers_at_work(int64_t cores, enum other what) {
     return count;
 }
 
-static void compilers_of_one_client_leave_cores_for_others(void **state) {
-    (void)state;
+TEST(compilers_of_one_client_leave_cores_for_others) {
     turn_ns = 20000;
     assert_int_equal(compilers_at_work(2, NOBODY), 2);
     assert_int_equal(compilers_at_work(2, CAME), 1);
@@ -1242,9 +1223,8 @@ static void compilers_of_one_client_leave_cores_for_others(void **state) {
 }
 
 /* Twelve clients of two processes load sources whose file systems do not answer. */
-static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) {
+TEST(loads_do_not_wait_for_file_systems_that_do_not_answer) {
     enum { COUNT = 13 };
-    (void)state;
     struct client clients[COUNT] = {loader};
     clients[0].comes_ns = 2500000000;
     for (int i = 1; i < COUNT; i++)
@@ -1267,10 +1247,9 @@ int64_t __wrap_gs_family_of(gs_families *families, const char *proc, int32_t pro
 
 /* Clients of one family load such sources one after the other: as many are set aside as a process and a family may
    have. */
-static void sources_are_set_aside_up_to_the_limits(void **state) {
+TEST(sources_are_set_aside_up_to_the_limits) {
     enum { OF_PROCESS = GS_SLOW_JOBS / 8, OF_FAMILY = GS_SLOW_JOBS / 4, TRIES = OF_PROCESS + 1, LATE_NS = 1500000000 };
     struct client clients[3 * TRIES];
-    (void)state;
     turn_ns = 1000000;
     gs_server *server = open_server();
     for (uint32_t i = 0; i < GS_COUNT(clients); i++) {
@@ -1288,10 +1267,9 @@ static void sources_are_set_aside_up_to_the_limits(void **state) {
 }
 
 /* Families set aside what they may, up to the limit for all. */
-static void sources_of_all_families_are_set_aside_up_to_the_limit(void **state) {
+TEST(sources_of_all_families_are_set_aside_up_to_the_limit) {
     enum { OF_PROCESS = GS_SLOW_JOBS / 8, OF_FAMILY = GS_SLOW_JOBS / 4, LATE_NS = 1500000000 };
     struct client clients[GS_SLOW_JOBS + 2];
-    (void)state;
     turn_ns = 1000000;
     gs_server *server = open_server();
     for (int32_t i = 0; i < (int32_t)GS_COUNT(clients); i++) {
@@ -1310,11 +1288,10 @@ static void sources_of_all_families_are_set_aside_up_to_the_limit(void **state) 
 
 /* Beside launches the device loads few modules. A client that comes later, with many sources as the others, has no
    claim on what they got before: all get the same from then on. */
-static void modules_of_a_client_that_comes_later_do_not_go_first(void **state) {
+TEST(modules_of_a_client_that_comes_later_do_not_go_first) {
     enum { LOADERS = 3, SOURCES = 200, BEFORE_MS = 600, AFTER_MS = 300 };
     struct client clients[LOADERS], other = launches;
     uint32_t left[LOADERS], least = SOURCES, most = 0;
-    (void)state;
     turn_ns = 20000;
     module_ns = 2000000;
     gs_server *server = open_server();
@@ -1345,10 +1322,9 @@ static void modules_of_a_client_that_comes_later_do_not_go_first(void **state) {
 }
 
 /* A daemon without work sleeps until somebody wakes it, also beside a client that has launched. */
-static void daemon_without_work_is_not_woken(void **state) {
+TEST(daemon_without_work_is_not_woken) {
     struct client client = launcher;
     uint64_t most_ns = 0;
-    (void)state;
     client.pause_ns = INT64_MAX / 2;
     gs_server *server = open_server();
     assert_true(gs_server_sleep(server, &most_ns));
@@ -1366,8 +1342,7 @@ static void daemon_without_work_is_not_woken(void **state) {
 }
 
 /* Clients that run two at a time must not keep the device to themselves, nor must new clients go before old ones. */
-static void short_launches_do_not_wait_for_many_others(void **state) {
-    (void)state;
+TEST(short_launches_do_not_wait_for_many_others) {
     struct client one = launcher, crowd = launcher;
     one.pause_ns = 5000000;
     crowd.size = 100;
@@ -1381,9 +1356,8 @@ static void short_launches_do_not_wait_for_many_others(void **state) {
 }
 
 /* Eight clients launch a short kernel now and then. Two more come, launch much, and leave. */
-static void launches_do_not_wait_for_clients_that_come_and_go(void **state) {
+TEST(launches_do_not_wait_for_clients_that_come_and_go) {
     enum { STAY = 8, COUNT = STAY + 2 };
-    (void)state;
     for (size_t leaving = 1; leaving <= 2; leaving++) {
         struct client clients[COUNT + 1];
         for (int i = 0; i < COUNT; i++)
@@ -1432,8 +1406,7 @@ static bool is_sanitized(void) {
 }
 
 /* Most launches share if that is as good as in the plan, and few if it is not. Without the plan none do. */
-static void launches_share_sms_by_a_plan(void **state) {
-    (void)state;
+TEST(launches_share_sms_by_a_plan) {
     static const char text[] =
         "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"k\", \"alone_us\": 600}], "
         "\"pairs\": [{\"first\": \"k\", \"second\": \"k\", \"option\": \"inside\", "
@@ -1456,14 +1429,13 @@ static void launches_share_sms_by_a_plan(void **state) {
 }
 
 /* The same without a plan: 32 blocks of one warp fit on an SM. They are tried after two seconds. */
-static void launches_that_fit_share_sms_without_a_plan(void **state) {
+TEST(launches_that_fit_share_sms_without_a_plan) {
     static const struct {
         uint64_t sizes[2];
         uint32_t at_once;
         int64_t percent;
     } cases[] = {{{150, 200}, 1, 75}, {{100, 130}, 8, 110}, {{100, 130}, 8, 75}};
     const int64_t learned_ns = 3000000000;
-    (void)state;
     sharing.is_tried = true;
     assert_true(part_that_shares(cases[1].sizes, cases[1].at_once, 75, 100000000) == 0); /* not yet */
     sharing.most_workers = 31;
@@ -1553,8 +1525,7 @@ static void play_day(gs_text *into) {
 /* The clock and the device are played, so a day ends in the same way each time, to the last nanosecond. A change of the
    daemon that changes this is seen here, and it should be one that was meant: with GRIDSMITH_WRITE=1 the file is
    written anew. */
-static void a_day_ends_as_it_did(void **state) {
-    (void)state;
+TEST(a_day_ends_as_it_did) {
 #if !defined __x86_64__ && defined __clang__ /* products and sums are rounded at once */
     skip();
 #endif
@@ -1694,9 +1665,8 @@ static void play_random_day(uint64_t index) {
 
 /* What is asked of the device, and when, and the status in the evening are a number for each day. As for the day above,
    a change should be one that was meant. */
-static void random_days_end_as_they_did(void **state) {
+TEST(random_days_end_as_they_did) {
     enum { DAYS = 48 };
-    (void)state;
     bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
     FILE *file = fopen(test_path("tests/serve/days.txt"), is_written ? "w" : "r");
     assert_non_null(file);
@@ -1731,9 +1701,8 @@ static void share_region(struct client *client, uint32_t region) {
 }
 
 /* Sharing host memory is work for the worker, too: the pause after it is nine times as long, if others work. */
-static void files_have_a_tenth_of_the_time_beside_others(void **state) {
+TEST(files_have_a_tenth_of_the_time_beside_others) {
     enum { COUNT = 4, FIRST = 10 };
-    (void)state;
     gs_server *server = open_server();
     struct client flood = {.engine = KERNELS, .streams = 1}, other = copier;
     come(&flood, server);
@@ -1765,8 +1734,7 @@ static void files_have_a_tenth_of_the_time_beside_others(void **state) {
 }
 
 /* Clients whose pauses end at different times: the daemon sleeps no longer than all of them. */
-static void the_daemon_wakes_up_after_all_pauses(void **state) {
-    (void)state;
+TEST(the_daemon_wakes_up_after_all_pauses) {
     gs_server *server = open_server();
     struct client clients[2] = {{.engine = KERNELS, .streams = 1}, {.engine = KERNELS, .streams = 1}};
     uint64_t most_ns = 0;
@@ -1800,9 +1768,8 @@ static void send_event(struct client *client) {
 
 /* Where there are few cores, a client that sends all it can pauses three times as long as its commands took, if others
    work: 64 commands at a time. */
-static void commands_have_a_quarter_of_the_time_beside_others(void **state) {
+TEST(commands_have_a_quarter_of_the_time_beside_others) {
     enum { AT_ONCE = 64, TURNS = 3 };
-    (void)state;
     for (int64_t cores = 2; cores <= 4; cores++) {
         gs_server *server = open_server();
         struct client flood = {.engine = KERNELS, .streams = 1}, other = copier;
@@ -1871,12 +1838,11 @@ static bool is_answered(int fd) {
 }
 
 /* The connections of one round: the others before it send nothing. */
-static void the_status_does_not_wait_for_silent_connections(void **state) {
+TEST(the_status_does_not_wait_for_silent_connections) {
     enum { BEFORE = 31 };
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_STATUS};
     int silent[BEFORE];
     struct door door;
-    (void)state;
     open_door(&door);
     for (int i = 0; i < BEFORE; i++)
         silent[i] = knock(&door);
@@ -1891,12 +1857,11 @@ static void the_status_does_not_wait_for_silent_connections(void **state) {
 }
 
 /* With any number of connections, other work has two thirds of the time. */
-static void accepting_leaves_time_for_others(void **state) {
+TEST(accepting_leaves_time_for_others) {
     enum { COUNT = 70, TURN = 32 };
     int silent[COUNT];
     size_t serial = 0;
     struct door door;
-    (void)state;
     open_door(&door);
     for (int i = 0; i < COUNT; i++)
         silent[i] = knock(&door);
@@ -1919,9 +1884,8 @@ static void accepting_leaves_time_for_others(void **state) {
 /* ---- cores ---- */
 
 /* A container, or taskset, may leave a process few of the cores of a machine. */
-static void polling_depends_on_the_cores_that_may_be_used(void **state) {
+TEST(polling_depends_on_the_cores_that_may_be_used) {
     cpu_set_t before, one;
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     assert_int_equal(gs_process_cores(), CPU_COUNT(&before));
     CPU_ZERO(&one);
@@ -1976,12 +1940,11 @@ static void play_door(struct door *door) {
 }
 
 /* Files can be large, and who closes the last descriptor of one frees its memory. */
-static void the_daemon_closes_nothing_that_clients_have_sent(void **state) {
+TEST(the_daemon_closes_nothing_that_clients_have_sent) {
     enum { WITH_HELLO = 1, WITH_BELL = 3, WITH_FILE = 2, LATER = 2, ALL = 8 };
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
     const char bell = GS_RING_BYTE, file = GS_WIRE_FILE;
     struct door door;
-    (void)state;
     open_door(&door);
     closed_here = closed_elsewhere = 0;
     int fd = knock(&door);
@@ -2003,12 +1966,11 @@ static void the_daemon_closes_nothing_that_clients_have_sent(void **state) {
 
 /* Closing a file of a file system that does not answer does not end. Others are closed meanwhile; from a process with
    four of them nothing more is taken. */
-static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **state) {
+TEST(descriptors_that_cannot_be_closed_hold_up_only_their_process) {
     enum { STUCK = 3, LARGE = 5, LATER = 2 };
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
     const char bell = GS_RING_BYTE;
     struct door door;
-    (void)state;
     open_door(&door);
     closed_here = closed_elsewhere = 0;
     does_not_answer = true;
@@ -2041,45 +2003,5 @@ static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **
 int main(int argc, char **argv) {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(launches_share_sms_by_a_plan),
-        cmocka_unit_test(launches_that_fit_share_sms_without_a_plan),
-        cmocka_unit_test(copies_keep_their_share_beside_large_copies),
-        cmocka_unit_test(small_copies_keep_their_share_beside_large_copies),
-        cmocka_unit_test(a_long_copy_gets_larger_pieces),
-        cmocka_unit_test(clients_that_come_have_nothing_to_catch_up),
-        cmocka_unit_test(nobody_waits_long_for_a_client_that_catches_up),
-        cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
-        cmocka_unit_test(launches_keep_their_share_beside_launches),
-        cmocka_unit_test(uneven_launches_have_their_share_and_no_more),
-        cmocka_unit_test(networks_are_mixed_with_long_kernels),
-        cmocka_unit_test(last_launches_of_a_batch_are_mixed),
-        cmocka_unit_test(clients_that_wait_now_and_then_are_mixed),
-        cmocka_unit_test(layers_of_a_network_are_reported_together),
-        cmocka_unit_test(daemons_choose_the_forms_that_are_faster),
-        cmocka_unit_test(alone_a_client_keeps_the_device_busy),
-        cmocka_unit_test(bytes_go_by_weight),
-        cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
-        cmocka_unit_test(compilers_of_one_client_leave_cores_for_others),
-        cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
-        cmocka_unit_test(launches_do_not_wait_for_loads_that_never_end),
-        cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
-        cmocka_unit_test(sources_are_set_aside_up_to_the_limits),
-        cmocka_unit_test(sources_of_all_families_are_set_aside_up_to_the_limit),
-        cmocka_unit_test(daemon_without_work_is_not_woken),
-        cmocka_unit_test(modules_of_a_client_that_comes_later_do_not_go_first),
-        cmocka_unit_test(short_launches_do_not_wait_for_many_others),
-        cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
-        cmocka_unit_test(a_day_ends_as_it_did),
-        cmocka_unit_test(random_days_end_as_they_did),
-        cmocka_unit_test(files_have_a_tenth_of_the_time_beside_others),
-        cmocka_unit_test(commands_have_a_quarter_of_the_time_beside_others),
-        cmocka_unit_test(the_daemon_wakes_up_after_all_pauses),
-        cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
-        cmocka_unit_test(accepting_leaves_time_for_others),
-        cmocka_unit_test(polling_depends_on_the_cores_that_may_be_used),
-        cmocka_unit_test(the_daemon_closes_nothing_that_clients_have_sent),
-        cmocka_unit_test(descriptors_that_cannot_be_closed_hold_up_only_their_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_ALL(NULL, NULL);
 }

@@ -634,8 +634,7 @@ static void close_scene(struct scene *scene) {
 
 static struct scene scene;
 
-static void files_go_to_their_commands(void **state) {
-    (void)state;
+TEST(files_go_to_their_commands) {
     for (uint64_t seed = 0; seed < 20 + test_number("GRIDSMITH_RUNS", 20000) / 20; seed++) {
         open_scene(&scene, seed);
         for (int i = 0; i < STEPS && !(scene.rules.ended && draw(&scene, 0, 3) == 0); i++) {
@@ -648,8 +647,7 @@ static void files_go_to_their_commands(void **state) {
 }
 
 /* An honest client sends only a few bytes before the file. */
-static void a_file_is_looked_for_behind_256_messages(void **state) {
-    (void)state;
+TEST(a_file_is_looked_for_behind_256_messages) {
     for (int bells = 255; bells <= 256; bells++) {
         struct file *file;
         open_scene(&scene, 0);
@@ -668,9 +666,8 @@ static void a_file_is_looked_for_behind_256_messages(void **state) {
 }
 
 /* Linux sends at most so many in a message. */
-static void all_descriptors_of_a_message_are_thrown_away(void **state) {
+TEST(all_descriptors_of_a_message_are_thrown_away) {
     static int fds[GS_DESCRIPTORS];
-    (void)state;
     for (int is_file = 0; is_file < 2; is_file++) {
         open_scene(&scene, 0);
         int fd = memfd_create("one", MFD_ALLOW_SEALING | MFD_CLOEXEC);
@@ -687,8 +684,7 @@ static void all_descriptors_of_a_message_are_thrown_away(void **state) {
 }
 
 /* A client that leaves with unread messages resets the connection; what it has sent is not looked at any more. */
-static void clients_leave(void **state) {
-    (void)state;
+TEST(clients_leave) {
     for (int is_reset = 0; is_reset < 2; is_reset++) {
         open_scene(&scene, 0);
         if (is_reset)
@@ -702,12 +698,4 @@ static void clients_leave(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_go_to_their_commands),
-        cmocka_unit_test(a_file_is_looked_for_behind_256_messages),
-        cmocka_unit_test(all_descriptors_of_a_message_are_thrown_away),
-        cmocka_unit_test(clients_leave),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

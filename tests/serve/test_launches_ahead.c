@@ -92,8 +92,7 @@ static void end_some(struct scene *scene, uint32_t count) {
     stream->ahead_ns -= count * gs_launch_expected_ns(&scene->action);
 }
 
-static void alone_launches_go_8_ms_ahead(void **state) {
-    (void)state;
+TEST(alone_launches_go_8_ms_ahead) {
     struct scene *scene = open_scene(300000, 1);
     assert_int_equal(filled(scene), 26);
     end_some(scene, 5); /* 6.3 ms are left */
@@ -111,8 +110,7 @@ static void alone_launches_go_8_ms_ahead(void **state) {
     close_scene(scene);
 }
 
-static void with_others_they_go_4_ms_ahead(void **state) {
-    (void)state;
+TEST(with_others_they_go_4_ms_ahead) {
     struct scene *scene = open_scene(300000, 2);
     for (scene->mine = 0; scene->mine < 2; scene->mine++) { /* whoever comes first among the contenders */
         gs_stream *other = scene->contenders[1 - scene->mine];
@@ -141,8 +139,7 @@ static void with_others_they_go_4_ms_ahead(void **state) {
     close_scene(scene);
 }
 
-static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
-    (void)state;
+TEST(below_a_higher_priority_they_go_2_ms_ahead) {
     for (size_t contenders = 1; contenders <= 2; contenders++) {
         struct scene *scene = open_scene(300000, contenders);
         scene->server.sessions.by_priority[GS_MOST_PRIORITY + 1] = 1; /* connected, but without launches */
@@ -155,8 +152,7 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
 }
 
 /* The first client is ahead of one that has left. Its work on the GPU grows with the time since then. */
-static void who_comes_back_does_not_wait_long(void **state) {
-    (void)state;
+TEST(who_comes_back_does_not_wait_long) {
     struct scene *scene = open_scene(20000, 1);
     gs_fairness *fairness = &scene->server.contenders.fairness;
     gs_session *first = &scene->sessions[0];
@@ -184,8 +180,7 @@ static void who_comes_back_does_not_wait_long(void **state) {
 }
 
 /* A kernel in a shape without measurements takes as long per block as in its last shape, if it had one. */
-static void a_new_shape_takes_as_long_per_block_as_the_last(void **state) {
-    (void)state;
+TEST(a_new_shape_takes_as_long_per_block_as_the_last) {
     struct scene *scene = open_scene(300000, 1);
     double ns_per_block[] = {1e9, 500};
     gs_profile *known = scene->action.launch.profile,
@@ -208,8 +203,7 @@ static void a_new_shape_takes_as_long_per_block_as_the_last(void **state) {
 
 /* The next launch of a confined kernel is sent to its workers, unless anything speaks against it: each reason alone is
    enough. */
-static void the_next_launch_joins_the_workers_of_the_same_kernel(void **state) {
-    (void)state;
+TEST(the_next_launch_joins_the_workers_of_the_same_kernel) {
     struct scene *scene = open_scene(300000, 2);
     gs_server *server = &scene->server;
     gs_stream *stream = scene->contenders[0];
@@ -259,8 +253,7 @@ static int reported(struct scene *scene, int launches) {
     return count;
 }
 
-static void ends_are_reported_every_millisecond(void **state) {
-    (void)state;
+TEST(ends_are_reported_every_millisecond) {
     struct scene *scene = open_scene(300000, 1);
     assert_int_equal(reported(scene, 40), 10);
     scene->next.command = GS_WIRE_EVENT; /* its time is that of the launch before it */
@@ -287,8 +280,7 @@ static int reported_in_turn(struct scene *scene, int launches) {
 
 /* Alone, a launch is reported by itself until it was measured 16 times, and then one of 31 and the one before it.
    Beside others nothing is measured. */
-static void different_kernels_are_reported_together_once_they_are_known(void **state) {
-    (void)state;
+TEST(different_kernels_are_reported_together_once_they_are_known) {
     struct scene *scene = open_scene(20000, 1);
     gs_profile *first = scene->action.launch.profile,
                *second = gs_profile_store_get(scene->server.profiles, 2, "second", BLOCKS);
@@ -319,8 +311,7 @@ static void different_kernels_are_reported_together_once_they_are_known(void **s
 
 /* What a probe could say is not waited for if there will be none: the kernel is short for a decision, which looks at
    the median, although some of its launches are long; or it cannot be confined. */
-static void launches_that_are_never_probed_follow(void **state) {
-    (void)state;
+TEST(launches_that_are_never_probed_follow) {
     struct scene *scene = open_scene(90000, 1);
     gs_profile *uneven = gs_profile_store_get(scene->server.profiles, 3, "uneven", BLOCKS);
     scene->action.launch.profile = uneven;
@@ -350,8 +341,7 @@ static void launches_that_are_never_probed_follow(void **state) {
 }
 
 /* A client that is a time slice ahead waits until the other has caught up, and not only for its next launch. */
-static void who_is_ahead_waits_until_others_have_caught_up(void **state) {
-    (void)state;
+TEST(who_is_ahead_waits_until_others_have_caught_up) {
     gs_fairness fairness = {.sms = SMS, .slice_ns = 1000, .clients = 2, .present = 2, .least_had = 5000};
     gs_fair_client client = {.weight = 2};
     static const struct {
@@ -407,8 +397,7 @@ static void expect_place(struct scene *scene, enum gs_decide_how how, int32_t sm
     assert_int_equal(scene->server.contenders.queries[1].how, GS_DECIDE_WAIT); /* it had no SMs */
 }
 
-static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
-    (void)state;
+TEST(a_launch_takes_the_place_of_the_one_before_it) {
     struct scene *scene = open_kept();
     gs_stream *stream = scene->contenders[0];
     gs_profile *profile = scene->next.launch.profile;
@@ -424,8 +413,7 @@ static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
     close_kept(scene);
 }
 
-static void a_stream_whose_launch_ended_is_expected(void **state) {
-    (void)state;
+TEST(a_stream_whose_launch_ended_is_expected) {
     struct scene *scene = open_kept();
     scene->contenders[0]->head = scene->contenders[0]->next = NULL;
     assert_int_equal(gs_contenders_describe(&scene->server), 2);
@@ -443,8 +431,7 @@ static void a_stream_whose_launch_ended_is_expected(void **state) {
 }
 
 /* The first client has two streams, the second one. */
-static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
-    (void)state;
+TEST(a_client_that_is_ahead_has_one_stream_at_a_time) {
     struct scene *scene = open_kept();
     gs_contenders *contenders = &scene->server.contenders;
     gs_session *first = &scene->sessions[0];
@@ -474,8 +461,7 @@ static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
 
 /* The place of an action that has ended is used again: a late report of the worker must not be taken for one of the
  * next. */
-static void reports_find_their_action_only(void **state) {
-    (void)state;
+TEST(reports_find_their_action_only) {
     struct scene *scene = open_scene(300000, 1);
     gs_action *actions[] = {&scene->next, &scene->action};
     gs_server *server = &scene->server;
@@ -502,8 +488,7 @@ static void reports_find_their_action_only(void **state) {
 }
 
 /* Blocks are counted once, however often a launch is looked at, and however late a report is. */
-static void blocks_are_counted_once(void **state) {
-    (void)state;
+TEST(blocks_are_counted_once) {
     static const uint64_t done[] = {10, 25, 25, 20, 900, 0, 1000, 1000};
     struct scene *scene = open_scene(300000, 1);
     gs_action *action = &scene->action;
@@ -564,8 +549,7 @@ static void expect_times(const gs_server *server, const uint64_t *times, size_t 
 }
 
 /* How long launches waited for their first block, in the metrics. */
-static void waits_for_the_first_block_are_counted(void **state) {
-    (void)state;
+TEST(waits_for_the_first_block_are_counted) {
     struct scene *scene = open_scene(300000, 1);
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     uint64_t times[TIMES];
@@ -592,24 +576,4 @@ static void waits_for_the_first_block_are_counted(void **state) {
     close_scene(scene);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone_launches_go_8_ms_ahead),
-        cmocka_unit_test(with_others_they_go_4_ms_ahead),
-        cmocka_unit_test(below_a_higher_priority_they_go_2_ms_ahead),
-        cmocka_unit_test(who_comes_back_does_not_wait_long),
-        cmocka_unit_test(a_new_shape_takes_as_long_per_block_as_the_last),
-        cmocka_unit_test(the_next_launch_joins_the_workers_of_the_same_kernel),
-        cmocka_unit_test(ends_are_reported_every_millisecond),
-        cmocka_unit_test(different_kernels_are_reported_together_once_they_are_known),
-        cmocka_unit_test(launches_that_are_never_probed_follow),
-        cmocka_unit_test(who_is_ahead_waits_until_others_have_caught_up),
-        cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
-        cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
-        cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),
-        cmocka_unit_test(reports_find_their_action_only),
-        cmocka_unit_test(blocks_are_counted_once),
-        cmocka_unit_test(waits_for_the_first_block_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -45,8 +45,7 @@ static bool is_asleep(pid_t process) {
     return state == 'S';
 }
 
-static void nobody_sleeps_because_another_was_killed(void **state) {
-    (void)state;
+TEST(nobody_sleeps_because_another_was_killed) {
     cpu_set_t first, all;
     pid_t processes[WAITING];
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
@@ -104,8 +103,7 @@ static mode_t mode_of(const char *path) {
 
 /* One daemon at a time has the socket: its user's, or also a group's. Files that are made later have their usual modes.
    When it ends, neither the socket nor the lock is left. */
-static void the_socket_is_of_one_daemon(void **state) {
-    (void)state;
+TEST(the_socket_is_of_one_daemon) {
     static const char *const paths[] = {"s", "listener"}; /* in a folder of the test */
     char folder[] = "/tmp/gridsmith-listener-XXXXXX", before[4096];
     assert_non_null(getcwd(before, sizeof before));
@@ -139,8 +137,7 @@ static void the_socket_is_of_one_daemon(void **state) {
 }
 
 /* What a daemon that was killed has left is replaced, and nothing else. */
-static void only_sockets_are_replaced(void **state) {
-    (void)state;
+TEST(only_sockets_are_replaced) {
     gs_members nobody = {.are_served = false};
     gs_listener listener;
     gs_error error;
@@ -198,8 +195,7 @@ static bool is_inherited(int type, bool is_for_it, const char *count) {
     return WEXITSTATUS(status) == 1;
 }
 
-static void the_socket_of_systemd_is_taken(void **state) {
-    (void)state;
+TEST(the_socket_of_systemd_is_taken) {
     assert_true(is_inherited(SOCK_SEQPACKET, true, "1"));
     assert_true(is_inherited(SOCK_SEQPACKET, true, "2"));
     assert_false(is_inherited(SOCK_SEQPACKET, true, "0"));
@@ -207,9 +203,4 @@ static void the_socket_of_systemd_is_taken(void **state) {
     assert_false(is_inherited(SOCK_STREAM, true, "1"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_sleeps_because_another_was_killed), cmocka_unit_test(the_socket_is_of_one_daemon),
-        cmocka_unit_test(only_sockets_are_replaced), cmocka_unit_test(the_socket_of_systemd_is_taken)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

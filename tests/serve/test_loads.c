@@ -753,22 +753,14 @@ static void play(uint64_t seed, int steps, bool is_crowded) {
     close_scene();
 }
 
-static void sources_are_loaded_by_the_rules(void **state) {
-    (void)state;
+TEST(sources_are_loaded_by_the_rules) {
     for (uint64_t seed = 0; seed < 10 + test_number("GRIDSMITH_RUNS", 20000) / 200; seed++)
         play(seed, 400, false);
 }
 
-static void sources_of_many_clients_are_refused(void **state) {
-    (void)state;
+TEST(sources_of_many_clients_are_refused) {
     for (uint64_t seed = 0; seed < 3; seed++)
         play(1000000 + seed, 60, true);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sources_are_loaded_by_the_rules),
-        cmocka_unit_test(sources_of_many_clients_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -129,9 +129,8 @@ static int ask_http(void) {
     return fd;
 }
 
-static void metrics_get_a_part_of_the_time(void **state) {
+TEST(metrics_get_a_part_of_the_time) {
     int fds[CLIENTS];
-    (void)state;
     open_http();
     for (int i = 0; i < CLIENTS; i++)
         fds[i] = ask_http();
@@ -148,10 +147,9 @@ static void metrics_get_a_part_of_the_time(void **state) {
 }
 
 /* The oldest of as many connections as there may be makes way for a request, and no other. */
-static void silent_connection_makes_way_for_a_request(void **state) {
+TEST(silent_connection_makes_way_for_a_request) {
     int silent[CONNECTIONS];
     char text[400] = "", nothing[2] = "";
-    (void)state;
     open_http();
     for (size_t i = 0; i < CONNECTIONS; i++) {
         silent[i] = connect_to(&http_address, sizeof http_address, SOCK_STREAM);
@@ -188,7 +186,7 @@ static const char *answer_to(const char *request, size_t size, size_t first) {
     return text;
 }
 
-static void http_answers_what_it_is_asked(void **state) {
+TEST(http_answers_what_it_is_asked) {
     enum { MOST = 4096 };
     static const char rest[] = "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: ";
     static const struct {
@@ -201,7 +199,6 @@ static void http_answers_what_it_is_asked(void **state) {
                  {"POST /metrics HTTP/1.1\r\n\r\n", false},
                  {"GET /x\n\n", false}};
     static char much[MOST + 1000];
-    (void)state;
     open_http();
     for (size_t i = 0; i < 2 * GS_COUNT(cases); i++) {
         const char *request = cases[i / 2].request;
@@ -225,8 +222,7 @@ static void http_answers_what_it_is_asked(void **state) {
 }
 
 /* A connection without a request ends after five seconds, and not before. */
-static void http_connections_end_in_time(void **state) {
-    (void)state;
+TEST(http_connections_end_in_time) {
     open_http();
     for (int is_over = 0; is_over < 2; is_over++) {
         char text[10] = "";
@@ -250,7 +246,7 @@ static void http_connections_end_in_time(void **state) {
     close_http();
 }
 
-static void addresses_of_metrics_are_checked(void **state) {
+TEST(addresses_of_metrics_are_checked) {
     static const struct {
         const char *where;
         gs_code code;
@@ -260,7 +256,6 @@ static void addresses_of_metrics_are_checked(void **state) {
                  {"192.0.2.1:9400", GS_E_IO},  {"192.0.2.1:1", GS_E_IO},
                  {"::1:65535", GS_OK},         {":65535", GS_OK}};
     static int any;
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_error error = {.code = GS_OK};
         begin();
@@ -283,14 +278,13 @@ static void addresses_of_metrics_are_checked(void **state) {
 
 /* ---- the status ---- */
 
-static void status_gets_a_part_of_the_time(void **state) {
+TEST(status_gets_a_part_of_the_time) {
     static gs_server server;
     static gs_connections connections;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     socklen_t size = sizeof address;
     const gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_STATUS};
     int fds[CLIENTS], listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    (void)state;
     begin();
     gs_quotas_open(&server.quotas, &(gs_quotas_options){0}, 1 << 20);
     gs_connections_open(&connections, &loop, &server);
@@ -323,11 +317,4 @@ static void status_gets_a_part_of_the_time(void **state) {
     close(listening);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_get_a_part_of_the_time),   cmocka_unit_test(silent_connection_makes_way_for_a_request),
-        cmocka_unit_test(http_answers_what_it_is_asked),    cmocka_unit_test(http_connections_end_in_time),
-        cmocka_unit_test(addresses_of_metrics_are_checked), cmocka_unit_test(status_gets_a_part_of_the_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

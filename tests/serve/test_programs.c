@@ -32,8 +32,7 @@ static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t b
     assert_int_equal(atomic_load(&tenants->groups->notice->weights), weights);
 }
 
-static void the_board_counts_programs(void **state) {
-    (void)state;
+TEST(the_board_counts_programs) {
     gs_tenants tenants = {0};
     gs_tenant *server = open_program(&tenants, "server", true, 100);
     expect_board(&tenants, 1, 0, 0);
@@ -55,8 +54,7 @@ static void the_board_counts_programs(void **state) {
 }
 
 /* Each class has 32 slots. Without one, a latency program is refused, and a best-effort program runs. */
-static void programs_have_slots_of_their_own(void **state) {
-    (void)state;
+TEST(programs_have_slots_of_their_own) {
     gs_tenants tenants = {0};
     gs_tenant *programs[2][GS_BOARD_SLOTS + 1];
     for (int is_latency = 0; is_latency < 2; is_latency++) {
@@ -97,8 +95,7 @@ static void programs_have_slots_of_their_own(void **state) {
 }
 
 /* Programs of different GPUs do not see each other. */
-static void each_gpu_has_a_board(void **state) {
-    (void)state;
+TEST(each_gpu_has_a_board) {
     gs_tenants tenants = {0};
     gs_error error;
     gs_tenant *programs[66];
@@ -148,8 +145,7 @@ static void fill_page(gs_tenant_page *page) {
 }
 
 /* Times are those of their bucket: at most a 32nd longer. */
-static void reports_tell_of_programs(void **state) {
-    (void)state;
+TEST(reports_tell_of_programs) {
     gs_tenants tenants = {0};
     gs_text text = {0};
     gs_tenants_metrics(&tenants, &text);
@@ -224,8 +220,7 @@ static void reports_tell_of_programs(void **state) {
 }
 
 /* A program may fill its page to the last byte: all but that are shown. */
-static void texts_of_a_page_have_an_end(void **state) {
-    (void)state;
+TEST(texts_of_a_page_have_an_end) {
     gs_tenants tenants = {0};
     gs_text found = {0}, wanted = {0};
     gs_tenant_kernel *kernel = &open_program(&tenants, "batch", false, 30)->page->kernels[0];
@@ -256,9 +251,8 @@ static double percentile_us(const uint64_t *sorted, size_t count, double percent
 }
 
 /* Requests that take nanoseconds, or hours, count too. */
-static void percentiles_are_those_of_the_requests(void **state) {
+TEST(percentiles_are_those_of_the_requests) {
     enum { MOST = 300, DEADLINE_US = 5000 };
-    (void)state;
     for (uint64_t index = 0; index < 300; index++) {
         gs_random random = gs_random_at(14, index);
         gs_tenants tenants = {0};
@@ -386,9 +380,8 @@ static uint64_t play_programs(uint64_t index) {
     return number;
 }
 
-static void random_programs_are_told_as_before(void **state) {
+TEST(random_programs_are_told_as_before) {
     enum { CASES = 60 };
-    (void)state;
     bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
     FILE *file = fopen(test_path("tests/serve/programs.txt"), is_written ? "w" : "r");
     assert_non_null(file);
@@ -404,15 +397,4 @@ static void random_programs_are_told_as_before(void **state) {
     fclose(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_board_counts_programs),
-        cmocka_unit_test(programs_have_slots_of_their_own),
-        cmocka_unit_test(each_gpu_has_a_board),
-        cmocka_unit_test(reports_tell_of_programs),
-        cmocka_unit_test(texts_of_a_page_have_an_end),
-        cmocka_unit_test(percentiles_are_those_of_the_requests),
-        cmocka_unit_test(random_programs_are_told_as_before),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -57,8 +57,7 @@ static void expect_limit(enum gs_quota quota, enum gs_account_kind kind, uint64_
     assert_string_equal(message, wanted);
 }
 
-static void every_limit_holds_and_is_named(void **state) {
-    (void)state;
+TEST(every_limit_holds_and_is_named) {
     const struct {
         enum gs_quota quota;
         const char *key, *words;
@@ -103,16 +102,14 @@ static uint64_t clients_until_refused(uint64_t of_process, uint64_t of_family) {
     return *all;
 }
 
-static void something_is_left_for_those_who_have_little(void **state) {
-    (void)state;
+TEST(something_is_left_for_those_who_have_little) {
     assert_int_equal(clients_until_refused(3, 63), 1024);
     assert_int_equal(clients_until_refused(3, 64), 960); /* one of a large family */
     assert_int_equal(clients_until_refused(4, 63), 896); /* a large process */
 }
 
 /* Accounts of processes live as long as somebody uses them, and hold those above them. */
-static void accounts_are_shared_and_freed(void **state) {
-    (void)state;
+TEST(accounts_are_shared_and_freed) {
     gs_quotas quotas;
     gs_quotas_open(&quotas, &(gs_quotas_options){0}, DEVICE_BYTES);
     gs_account *own = gs_account_take(&quotas, getpid(), getuid());
@@ -161,8 +158,7 @@ static int64_t family_of(int32_t process, uint32_t user) {
 
 /* A login of user 7: sshd (100, of root), its shell (101), what that started (102), its children (103, 104). Another
    login (201, 202). Processes whose parents have ended (301, 302), and one of another login (303). */
-static void families_are_what_descends_from_one_process(void **state) {
-    (void)state;
+TEST(families_are_what_descends_from_one_process) {
     proc = gs_folder_make_in("/tmp", "gridsmith-family", NULL);
     assert_non_null(proc);
     write_process(100, 1, 0, "system");
@@ -211,8 +207,7 @@ static void families_are_what_descends_from_one_process(void **state) {
     free(proc);
 }
 
-static void ended_processes_are_known(void **state) {
-    (void)state;
+TEST(ended_processes_are_known) {
     siginfo_t info;
     pid_t child = fork();
     if (child == 0)
@@ -227,8 +222,7 @@ static void ended_processes_are_known(void **state) {
 }
 
 /* An account of an earlier process with the id of this one. */
-static void ids_of_ended_processes_can_be_used_again(void **state) {
-    (void)state;
+TEST(ids_of_ended_processes_can_be_used_again) {
     gs_quotas quotas;
     gs_quotas_open(&quotas, &(gs_quotas_options){0}, DEVICE_BYTES);
     gs_account *earlier = gs_account_take(&quotas, getpid(), getuid());
@@ -245,11 +239,4 @@ static void ids_of_ended_processes_can_be_used_again(void **state) {
     assert_null(quotas.first);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_limit_holds_and_is_named), cmocka_unit_test(something_is_left_for_those_who_have_little),
-        cmocka_unit_test(accounts_are_shared_and_freed),  cmocka_unit_test(families_are_what_descends_from_one_process),
-        cmocka_unit_test(ended_processes_are_known),      cmocka_unit_test(ids_of_ended_processes_can_be_used_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

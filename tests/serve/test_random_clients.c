@@ -90,8 +90,7 @@ static bool is_compared(void) {
 #endif
 }
 
-static void clients_are_served_as_before(void **state) {
-    (void)state;
+TEST(clients_are_served_as_before) {
     bool is_written = test_number("GRIDSMITH_WRITE", 0) != 0;
     FILE *file = fopen(test_path("tests/serve/clients.txt"), is_written ? "w" : "r");
     assert_non_null(file);
@@ -112,18 +111,11 @@ static void clients_are_served_as_before(void **state) {
     fclose(file);
 }
 
-static void random_clients_leave_nothing(void **state) {
-    (void)state;
+TEST(random_clients_leave_nothing) {
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 100; i++) {
         uint8_t bytes[2 * MOST_BYTES];
         LLVMFuzzerTestOneInput(bytes, mix_inputs(MIXED + i, bytes));
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_are_served_as_before),
-        cmocka_unit_test(random_clients_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, find_inputs, forget_inputs);
-}
+TEST_MAIN(find_inputs, forget_inputs)

@@ -367,13 +367,9 @@ static void play_programs(uint64_t index) {
     gs_profile_store_close(tenants.profiles);
 }
 
-static void programs_are_told_and_learned_as_the_rules_say(void **state) {
-    (void)state;
+TEST(programs_are_told_and_learned_as_the_rules_say) {
     for (uint64_t index = 0; index < 60; index++)
         play_programs(index);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_told_and_learned_as_the_rules_say)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -429,9 +429,8 @@ static void close_http(void) {
         close(peers[i].fd);
 }
 
-static void requests_are_answered_by_the_rules(void **state) {
+TEST(requests_are_answered_by_the_rules) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1), rounds = test_number("GRIDSMITH_RUNS", 100000) / 4000 + 1;
-    (void)state;
     for (uint64_t i = 0; i < rounds; i++) {
         gs_random random = gs_random_at(seed, i);
         open_http();
@@ -441,7 +440,4 @@ static void requests_are_answered_by_the_rules(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(requests_are_answered_by_the_rules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
