@@ -39,12 +39,19 @@ static struct sockaddr_in address;
 
 static const char whole[] = "GET /metrics HTTP/1.1\r\n\r\n", other[] = "GET /other HTTP/1.0\r\n\r\n";
 
+/* When a timer rings. Of two at the same time the one that was started first rings first. */
+struct due {
+    int64_t ns;      /* -1: never */
+    uint64_t number; /* how many were started before */
+};
+
 static struct peer {
     int fd;
     const char *asks;
     size_t sent;
     bool is_accepted, is_ended, reads, is_complete, is_answered; /* is_complete: the daemon has the whole request */
-    int64_t since_ns, due_ns;
+    int64_t since_ns;
+    struct due limit;
     char wanted[300], got[300];
     bool has_ended;
     /* an answer that the client does not read yet */
@@ -109,7 +116,7 @@ static struct timer {
     uv_timer_t *handle;
     uv_timer_cb callback;
     int64_t due_ns;
-} timers[4 * CONNECTIONS];
+} timers[4 * CONNECTIONS]; /* as they were started */
 static size_t timer_count;
 
 static size_t find_timer(const void *handle) {
@@ -121,7 +128,7 @@ static size_t find_timer(const void *handle) {
 
 static void remove_timer(size_t number) {
     if (number < timer_count)
-        timers[number] = timers[--timer_count];
+        memmove(&timers[number], &timers[number + 1], (--timer_count - number) * sizeof timers[0]);
 }
 
 int __wrap_uv_timer_start(uv_timer_t *handle, uv_timer_cb callback, uint64_t timeout, uint64_t repeat);
@@ -151,8 +158,9 @@ void __wrap_uv_close(uv_handle_t *handle, uv_close_cb callback) {
 
 /* ---- the rules ---- */
 
-static int64_t look_ns, answer_after_ns; /* look_ns: -1: nothing waits for a time */
-static size_t closing;                   /* connections that have ended in this step, and still count */
+static struct due look; /* for those that wait for a time */
+static int64_t answer_after_ns;
+static size_t closing; /* connections that have ended in this step, and still count */
 
 static size_t count_open(void) {
     size_t count = closing;
@@ -168,8 +176,23 @@ static struct peer *find_waiting(void) {
     return NULL;
 }
 
+static struct due due_in(int64_t ms) {
+    static uint64_t number;
+    return (struct due){now_ns + ms * MS, number++};
+}
+
+static bool is_due_before(struct due a, struct due b) {
+    return b.ns < 0 || a.ns < b.ns || (a.ns == b.ns && a.number < b.number);
+}
+
 static void look_in(int64_t ms) {
-    look_ns = look_ns < 0 ? now_ns + ms * MS : look_ns;
+    if (look.ns < 0)
+        look = due_in(ms);
+}
+
+static void begin_limit(struct peer *peer) {
+    peer->since_ns = now_ns;
+    peer->limit = due_in(LIMIT_MS);
 }
 
 static void end_peer(struct peer *peer) {
@@ -181,8 +204,7 @@ static void answer_peer(struct peer *peer) {
     bool is_found = peer->asks == whole;
     int64_t pause_ns = is_found ? PAUSE_TIMES * cost_ns : 0;
     peer->is_answered = true;
-    peer->since_ns = now_ns;
-    peer->due_ns = now_ns + (int64_t)LIMIT_MS * MS;
+    begin_limit(peer);
     answer_after_ns = now_ns + (pause_ns < (int64_t)MOST_PAUSE_MS * MS ? pause_ns : (int64_t)MOST_PAUSE_MS * MS);
     if (!peer->reads)
         return;
@@ -219,8 +241,7 @@ static void accept_peer(void) {
         return;
     if (count_open() < CONNECTIONS) {
         waiting->is_accepted = true;
-        waiting->since_ns = now_ns;
-        waiting->due_ns = now_ns + (int64_t)LIMIT_MS * MS;
+        begin_limit(waiting);
         read_peer(waiting);
         return;
     }
@@ -260,7 +281,7 @@ static bool is_as_wanted(void) {
     for (size_t i = 0; i < peer_count; i++)
         is_right = reads_all(&peers[i]) && is_right;
     return is_right && http.count == count_open() && http.has_waiting == (find_waiting() != NULL) &&
-           (timer < timer_count ? timers[timer].due_ns : -1) == look_ns;
+           (timer < timer_count ? timers[timer].due_ns : -1) == look.ns;
 }
 
 static bool becomes_as_wanted(void) {
@@ -342,14 +363,14 @@ static void begin_to_read(gs_random *random) {
 
 /* What is due next by the rules: a connection, or NULL: to look. -1: nothing. */
 static int64_t next_due(struct peer **whose) {
-    int64_t due_ns = look_ns;
+    struct due due = look;
     *whose = NULL;
     for (size_t i = 0; i < peer_count; i++)
-        if (peers[i].is_accepted && !peers[i].is_ended && (due_ns < 0 || peers[i].due_ns < due_ns)) {
-            due_ns = peers[i].due_ns;
+        if (peers[i].is_accepted && !peers[i].is_ended && is_due_before(peers[i].limit, due)) {
+            due = peers[i].limit;
             *whose = &peers[i];
         }
-    return due_ns;
+    return due.ns;
 }
 
 static void ring_timer(void) {
@@ -371,7 +392,7 @@ static void pass_time(int64_t ns) {
         if (whose) {
             end_peer(whose);
         } else {
-            look_ns = -1;
+            look.ns = -1;
             answer_peers();
             accept_peer();
         }
@@ -396,7 +417,7 @@ static void play_step(gs_random *random) {
     else
         pass_time(passes_ns[gs_random_from(random, 0, GS_COUNT(passes_ns) - 1)]);
     settle();
-    now_ns++; /* no two timers are due at once */
+    now_ns += gs_random_from(random, 0, 1); /* timers are due at once, or one just after another */
 }
 
 /* ---- tests ---- */
@@ -408,7 +429,7 @@ static void open_http(void) {
     static int any;
     now_ns = 1;
     thread_ns = cost_ns = answer_after_ns = 0;
-    look_ns = -1;
+    look.ns = -1;
     peer_count = timer_count = closing = 0;
     assert_int_equal(uv_loop_init(&loop), 0);
     address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
