@@ -30,11 +30,16 @@ campaign="fuzz --device model:h200,skip=5 --seed 4 --count 200"
 players() {
     grep -lzs -- "$work/$1/shard[s]" /proc/[0-9]*/cmdline | sed 's|/proc/||; s|/cmdline||'
 }
-# stopped PROCESS: stops it, or says that it ends by itself. A signal to a process that ends is no error.
+# stopped PROCESS: stops it, or says that it ends by itself. A signal to a process that ends is no error. Its state is read once
+# at a time: between two looks it may become the other one.
 stopped() {
     kill -STOP "$1" 2>/dev/null
-    until grep -qs "^State:.T" "/proc/$1/status"; do
-        grep -qs "^State:.[RSD]" "/proc/$1/status" || return 1
+    while :; do
+        case $(sed -n 's/^State:.\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null) in
+        T) return 0 ;;
+        [RSD]) ;;
+        *) return 1 ;;
+        esac
     done
 }
 "$program" campaign submit --local --jobs 3 --shards 8 --dir here -- $campaign >here.txt 2>&1 &
