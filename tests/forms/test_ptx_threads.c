@@ -222,7 +222,7 @@ static const struct one cases[] = {
      "mov.u32 r11, 0;\nrem.u32 r12, r3, 5;\nAGAIN:\nsetp.eq.u32 p3, r11, 0;\n@p3 bra FIRST;\n"
      "vote.sync.ballot.b32 r13, p1, r10;\npopc.b32 r13, r13;\nmin.u32 r13, r13, 1;\nadd.u32 r9, r9, r13;\nFIRST:\n"
      "activemask.b32 r10;\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p4, r11, r12;\n@p4 bra AGAIN;\n",
-     64, "not all lanes", NULL},
+     64, "not known that all lanes", NULL},
     {"suffixes_in_another_order",
      START TRUTH "vote.ballot.sync.b32 r10, p1, r6;\nshfl.b32.sync.idx r11, r3, 3, 31, 0xffffffff;\n"
                  "and.b32 r10, r10, 0x10001;\nadd.u32 r9, r10, r11;\nsetp.eq.u32 p3, r10, 0;\n@p3 ret;\n" SWAP SHARE,

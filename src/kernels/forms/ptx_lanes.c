@@ -107,7 +107,7 @@ static gs_code check_later(struct lanes *lanes, uint32_t block) {
     for (uint32_t i = flow->dependence_first[block]; i < flow->dependence_first[block + 1]; i++)
         if (dependence_counts(lanes, &flow->dependences.data[i]) &&
             comes_later(lanes, &flow->dependences.data[i], block))
-            return refuse_step(lanes, "not all lanes reach this, and the others may reach it later");
+            return refuse_step(lanes, "it is not known that all lanes reach this, and the others may reach it later");
     return GS_OK;
 }
 
@@ -122,7 +122,8 @@ static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
         bool repeats = branch == region->block || is_reached(lanes, region->block, branch);
         int *kept = repeats ? &region->repeated : &region->entered;
         if (*kept >= 0)
-            return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
+            return refuse_step(
+                lanes, "it is not known that all lanes reach this, and those that do come from several branches");
         *kept = (int)i;
     }
     return check_later(lanes, region->block);
@@ -131,7 +132,7 @@ static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
 static gs_code add_region(struct lanes *lanes, uint32_t block, int *found) {
     int ignored;
     if (lanes->count == MOST_REGIONS)
-        return refuse_step(lanes, "not all lanes reach this, and the kernel has too many such places");
+        return refuse_step(lanes, "it is not known that all lanes reach this, and the kernel has too many such places");
     *found = lanes->count++;
     struct region *region = &lanes->regions[*found];
     region->block = block;
@@ -359,7 +360,8 @@ static gs_code check_meetings(struct lanes *lanes, int region) {
         const int both[] = {lanes->regions[region].entered, lanes->regions[region].repeated};
         for (int j = 0; j < 2; j++)
             if (both[j] >= 0 && meets_behind(lanes, dependence_at(lanes, both[j])))
-                return refuse_step(lanes, "not all lanes reach this, and the others may meet them at another place");
+                return refuse_step(
+                    lanes, "it is not known that all lanes reach this, and the others may meet them at another place");
         if (both[0] < 0)
             return GS_OK;
         gs_code code = find_region(lanes, dependence_at(lanes, both[0])->branch, &region);
@@ -441,13 +443,16 @@ static gs_code check_votes(struct lanes *lanes) {
         const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
         for (int j = 0; j < 2; j++)
             if (both[j] >= 0 && lanes->reached[dependence_at(lanes, both[j])->branch])
-                return refuse_step(lanes, "not all lanes reach this, and lanes may wait for others in a loop before");
+                return refuse_step(
+                    lanes, "it is not known that all lanes reach this, and lanes may wait for others in a loop before");
     }
     for (int i = 0; i < lanes->count; i++) {
         const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
         for (int j = 0; j < 2; j++)
             if (both[j] >= 0 && some_wait_before(lanes, dependence_at(lanes, both[j])->branch))
-                return refuse_step(lanes, "not all lanes reach this, and some may wait for others at a barrier before");
+                return refuse_step(
+                    lanes,
+                    "it is not known that all lanes reach this, and some may wait for others at a barrier before");
     }
     return GS_OK;
 }
