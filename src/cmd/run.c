@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Time slices of best-effort programs, beside requests of few launches and of many; and of latency programs: the GPU
-   should not switch to a kernel that it has interrupted before a request is done. */
+/* Time slices of best-effort programs, and of latency programs: the GPU should not switch to a kernel that it has
+   interrupted before a request is done. */
 static const char slice_us[] = "5", latency_slice_us[] = "20000";
 
 enum { LEAST_MEMORY = 1 << 20 };

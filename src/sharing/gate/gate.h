@@ -27,6 +27,7 @@
  *   gate_gap.c           latency: whether the next request comes soon
  *   gate_work.c          latency: flags on the board
  *   gate_keeper.c        latency: a kernel that keeps the GPU in moments without work
+ *   gate_keeper_image.c  that kernel, in PTX
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks
  *

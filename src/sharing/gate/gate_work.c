@@ -108,7 +108,7 @@ static void judge_request(void) {
     work.launches = 0;
 }
 
-/* Whether a best-effort program has worked since then. */
+/* Whether a best-effort program has worked after this time. */
 static bool is_beside_work(uint64_t since_ns) {
     uint32_t others = atomic_load_explicit(&gs_gate_state.notice->shares, memory_order_relaxed);
     bool is_beside = false;
