@@ -109,10 +109,9 @@ static int forget_calls(void **state) {
 
 /* ---- kernels ---- */
 
-static void a_launch_that_needs_nothing_is_one_call(void **state) {
+TEST_WITH(a_launch_that_needs_nothing_is_one_call, forget_calls, NULL) {
     cu_kernel kernel;
     void *arguments[] = {&kernel};
-    (void)state;
     assert_int_equal(gs_cuda_kernel_find(&api, NULL, "scale", &kernel), 0);
     assert_int_equal(kernel.registers, 40);
     assert_int_equal(kernel.local_bytes, 16);
@@ -125,11 +124,10 @@ static void a_launch_that_needs_nothing_is_one_call(void **state) {
 }
 
 /* A block has 48 KB without asking, of which the kernel itself uses 8 KB here. */
-static void shared_memory_is_asked_for_once_and_counts_that_of_the_kernel(void **state) {
+TEST_WITH(shared_memory_is_asked_for_once_and_counts_that_of_the_kernel, forget_calls, NULL) {
     cu_kernel kernel;
     void *arguments[] = {&kernel};
     cu_call call = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .shared_bytes = 40 << 10, .stream = a_stream()};
-    (void)state;
     assert_int_equal(gs_cuda_kernel_find(&api, NULL, "k", &kernel), 0);
     assert_int_equal(gs_cuda_launch(&api, &kernel, &call, arguments), 0);
     assert_string_equal(calls(), "k(1,1,1)(32,1,1)+40960;");
@@ -146,7 +144,7 @@ static void shared_memory_is_asked_for_once_and_counts_that_of_the_kernel(void *
     assert_string_equal(calls(), "k(1,1,1)(32,1,1)+40961;");
 }
 
-static void attributes_are_those_of_the_launch(void **state) {
+TEST_WITH(attributes_are_those_of_the_launch, forget_calls, NULL) {
     cu_kernel kernel;
     void *arguments[] = {&kernel};
     cu_call call = {.grid = {32, 1, 1},
@@ -156,7 +154,6 @@ static void attributes_are_those_of_the_launch(void **state) {
                     .cluster = 8,
                     .is_programmatic = true,
                     .is_cooperative = true};
-    (void)state;
     assert_int_equal(gs_cuda_kernel_find(&api, NULL, "k", &kernel), 0);
     assert_int_equal(gs_cuda_launch(&api, &kernel, &call, arguments), 0);
     assert_string_equal(calls(), "k(32,1,1)(32,1,1)+0,8=0,4=8,6=1,2=1;");
@@ -167,9 +164,8 @@ static void attributes_are_those_of_the_launch(void **state) {
     }
 }
 
-static void a_kernel_remembers_how_many_blocks_fit(void **state) {
+TEST_WITH(a_kernel_remembers_how_many_blocks_fit, forget_calls, NULL) {
     cu_kernel kernel, none = {.function = NULL};
-    (void)state;
     assert_int_equal(gs_cuda_kernel_find(&api, NULL, "k", &kernel), 0);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(gs_cuda_kernel_fit(&api, &kernel, 256, 50000), 8);
@@ -182,18 +178,16 @@ static void a_kernel_remembers_how_many_blocks_fit(void **state) {
     assert_string_equal(calls(), "set8=204801;");
 }
 
-static void a_carveout_is_set_when_it_changes(void **state) {
+TEST_WITH(a_carveout_is_set_when_it_changes, forget_calls, NULL) {
     cu_kernel kernel;
     const int percents[] = {-1, -1, 50, 50, -1};
-    (void)state;
     assert_int_equal(gs_cuda_kernel_find(&api, NULL, "k", &kernel), 0);
     for (size_t i = 0; i < GS_COUNT(percents); i++)
         assert_int_equal(gs_cuda_kernel_carve(&api, &kernel, percents[i]), 0);
     assert_string_equal(calls(), "set9=-1;set9=50;set9=-1;");
 }
 
-static void waiting_ends_with_the_work_its_failure_or_the_deadline(void **state) {
-    (void)state;
+TEST_WITH(waiting_ends_with_the_work_its_failure_or_the_deadline, forget_calls, NULL) {
     driver.busy = 3;
     assert_int_equal(gs_cuda_wait_until(&api, a_stream(), 0), 0);
     assert_int_equal(driver.busy, -1);
@@ -204,13 +198,12 @@ static void waiting_ends_with_the_work_its_failure_or_the_deadline(void **state)
 
 /* ---- controls ---- */
 
-static void a_control_on_the_gpu_is_changed_by_copies(void **state) {
+TEST_WITH(a_control_on_the_gpu_is_changed_by_copies, forget_calls, NULL) {
     static gs_control_words words;
     const gs_control_words *on_gpu = (const gs_control_words *)(const void *)driver.memory;
     const uint32_t mask[GS_JOB_SMS / 32] = {[0] = 5, [31] = 7}, other[GS_JOB_SMS / 32] = {[1] = 9};
     const uint64_t taken = 23;
     gs_control control = gs_control_at(MEMORY, &words, false);
-    (void)state;
     assert_int_equal(gs_control_clear(&control, &api, a_stream()), 0);
     assert_string_equal(calls(), "in+0:512;");
     assert_int_equal(gs_control_begin(&control, 17, mask, &api, a_stream()), 0);
@@ -235,11 +228,10 @@ static void a_control_on_the_gpu_is_changed_by_copies(void **state) {
     assert_string_equal(calls(), "in+0:256;");
 }
 
-static void a_mapped_control_needs_no_driver(void **state) {
+TEST_WITH(a_mapped_control_needs_no_driver, forget_calls, NULL) {
     static gs_control_words words;
     const uint32_t mask[GS_JOB_SMS / 32] = {[3] = 1}, none[GS_JOB_SMS / 32] = {0};
     gs_control control = gs_control_at((uint64_t)(uintptr_t)&words, &words, true);
-    (void)state;
     words.stop = 1;
     assert_int_equal(gs_control_begin(&control, 5, mask, NULL, NULL), 0);
     assert_int_equal(words.stop, 0);
@@ -273,12 +265,11 @@ static void play_launch(const gs_confined_parameter *grid, uint32_t workers, gs_
     }
 }
 
-static void a_grid_that_is_continued_runs_each_block_once(void **state) {
+TEST_WITH(a_grid_that_is_continued_runs_each_block_once, forget_calls, NULL) {
     static gs_control_words words;
     const uint32_t mask[GS_JOB_SMS / 32] = {1};
     gs_control control = gs_control_at((uint64_t)(uintptr_t)&words, &words, true);
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 20;
-    (void)state;
     for (uint64_t run = 0; run < runs; run++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), run);
         uint32_t counts[MOST_BLOCKS] = {0}, workers = (uint32_t)gs_random_from(&random, 1, 8);
@@ -303,12 +294,11 @@ static void a_grid_that_is_continued_runs_each_block_once(void **state) {
     }
 }
 
-static void the_last_argument_names_the_words_that_a_control_has(void **state) {
+TEST_WITH(the_last_argument_names_the_words_that_a_control_has, forget_calls, NULL) {
     const uint32_t shape[3] = {4, 3, 2};
     gs_control control = gs_control_at(MEMORY, NULL, false), counter = {.next = 77};
     gs_confined_parameter grid = gs_control_grid(&control, shape, 500, 6, 99);
     gs_confined_parameter expected = {4, 3, 2, 0, 99, MEMORY, MEMORY + 256, MEMORY + 128, 6, 0, 500, 0};
-    (void)state;
     assert_memory_equal(&grid, &expected, sizeof grid);
     gs_persistent_parameter persistent = gs_control_persistent(&control, shape, 700, 6, 99);
     gs_persistent_parameter also = {4, 3, 2, 6, 99, MEMORY + 384, 700, 0};
@@ -322,18 +312,4 @@ static void the_last_argument_names_the_words_that_a_control_has(void **state) {
     assert_true(gs_grid_is_finished(&grid, 0));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_launch_that_needs_nothing_is_one_call, forget_calls),
-        cmocka_unit_test_setup(shared_memory_is_asked_for_once_and_counts_that_of_the_kernel, forget_calls),
-        cmocka_unit_test_setup(attributes_are_those_of_the_launch, forget_calls),
-        cmocka_unit_test_setup(a_kernel_remembers_how_many_blocks_fit, forget_calls),
-        cmocka_unit_test_setup(a_carveout_is_set_when_it_changes, forget_calls),
-        cmocka_unit_test_setup(waiting_ends_with_the_work_its_failure_or_the_deadline, forget_calls),
-        cmocka_unit_test_setup(a_control_on_the_gpu_is_changed_by_copies, forget_calls),
-        cmocka_unit_test_setup(a_mapped_control_needs_no_driver, forget_calls),
-        cmocka_unit_test_setup(a_grid_that_is_continued_runs_each_block_once, forget_calls),
-        cmocka_unit_test_setup(the_last_argument_names_the_words_that_a_control_has, forget_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -94,6 +94,10 @@ static void start_daemon(const char *option) {
     TEST_WAIT(is_serving());
 }
 
+/* The last programs that tests have started: one that fails leaves some. */
+static pid_t started[64];
+static size_t started_count;
+
 static void end_process(pid_t process, int signal) {
     kill(process, signal);
     TEST_WAIT(waitpid(process, NULL, WNOHANG) == process);
@@ -109,6 +113,7 @@ static struct program start_command(const char *const *argv) {
         .words = argv, .input_fd = input[0], .output_fd = output[1], .errors_fd = errors, .end_signal = SIGKILL};
     struct program made;
     assert_int_equal(gs_process_try(&options, &made.process), 0);
+    started[started_count++ % GS_COUNT(started)] = made.process;
     close(errors);
     close(input[0]);
     close(output[1]);
@@ -291,13 +296,26 @@ static int setup(void **state) {
     return 0;
 }
 
-static int end_daemon(void **state) {
+/* Else all tests after a failed one would wait for its programs. */
+static int end_programs(void **state) {
     (void)state;
+    for (size_t i = 0; i < GS_COUNT(started); i++)
+        if (started[i] && waitpid(started[i], NULL, WNOHANG) == 0)
+            end_process(started[i], SIGKILL);
+    memset(started, 0, sizeof started);
+    return 0;
+}
+
+static int end_daemon(void **state) {
+    end_programs(state);
     if (the_daemon > 0)
         end_process(the_daemon, SIGTERM);
     the_daemon = 0;
     return 0;
 }
+
+#define DAEMON_TEST(name)     TEST_WITH(name, setup, end_programs)
+#define OWN_DAEMON_TEST(name) TEST_WITH(name, setup, end_daemon)
 
 /* ---- classes ---- */
 
@@ -318,30 +336,26 @@ static void check_waiting(const char *argument) {
     stop_program(&training);
 }
 
-static void best_effort_waits_while_a_latency_program_has_work(void **state) {
-    (void)state;
+DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work) {
     check_waiting(NULL);
 }
 
-static void functions_by_exported_names_are_gated_too(void **state) {
-    (void)state;
+DAEMON_TEST(functions_by_exported_names_are_gated_too) {
     check_waiting("exports");
 }
 
 /* Many scripts open it by its name for linking, "libcuda.so". */
-static void driver_may_be_opened_by_its_short_name(void **state) {
-    (void)state;
+DAEMON_TEST(driver_may_be_opened_by_its_short_name) {
     check_waiting("short");
 }
 
 /* Each way to learn that work is done ends the request. */
-static void every_synchronization_ends_the_request(void **state) {
+DAEMON_TEST(every_synchronization_ends_the_request) {
     static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
                                           {"launch 10 1", "sync_all", NULL},
                                           {"launch_ex 10 2", "sync 2", NULL},
                                           {"own 10", "sync_all", NULL}};
     struct program latency = PROGRAM("--latency", "--hold=10000");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     for (size_t i = 0; i < GS_COUNT(ways); i++) {
         assert_int_equal(ask(&latency, ways[i][0]), 0);
@@ -359,9 +373,8 @@ static void every_synchronization_ends_the_request(void **state) {
     stop_program(&latency);
 }
 
-static void request_lasts_until_all_its_streams_are_done(void **state) {
+DAEMON_TEST(request_lasts_until_all_its_streams_are_done) {
     struct program latency = PROGRAM("--latency", "--hold=10000");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_int_equal(ask(&latency, "launch 60000000 2"), 0); /* for a minute */
@@ -387,10 +400,9 @@ static struct program make_late_requests(void) {
 }
 
 /* A launch that comes late, to an idle stream, begins another request: on a busy machine it is tried again. */
-static void requests_are_counted_and_timed(void **state) {
+DAEMON_TEST(requests_are_counted_and_timed) {
     struct program latency = make_late_requests();
     char text[4000];
-    (void)state;
     for (int tries = 0; tries < 20 && !status_says("\"requests\":{\"count\":5,"); tries++) {
         stop_program(&latency);
         TEST_WAIT(status_says("\"programs\":[]"));
@@ -413,10 +425,9 @@ static void do_requests(const struct program *program, const char *launch, int c
 }
 
 /* Five requests of at least 0.2 s, and then as many short ones as push them out of what the status calls recent. */
-static void percentiles_are_of_recent_requests(void **state) {
+DAEMON_TEST(percentiles_are_of_recent_requests) {
     enum { REQUESTS = GS_TENANT_WINDOWS * GS_TENANT_WINDOW_REQUESTS };
     struct program latency = PROGRAM("--latency");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     do_requests(&latency, "launch 200000 1", 5);
     assert_true(request_number(&latency, "p50_us") >= 200000);
@@ -426,9 +437,8 @@ static void percentiles_are_of_recent_requests(void **state) {
     stop_program(&latency);
 }
 
-static void latency_streams_have_the_highest_priority(void **state) {
+DAEMON_TEST(latency_streams_have_the_highest_priority) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&latency, "priority"), -5);
@@ -437,10 +447,9 @@ static void latency_streams_have_the_highest_priority(void **state) {
     stop_program(&training);
 }
 
-static void nobody_waits_where_there_is_no_latency_program(void **state) {
+DAEMON_TEST(nobody_waits_where_there_is_no_latency_program) {
     unsigned long long counts[COUNTS];
     struct program training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "launch 10 1 100"), 0);
     assert_int_equal(ask(&training, "sync 1"), 0);
@@ -450,9 +459,8 @@ static void nobody_waits_where_there_is_no_latency_program(void **state) {
     stop_program(&training);
 }
 
-static void programs_beyond_the_slots_run_without(void **state) {
+OWN_DAEMON_TEST(programs_beyond_the_slots_run_without) {
     struct program programs[GS_BOARD_SLOTS + 1];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         programs[i] = PROGRAM("--latency");
         assert_int_equal(ask(&programs[i], "start"), 0);
@@ -468,10 +476,9 @@ static void programs_beyond_the_slots_run_without(void **state) {
 /* ---- programs that never synchronize ---- */
 
 /* It is found out, and then its requests end when the GPU has done its work. */
-static void program_that_never_synchronizes_holds_nobody(void **state) {
+DAEMON_TEST(program_that_never_synchronizes_holds_nobody) {
     unsigned long long counts[COUNTS];
     struct program latency = PROGRAM("--latency", "--hold", "10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < GIVE_UP_MS / 50 && !(i > 4 && !has_work(&latency)); i++) {
@@ -506,11 +513,10 @@ static void do_request_with_pauses(const struct program *latency) {
     assert_int_equal(ask(latency, "sync 1"), 0);
 }
 
-static void pauses_in_requests_are_no_silence(void **state) {
+DAEMON_TEST(pauses_in_requests_are_no_silence) {
     enum { REQUESTS = 10 };
     unsigned long long before[COUNTS], after[COUNTS];
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < REQUESTS; i++)
@@ -524,9 +530,8 @@ static void pauses_in_requests_are_no_silence(void **state) {
     stop_program(&training);
 }
 
-static void stream_that_is_destroyed_holds_nobody(void **state) {
+DAEMON_TEST(stream_that_is_destroyed_holds_nobody) {
     struct program latency = PROGRAM("--latency", "--hold", "10000");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_true(has_work(&latency));
@@ -549,9 +554,8 @@ static void announce(const struct program *latency) {
     assert_true(is_announced);
 }
 
-static void announcement_ends_when_no_launch_follows(void **state) {
+DAEMON_TEST(announcement_ends_when_no_launch_follows) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort"); /* it is looked at more often */
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&latency, "start"), 0);
     for (int i = 0; i < 2; i++) {
@@ -580,11 +584,10 @@ static void read_variable(const struct program *program, const char *name, char 
 }
 
 /* The limit of memory of the outer run can be lowered, not lifted. */
-static void run_inside_another_keeps_its_memory(void **state) {
+DAEMON_TEST(run_inside_another_keeps_its_memory) {
     static const char *const inner[] = {"--memory=2G", "--memory=512M"}, *const wanted[] = {"1073741824\n",
                                                                                             "536870912\n"};
     char line[200];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(inner); i++) {
         struct program program =
             PROGRAM("--best-effort", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency", inner[i]);
@@ -596,10 +599,9 @@ static void run_inside_another_keeps_its_memory(void **state) {
 }
 
 /* A limit that is none, which is ignored, does not lower another. */
-static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
+DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory) {
     static const char *const outer[] = {"GRIDSMITH_MEMORY=1M", "GRIDSMITH_MEMORY=1000", "GRIDSMITH_MEMORY=1048577x"};
     char line[200];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(outer); i++) {
         struct program program =
             PROGRAM("--best-effort", "env", outer[i], GRIDSMITH_PROGRAM, "run", "--latency", "--memory=2G");
@@ -610,11 +612,10 @@ static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
 }
 
 /* The first word that is no option is the program: what follows is its own. */
-static void run_inside_another_replaces_it(void **state) {
+DAEMON_TEST(run_inside_another_replaces_it) {
     struct program latency =
         PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
     char line[200];
-    (void)state;
     read_variable(&latency, "GRIDSMITH_WEIGHT", line, sizeof line);
     assert_string_equal(line, "\n");
     read_variable(&latency, "GRIDSMITH_SLICE_US", line, sizeof line);
@@ -627,7 +628,7 @@ static void run_inside_another_replaces_it(void **state) {
     stop_program(&latency);
 }
 
-static void program_may_change_its_folder(void **state) {
+DAEMON_TEST(program_may_change_its_folder) {
     const char *const words[] = {"sh",
                                  "-c",
                                  "cd \"$0\" && exec \"$@\"",
@@ -643,7 +644,6 @@ static void program_may_change_its_folder(void **state) {
                                  GATED_PROGRAM,
                                  NULL};
     struct program program = start_command(words);
-    (void)state;
     assert_int_equal(ask(&program, "start"), 0);
     assert_true(status_says("\"class\":\"best-effort\""));
     stop_program(&program);
@@ -652,9 +652,8 @@ static void program_may_change_its_folder(void **state) {
 /* ---- weights ---- */
 
 /* A program of a tenth of the weight waits for one that has work for some seconds. */
-static void programs_share_by_their_weights(void **state) {
+DAEMON_TEST(programs_share_by_their_weights) {
     struct program small = PROGRAM("--best-effort", "--weight", "10"), large = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&small, "start"), 0);
     assert_int_equal(ask(&large, "start"), 0);
     assert_int_equal((int)number_of(&small, "weight"), 10);
@@ -689,11 +688,10 @@ static uint64_t launch_capped(gs_gate_cap *cap, uint64_t *now, uint64_t until, u
 }
 
 /* In any time t: the cap of t and 2 ms, and one launch. */
-static void cap_limits_the_share_of_time(void **state) {
+TEST(cap_limits_the_share_of_time) {
     enum { SECOND = 1000000000 };
     gs_gate_cap cap = {.percent = 30};
     uint64_t now = 1000;
-    (void)state;
     assert_in_range(launch_capped(&cap, &now, (uint64_t)10 * SECOND, 1000000), 2999000000, 3002000000);
     now += (uint64_t)100 * SECOND; /* idle time is no credit */
     assert_in_range(launch_capped(&cap, &now, now + SECOND, 100000), 299000000, 301000000);
@@ -704,11 +702,10 @@ static void cap_limits_the_share_of_time(void **state) {
 }
 
 /* It is at least as slow as its cap demands, however fast or slow the machine is. */
-static void program_has_no_more_than_its_cap(void **state) {
+DAEMON_TEST(program_has_no_more_than_its_cap) {
     enum { LAUNCHES_OF_2_MS = 50, LEAST_MS = LAUNCHES_OF_2_MS * 2 * 100 / 20 - 2 };
     struct program program = PROGRAM("--best-effort", "--most", "20%"), free_program = PROGRAM("--best-effort");
     char text[4000];
-    (void)state;
     assert_int_equal(ask(&program, "start"), 0);
     assert_int_equal(ask(&free_program, "start"), 0);
     uint64_t begun_ms = now_ms();
@@ -729,10 +726,9 @@ static void program_has_no_more_than_its_cap(void **state) {
     stop_program(&free_program);
 }
 
-static void caps_that_make_no_sense_are_refused(void **state) {
+DAEMON_TEST(caps_that_make_no_sense_are_refused) {
     static const char *const wrong[] = {"--most=0",    "--most=101%", "--most=-5",
                                         "--most=30%%", "--most=all",  "--most=+30"};
-    (void)state;
     for (size_t i = 0; i <= GS_COUNT(wrong); i++) {
         struct program program =
             i < GS_COUNT(wrong) ? PROGRAM("--best-effort", wrong[i]) : PROGRAM("--latency", "--most=30");
@@ -746,9 +742,8 @@ static void caps_that_make_no_sense_are_refused(void **state) {
 
 /* ---- long kernels ---- */
 
-static void long_kernels_are_named(void **state) {
+DAEMON_TEST(long_kernels_are_named) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 8; i++) { /* samples are collected at every 16th launch */
@@ -856,9 +851,8 @@ static void assert_stops_and_goes_on(const struct program *training, struct prog
     }
 }
 
-static void long_kernels_are_stopped_by_requests(void **state) {
+DAEMON_TEST(long_kernels_are_stopped_by_requests) {
     struct program latency = PROGRAM("--latency", "--hold=10000");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     struct program training = start_steps();
     struct runs before = ask_runs(&training);
@@ -879,9 +873,8 @@ static bool is_done_beside_requests(const struct program *training, const struct
 }
 
 /* Many requests, in two streams, with streams that come and go. */
-static void kernels_that_are_stopped_often_run_once(void **state) {
+DAEMON_TEST(kernels_that_are_stopped_often_run_once) {
     struct program latency = PROGRAM("--latency");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     struct program training = start_steps();
     unsigned launches = 6;
@@ -900,8 +893,7 @@ static void kernels_that_are_stopped_often_run_once(void **state) {
 }
 
 /* Worked out by hand: an H200 runs 1,056 blocks of 256 threads at a time. */
-static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) {
-    (void)state;
+TEST(chains_are_for_kernels_that_stop_sooner_than_they_end) {
     const double rare = 0, often = 1e-7; /* a request every 10 ms */
     const double little = 0.03;          /* of the kernel's time may be lost */
     static const struct {
@@ -933,11 +925,10 @@ static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) 
 
 /* More than 3% is for kernels that would hold up requests for long, out of a tenth of the work, which is not saved up.
  */
-static void guards_cost_a_part_of_the_recent_work(void **state) {
+TEST(guards_cost_a_part_of_the_recent_work) {
     gs_chain_budget budget = {0};
     const uint64_t ms = NS_PER_MS;
     double cost_ns = 0;
-    (void)state;
     assert_true(gs_chain_most_cost(&budget, 0, (int64_t)ms) == 0.03);
     assert_true(gs_chain_most_cost(&budget, 1000 * ms, (int64_t)ms / 10) == 0.03); /* short */
     assert_true(gs_chain_most_cost(&budget, 1000 * ms, (int64_t)ms) == 0.35);
@@ -969,8 +960,7 @@ static uint64_t play_gaps(gs_gate_gap *gap, uint64_t *now, int count, uint64_t r
 }
 
 /* Gaps are told apart by lengths of 10, 14, 20, 28, 40, 56 us and so on. */
-static void gaps_are_held_if_the_next_request_is_near(void **state) {
-    (void)state;
+TEST(gaps_are_held_if_the_next_request_is_near) {
     uint64_t now = 1;
     gs_gate_gap tokens = {0}, pauses = {0}, dense = {0}, chance = {0};
     assert_int_equal(play_gaps(&tokens, &now, 15, 800, 50, SWITCH_US), 0); /* not sure yet */
@@ -984,11 +974,10 @@ static void gaps_are_held_if_the_next_request_is_near(void **state) {
 }
 
 /* Short tokens, with a pause behind each stream that is sometimes as short as a gap may be, or a host that is late. */
-static void pauses_between_streams_do_not_end_holding(void **state) {
+TEST(pauses_between_streams_do_not_end_holding) {
     gs_random random = gs_random_at(9110, 0);
     gs_gate_gap gap = {0};
     uint64_t now = 1;
-    (void)state;
     play_gaps(&gap, &now, 60, 50, 12, SWITCH_US);
     for (int stream = 0; stream < 1000; stream++) {
         for (int token = 0; token < 10; token++)
@@ -998,10 +987,9 @@ static void pauses_between_streams_do_not_end_holding(void **state) {
 }
 
 /* A host that is sometimes late: its longer gaps are held, too, where a request would lose more in them. */
-static void gaps_are_held_longer_beside_longer_kernels(void **state) {
+TEST(gaps_are_held_longer_beside_longer_kernels) {
     const int lost_us[] = {WORK_US, 600};
     const uint64_t holds[] = {14, 79};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(holds); i++) {
         gs_gate_gap gap = {0};
         uint64_t now = 1;
@@ -1015,9 +1003,8 @@ static void gaps_are_held_longer_beside_longer_kernels(void **state) {
 }
 
 /* A stream of requests is held, and at its end others go on. */
-static void streams_of_requests_hold_others_until_they_end(void **state) {
+DAEMON_TEST(streams_of_requests_hold_others_until_they_end) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < GIVE_UP_MS / 200 && status_says("\"held\":0,"); i++)
@@ -1062,10 +1049,9 @@ static void read_metrics(int port, char *text, size_t size) {
 }
 
 /* A row for each program, with what it may allocate, and its metrics. */
-static void top_and_metrics_show_programs(void **state) {
+OWN_DAEMON_TEST(top_and_metrics_show_programs) {
     char option[40], text[20000], wanted[120];
     int port = find_port();
-    (void)state;
     end_process(the_daemon, SIGTERM);
     snprintf(option, sizeof option, "--metrics=127.0.0.1:%d", port);
     start_daemon(option);
@@ -1101,11 +1087,10 @@ static void top_and_metrics_show_programs(void **state) {
 }
 
 /* The daemon is older than the program: a rate since it was started would be lower. */
-static void rates_are_since_the_program_connected(void **state) {
+DAEMON_TEST(rates_are_since_the_program_connected) {
     enum { LAUNCHES_MADE = 1000 };
     char text[20000];
     double printed = 0;
-    (void)state;
     wait_ms(1000);
     struct program training = PROGRAM("--best-effort");
     assert_int_equal(ask(&training, "start"), 0);
@@ -1134,8 +1119,7 @@ static struct program start_on(const char *gpu, bool is_latency) {
 }
 
 /* A request holds only programs of its own GPU. */
-static void programs_of_other_gpus_are_not_held(void **state) {
-    (void)state;
+DAEMON_TEST(programs_of_other_gpus_are_not_held) {
     struct program latency = start_on("1", true), same = start_on("1", false), other = start_on("2", false);
     assert_int_equal(ask(&latency, "launch 100000000 1"), 0);
     assert_int_equal(ask(&same, "launch 10 1"), 0);
@@ -1152,9 +1136,8 @@ static void programs_of_other_gpus_are_not_held(void **state) {
 /* ---- captures ---- */
 
 /* Nothing is put into a stream that captures, and nothing is asked that would end the capture. */
-static void captures_are_never_disturbed(void **state) {
+DAEMON_TEST(captures_are_never_disturbed) {
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 3; i++) {
@@ -1189,10 +1172,9 @@ static unsigned long long launch_graphs(const struct program *program, int times
     return counts[GRAPH_WAITS];
 }
 
-static void long_graphs_wait_in_their_midst(void **state) {
+DAEMON_TEST(long_graphs_wait_in_their_midst) {
     struct program latency = PROGRAM("--latency", "--hold=10000"),
                    training = PROGRAM("--best-effort", "--ahead", "5000");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
@@ -1215,10 +1197,9 @@ static void long_graphs_wait_in_their_midst(void **state) {
 }
 
 /* While it is not known how long the nodes take, launches that run ahead are whole: users are told nothing of them. */
-static void graphs_that_will_be_divided_are_not_called_long(void **state) {
+DAEMON_TEST(graphs_that_will_be_divided_are_not_called_long) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
     unsigned long long counts[COUNTS] = {0};
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
@@ -1237,9 +1218,8 @@ static void graphs_that_will_be_divided_are_not_called_long(void **state) {
 }
 
 /* Frameworks change a graph before each launch: its time is learned all the same, and it is work. */
-static void graphs_that_change_are_timed(void **state) {
+DAEMON_TEST(graphs_that_change_are_timed) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
@@ -1256,10 +1236,9 @@ static void graphs_that_change_are_timed(void **state) {
 }
 
 /* Kernels of a graph, too: one that is long stops in its midst, and each block runs once. */
-static void long_kernels_of_graphs_are_stopped(void **state) {
+DAEMON_TEST(long_kernels_of_graphs_are_stopped) {
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort", "--guard");
     unsigned launches = 0;
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     load_steps(&training);
@@ -1277,9 +1256,8 @@ static void long_kernels_of_graphs_are_stopped(void **state) {
 }
 
 /* Pieces of 2.5 MB: as long as a copy from the host takes in 50 us. */
-static void big_copies_have_waits_in_them(void **state) {
+DAEMON_TEST(big_copies_have_waits_in_them) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "copy 12000000"), 0);
     assert_true(status_says("\"waits\":0,"));
@@ -1292,8 +1270,7 @@ static void big_copies_have_waits_in_them(void **state) {
     stop_program(&training);
 }
 
-static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
-    (void)state;
+DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole) {
     setenv("GRIDSMITH_FAKE", "no-graph-waits", 1);
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
     unsetenv("GRIDSMITH_FAKE");
@@ -1307,12 +1284,11 @@ static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
 }
 
 /* A chain can be cut anywhere; where two ways run side by side, only behind the node that they meet in. */
-static void graphs_are_cut_where_one_node_separates_them(void **state) {
+TEST(graphs_are_cut_where_one_node_separates_them) {
     const uint32_t chain_from[] = {4, 3, 2, 1}, chain_to[] = {3, 2, 1, 0};
     const uint32_t from[] = {0, 1, 1, 2, 3, 4, 5}, to[] = {1, 2, 3, 4, 4, 5, 6}, wild[] = {0, 9};
     const int64_t same[] = {10, 10, 10, 10, 10, 10, 10};
     uint32_t cuts[8];
-    (void)state;
     gs_cut_graph chain = {.nodes = 5, .edges = 4, .from = chain_from, .to = chain_to, .ns = same};
     assert_int_equal(gs_cut_graph_find(&chain, 20, cuts), 2);
     assert_int_equal(cuts[0], 3);
@@ -1344,9 +1320,8 @@ static void wait_for_slice(const struct program *program, int slice_us) {
 }
 
 /* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
-static void time_slices_are_set_while_they_help(void **state) {
+DAEMON_TEST(time_slices_are_set_while_they_help) {
     struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     wait_for_slice(&training, 2048);
     struct program latency = PROGRAM("--latency", "--slice", "20000");
@@ -1366,10 +1341,9 @@ static void time_slices_are_set_while_they_help(void **state) {
 
 /* ---- threads, fork, exec ---- */
 
-static void threads_launch_beside_requests(void **state) {
+DAEMON_TEST(threads_launch_beside_requests) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     char line[40];
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     tell(&training, "threads 4");
@@ -1386,9 +1360,8 @@ static void threads_launch_beside_requests(void **state) {
 }
 
 /* The child of a program that has a connection gets one of its own, and leaves that of its parent alone. */
-static void children_are_programs_of_their_own(void **state) {
+DAEMON_TEST(children_are_programs_of_their_own) {
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     tell(&training, "fork");
@@ -1419,9 +1392,8 @@ static void pair_in_a_request(struct program *latency, struct program *training,
     assert_int_equal(ask(training, "launch 10 1 3"), 0);
 }
 
-static void latency_program_that_is_killed_holds_nobody(void **state) {
+DAEMON_TEST(latency_program_that_is_killed_holds_nobody) {
     struct program latency, training;
-    (void)state;
     pair_in_a_request(&latency, &training, "10000");
     assert_waits(&training, &latency);
     kill_program(&latency);
@@ -1431,9 +1403,8 @@ static void latency_program_that_is_killed_holds_nobody(void **state) {
     stop_program(&training);
 }
 
-static void latency_program_that_is_stopped_holds_nobody_for_long(void **state) {
+DAEMON_TEST(latency_program_that_is_stopped_holds_nobody_for_long) {
     struct program latency, training;
-    (void)state;
     pair_in_a_request(&latency, &training, "200");
     kill(latency.process, SIGSTOP);
     assert_goes_on(&training);
@@ -1448,9 +1419,8 @@ static void latency_program_that_is_stopped_holds_nobody_for_long(void **state) 
     stop_program(&training);
 }
 
-static void best_effort_program_that_is_killed_leaves_nothing(void **state) {
+DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing) {
     struct program latency, training;
-    (void)state;
     pair_in_a_request(&latency, &training, NULL);
     kill_program(&training);
     assert_int_equal(ask(&latency, "sync 1"), 0);
@@ -1459,9 +1429,8 @@ static void best_effort_program_that_is_killed_leaves_nothing(void **state) {
     TEST_WAIT(status_says("\"programs\":[]"));
 }
 
-static void killed_daemon_lets_everybody_go_on(void **state) {
+OWN_DAEMON_TEST(killed_daemon_lets_everybody_go_on) {
     struct program latency, training;
-    (void)state;
     pair_in_a_request(&latency, &training, "10000");
     assert_waits(&training, &latency);
     end_process(the_daemon, SIGKILL);
@@ -1478,9 +1447,8 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
 }
 
 /* As programs do that become daemons. */
-static void program_that_closes_its_descriptors_is_told(void **state) {
+DAEMON_TEST(program_that_closes_its_descriptors_is_told) {
     struct program latency = PROGRAM("--latency");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&latency, "close"), 0);
     TEST_WAIT(count_errors("the connection to the daemon has ended") == 1);
@@ -1490,9 +1458,8 @@ static void program_that_closes_its_descriptors_is_told(void **state) {
     stop_program(&latency);
 }
 
-static void program_runs_without_a_daemon(void **state) {
+OWN_DAEMON_TEST(program_runs_without_a_daemon) {
     unsigned long long counts[COUNTS];
-    (void)state;
     end_daemon(NULL);
     for (int i = 0; i < 2; i++) {
         struct program program = i ? PROGRAM("--latency") : PROGRAM("--best-effort");
@@ -1526,13 +1493,12 @@ static void program_runs_without_a_daemon(void **state) {
 }
 
 /* Variables that `gridsmith run` would not set. */
-static void nonsense_in_the_environment_is_reported_and_ignored(void **state) {
+DAEMON_TEST(nonsense_in_the_environment_is_reported_and_ignored) {
     static const char *const variables[][3] = {
         {"GRIDSMITH_WEIGHT", "0", "1 to 1000"},        {"GRIDSMITH_HOLD_MS", "-1", "1 to 10000"},
         {"GRIDSMITH_AHEAD_US", "1e3", "1 to 1000000"}, {"GRIDSMITH_SLICE_US", "1000001", "1 to 1000000"},
         {"GRIDSMITH_MEMORY", "16G", "1048576 to "},    {"GRIDSMITH_DEADLINE_US", " 5", "1 to 3600000000"}};
     char wanted[120];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(variables); i++)
         setenv(variables[i][0], variables[i][1], 1);
     struct program program = PROGRAM("--best-effort", "--slice=300"); /* an option replaces a variable */
@@ -1550,12 +1516,11 @@ static void nonsense_in_the_environment_is_reported_and_ignored(void **state) {
 }
 
 /* One process cannot take the slots of all. */
-static void process_that_connects_often_is_refused(void **state) {
+DAEMON_TEST(process_that_connects_often_is_refused) {
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY};
     gs_wire_welcome welcome;
     int sockets[GS_BOARD_SLOTS], fds[3], accepted = 0;
     char wanted[100];
-    (void)state;
     snprintf(wanted, sizeof wanted, "process %d is connected already", getpid());
     for (size_t i = 0; i < GS_COUNT(sockets); i++) {
         hello.kind = i % 2 ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT;
@@ -1575,8 +1540,7 @@ static void process_that_connects_often_is_refused(void **state) {
         close(sockets[i]);
 }
 
-static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
-    (void)state;
+DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated) {
     setenv("GRIDSMITH_FAKE", "no-waits", 1);
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     unsetenv("GRIDSMITH_FAKE");
@@ -1599,10 +1563,9 @@ static bool has_driver(void) {
     return driver || access("/usr/local/cuda/compat/libcuda.so.1", F_OK) == 0;
 }
 
-static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
+DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda) {
     struct program program = PROGRAM("--latency");
     char before[1024];
-    (void)state;
     assert_int_equal(ask(&program, "missing"), NOT_FOUND);
     stop_program(&program);
     if (has_driver())
@@ -1626,9 +1589,8 @@ static struct program start_nested(const char *above, const char *libraries) {
 }
 
 /* The system looks in such folders, too. */
-static void driver_may_be_in_a_relative_folder(void **state) {
+DAEMON_TEST(driver_may_be_in_a_relative_folder) {
     char folder_of_driver[1024], line[1200], wanted[1200];
-    (void)state;
     assert_non_null(getenv("GRIDSMITH_DRIVER"));
     snprintf(wanted, sizeof wanted, "%s\n", getenv("GRIDSMITH_DRIVER"));
     snprintf(folder_of_driver, sizeof folder_of_driver, "%s", getenv("GRIDSMITH_DRIVER"));
@@ -1715,9 +1677,8 @@ static void check_status(void) {
 }
 
 /* Marks of a slot that says nothing, and of requests that never end. */
-static void marks_of_a_hostile_program_expire(void **state) {
+OWN_DAEMON_TEST(marks_of_a_hostile_program_expire) {
     struct program training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     struct intruder intruder = intrude();
     for (uint64_t way = 0; way < 2; way++) {
@@ -1757,8 +1718,7 @@ static uint64_t flag_expires_after_ms(uint64_t most_ms, uint64_t hold_ns, uint64
     return expires_after_ms(&holds, &look, every_ms);
 }
 
-static void marks_expire_however_long_a_program_wants_to_hold_others(void **state) {
-    (void)state;
+TEST(marks_expire_however_long_a_program_wants_to_hold_others) {
     assert_int_equal(flag_expires_after_ms(1000, 0, 0), 20);
     assert_int_equal(flag_expires_after_ms(1000, 100000000, 0), 120);
     assert_int_equal(flag_expires_after_ms(1000, UINT64_MAX, 0), 1020); /* for ever */
@@ -1769,21 +1729,19 @@ static void marks_expire_however_long_a_program_wants_to_hold_others(void **stat
     assert_int_equal(flag_expires_after_ms(10000, UINT64_MAX, 60), 10020);
 }
 
-static void marks_of_no_program_expire_at_once(void **state) {
+TEST(marks_of_no_program_expire_at_once) {
     gs_gate_holds holds = {0};
     gs_hold_look look = {.flags = 0xf0, .slots = 0x1f, .now_ns = 1};
-    (void)state;
     look.hold_ns[4] = look.most_ns[4] = look.hold_ns[5] = look.most_ns[5] = UINT64_MAX;
     assert_int_equal(gs_holds_expire(&holds, &look), 0xe0);
 }
 
 /* Programs that hold others in turn, each for less than its limit: there is a moment without a flag each second. */
-static void programs_that_hold_others_in_turn_let_some_work_through(void **state) {
+TEST(programs_that_hold_others_in_turn_let_some_work_through) {
     enum { LOOK_MS = 20, LAST_MS = 10000, SLOTS = 3, TURN_MS = 100 };
     gs_gate_holds holds = {0};
     gs_hold_look look = {.slots = (1 << SLOTS) - 1};
     uint64_t clear_ms = 0, longest_ms = 0;
-    (void)state;
     for (size_t i = 0; i < SLOTS; i++)
         look.hold_ns[i] = look.most_ns[i] = (uint64_t)500 * NS_PER_MS;
     for (uint64_t ms = 0; ms < LAST_MS; ms += LOOK_MS) {
@@ -1807,13 +1765,12 @@ static void write_board(gs_board *board, int way, gs_random *random) {
 
 /* An intruder writes again and again, and is killed. The time until best-effort work is done is printed: docs/run.md
    promises a limit. Afterwards everything works. */
-static void intruder_that_ends_delays_others_for_a_limited_time(void **state) {
+OWN_DAEMON_TEST(intruder_that_ends_delays_others_for_a_limited_time) {
     enum { WAYS = 4, ROUNDS = 100 };
     static const char *const ways[WAYS] = {"all flags", "ones", "zeros", "nonsense"};
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort"),
                    usual = PROGRAM("--latency");
-    (void)state;
     assert_int_equal(ask(&usual, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     for (int way = 0; way < WAYS; way++) {
@@ -1839,13 +1796,12 @@ static void intruder_that_ends_delays_others_for_a_limited_time(void **state) {
 }
 
 /* Which slots belong to programs, and how long these may hold others: what they declared, within limits. */
-static void notice_has_what_programs_declare(void **state) {
+DAEMON_TEST(notice_has_what_programs_declare) {
     gs_wire_hello hello = {
         .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .hold_ms = UINT32_MAX};
     gs_wire_welcome welcome;
     int fds[3];
     struct program brief = PROGRAM("--latency", "--hold=200"), training = PROGRAM("--best-effort", "--weight=7");
-    (void)state;
     assert_int_equal(ask(&brief, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     struct intruder usual = intrude();
@@ -1869,9 +1825,8 @@ static void notice_has_what_programs_declare(void **state) {
 }
 
 /* Streams still have waits when the last latency program has ended, and then flags are set. */
-static void marks_expire_where_no_latency_program_is_left(void **state) {
+OWN_DAEMON_TEST(marks_expire_where_no_latency_program_is_left) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     struct intruder intruder = intrude_as(GS_WIRE_BEST_EFFORT);
@@ -1886,9 +1841,8 @@ static void marks_expire_where_no_latency_program_is_left(void **state) {
 }
 
 /* An intruder says that all best-effort programs have work, and ends. */
-static void shares_that_others_write_over_are_repaired(void **state) {
+OWN_DAEMON_TEST(shares_that_others_write_over_are_repaired) {
     struct program small = PROGRAM("--best-effort", "--weight", "10"), large = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&small, "start"), 0);
     assert_int_equal(ask(&large, "start"), 0);
     for (int i = 0; i < 3; i++) { /* times are learned */
@@ -1917,10 +1871,9 @@ static void shares_that_others_write_over_are_repaired(void **state) {
 }
 
 /* The GPU says how far it is, also for streams of several threads, and all of it is done in the end. */
-static void others_see_what_the_gpu_has_done(void **state) {
+DAEMON_TEST(others_see_what_the_gpu_has_done) {
     struct program one = PROGRAM("--best-effort"), other = PROGRAM("--best-effort");
     unsigned long long before[COUNTS], after[COUNTS];
-    (void)state;
     assert_int_equal(ask(&one, "start"), 0);
     assert_int_equal(ask(&other, "start"), 0);
     struct intruder reader = intrude_as(GS_WIRE_BEST_EFFORT);
@@ -1949,10 +1902,9 @@ static void others_see_what_the_gpu_has_done(void **state) {
     stop_program(&one);
 }
 
-static void nonsense_in_shared_memory_harms_nobody(void **state) {
+OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     struct intruder intruder = intrude();
-    (void)state;
     for (int round = 0; round < 200; round++) {
         unsigned char *parts[] = {(void *)intruder.board, (void *)intruder.page};
         size_t sizes[] = {sizeof *intruder.board, sizeof *intruder.page};
@@ -1997,12 +1949,11 @@ static struct group *find_group(void) {
 }
 
 /* They can run programs and see the status. Clients, whose kernels run in one process, are those of one user only. */
-static void members_of_the_group_may_run_programs(void **state) {
+OWN_DAEMON_TEST(members_of_the_group_may_run_programs) {
     static const enum gs_wire_kind kinds[] = {GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT};
     struct stat socket_file;
     const struct group *group = find_group();
     char option[100];
-    (void)state;
     if (geteuid() != 0 || !group)
         skip(); /* another user is needed */
     gid_t member = group->gr_gid;
@@ -2121,9 +2072,8 @@ static pid_t process_of(const char *class) {
 
 /* A latency program and a best-effort program, each in a container with the socket of a daemon outside, wait for each
    other as programs on one machine do. */
-static void programs_in_containers_wait_for_each_other(void **state) {
+DAEMON_TEST(programs_in_containers_wait_for_each_other) {
     struct image serving = make_image("serving", folder), training_image = make_image("training", folder);
-    (void)state;
     if (!has_containers(&serving))
         skip(); /* this machine does not allow namespaces */
     struct program latency = run_in_container(&serving, "--latency"),
@@ -2154,10 +2104,9 @@ static void wait_for_lock(void) {
 }
 
 /* The daemon in a container of its own does not see the processes of others: they have no number there. */
-static void daemon_in_a_container_serves_programs_of_others(void **state) {
+OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others) {
     struct image serving = make_image("daemon", folder), others[4];
     struct program programs[GS_COUNT(others)];
-    (void)state;
     end_daemon(NULL);
     if (!has_containers(&serving))
         skip();
@@ -2245,13 +2194,12 @@ static size_t list_descriptors(pid_t process, char *names, size_t size) {
     return count;
 }
 
-static void programs_that_come_and_go_leave_nothing(void **state) {
+OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing) {
     enum { AT_ONCE = 6 };
     uint64_t rounds = test_number("GRIDSMITH_RUNS", 100000) / 1000;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     struct program programs[AT_ONCE];
     static char at_first[10000], at_last[10000];
-    (void)state;
     struct intruder first = intrude(); /* makes the board, which stays */
     size_t before = list_descriptors(the_daemon, at_first, sizeof at_first), after = SIZE_MAX;
     for (int i = 0; i < AT_ONCE; i++)
@@ -2325,8 +2273,7 @@ static void begin_with_mps(void) {
 }
 
 /* A server with a stream of requests holds its gaps by this. Of 1 ms, a request would wait for more than 0.15 ms. */
-static void long_kernels_tell_what_requests_lose(void **state) {
-    (void)state;
+OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose) {
     begin_with_mps();
     struct intruder latency = intrude();
     struct program training = PROGRAM("--best-effort");
@@ -2364,8 +2311,7 @@ static void work_beside(const struct intruder *latency, double ms, uint32_t requ
 }
 
 /* Kernels that cannot be stopped hold up requests, or leave room for them. */
-static void programs_that_delay_no_request_keep_mps(void **state) {
-    (void)state;
+OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps) {
     for (int are_late = 0; are_late < 2; are_late++) {
         begin_with_mps();
         struct intruder latency = intrude();
@@ -2382,8 +2328,7 @@ static void programs_that_delay_no_request_keep_mps(void **state) {
 }
 
 /* Also beside requests of many launches: time slices are tried, and kept if requests lose less. */
-static void better_way_is_kept(void **state) {
-    (void)state;
+OWN_DAEMON_TEST(better_way_is_kept) {
     for (int are_better = 0; are_better < 2; are_better++) {
         begin_with_mps();
         struct intruder latency = intrude();
@@ -2405,7 +2350,7 @@ static void better_way_is_kept(void **state) {
 }
 
 /* Whoever looks at slow requests sees whether another start would help. */
-static void slow_ways_are_shown(void **state) {
+OWN_DAEMON_TEST(slow_ways_are_shown) {
     static const struct {
         double mps_ms, slices_ms; /* what requests take beside it */
         bool has_mps;
@@ -2417,7 +2362,6 @@ static void slow_ways_are_shown(void **state) {
         {2, 2, true, NULL},
     };
     char text[4000];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         begin_with_mps();
         struct intruder latency = intrude();
@@ -2441,8 +2385,7 @@ static void slow_ways_are_shown(void **state) {
 }
 
 /* It launches much, and waits for it: requests are beside it all the time. */
-static void programs_work_until_their_launches_are_done(void **state) {
-    (void)state;
+DAEMON_TEST(programs_work_until_their_launches_are_done) {
     struct intruder latency = intrude();
     struct program training = PROGRAM("--best-effort");
     const _Atomic uint64_t *until_ns = &latency.board->shares[0].works_until_ns;
@@ -2458,10 +2401,9 @@ static void programs_work_until_their_launches_are_done(void **state) {
 }
 
 /* A program that is connected, and does not work, is no neighbor. */
-static void requests_beside_work_are_compared_with_those_alone(void **state) {
+OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone) {
     struct program latency = PROGRAM("--latency");
     struct intruder training = intrude_as(GS_WIRE_BEST_EFFORT);
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     do_requests(&latency, "launch 20000 1", 40);
     atomic_store(&training.board->shares[0].works_until_ns, UINT64_MAX);
@@ -2474,9 +2416,8 @@ static void requests_beside_work_are_compared_with_those_alone(void **state) {
 }
 
 /* What was learned of a command decides how it is run the next time. */
-static void programs_with_long_kernels_get_time_slices(void **state) {
+OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices) {
     char text[4000];
-    (void)state;
     begin_with_mps();
     struct program latency = PROGRAM("--latency", "--deadline=500us"), training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
@@ -2518,7 +2459,7 @@ static void read_key(const char *const *words, char *key, int size) {
     stop_program(&program);
 }
 
-static void commands_are_remembered_without_their_numbers(void **state) {
+DAEMON_TEST(commands_are_remembered_without_their_numbers) {
     static const struct {
         const char *one[6], *other[6];
         bool is_same;
@@ -2531,7 +2472,6 @@ static void commands_are_remembered_without_their_numbers(void **state) {
                  {{"--best-effort", "env", "-u", "1"}, {"--best-effort", "env", "-u", "#"}, false},
                  {{"--best-effort", "env", "-u", "nan"}, {"--best-effort", "env", "-u", "inf"}, false}};
     char keys[2][40];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(pairs); i++) {
         read_key(pairs[i].one, keys[0], sizeof keys[0]);
         read_key(pairs[i].other, keys[1], sizeof keys[1]);
@@ -2587,8 +2527,7 @@ static void run_both(const char *request, int requests, const char *sharing) {
 }
 
 /* Both programs choose the same the next time, whoever ends first. */
-static void latency_programs_share_as_their_neighbors_will(void **state) {
-    (void)state;
+OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will) {
     begin_with_mps();
     run_both("launch 10 1", 5, "MPS");
     run_both("launch 10 1", 5, "time slices");
@@ -2628,9 +2567,8 @@ static void latency_programs_share_as_their_neighbors_will(void **state) {
 }
 
 /* Copies that load a model, and requests that warm it up, come one after the other. The requests that follow do not. */
-static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
+OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream) {
     enum { REQUESTS = 40 };
-    (void)state;
     begin_with_mps();
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     assert_int_equal(ask(&latency, "start"), 0);
@@ -2648,9 +2586,8 @@ static void a_server_that_has_loaded_its_model_has_no_stream(void **state) {
 }
 
 /* Requests of many launches stay such if the host pauses in their midst. */
-static void pauses_do_not_make_requests_short(void **state) {
+DAEMON_TEST(pauses_do_not_make_requests_short) {
     enum { REQUESTS = 4, PARTS = 3 };
-    (void)state;
     struct program latency = PROGRAM("--latency");
     assert_int_equal(ask(&latency, "start"), 0);
     for (int i = 0; i < REQUESTS; i++) {
@@ -2663,10 +2600,9 @@ static void pauses_do_not_make_requests_short(void **state) {
 }
 
 /* MPS quits when the daemon ends or is killed. Programs learn its folder. */
-static void mps_begins_and_ends_with_the_daemon(void **state) {
+OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon) {
     char path[300], before[1000], mps[120], busy[100], line[200];
     static const int signals[] = {SIGTERM, SIGKILL};
-    (void)state;
     end_daemon(NULL);
     snprintf(before, sizeof before, "%s", getenv("PATH"));
     snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
@@ -2714,9 +2650,8 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
 }
 
 /* Nobody answers at its pipe any more: programs work, and the daemon ends and leaves nothing. */
-static void mps_that_has_died_is_not_waited_for(void **state) {
+OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for) {
     char path[300], before[1000], mps[120];
-    (void)state;
     end_daemon(NULL);
     snprintf(before, sizeof before, "%s", getenv("PATH"));
     snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
@@ -2779,9 +2714,8 @@ static void begin_kept_request(const struct program *latency, const struct progr
     begin_kept(latency, training, EAGER);
 }
 
-static void keepers_are_for_requests_beside_time_slices(void **state) {
+DAEMON_TEST(keepers_are_for_requests_beside_time_slices) {
     struct program latency = PROGRAM("--latency"), training;
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     do_requests(&latency, EAGER, 5);
     training = PROGRAM("--best-effort");
@@ -2808,20 +2742,17 @@ static void check_no_keepers(const char *request) {
     stop_program(&training);
 }
 
-static void keepers_are_not_needed_under_mps(void **state) {
-    (void)state;
+OWN_DAEMON_TEST(keepers_are_not_needed_under_mps) {
     begin_with_mps();
     check_no_keepers(EAGER);
     unsetenv("CUDA_MPS_PIPE_DIRECTORY");
 }
 
-static void requests_of_few_launches_have_no_keepers(void **state) {
-    (void)state;
+DAEMON_TEST(requests_of_few_launches_have_no_keepers) {
     check_no_keepers("launch 10 1 2");
 }
 
-static void keepers_can_be_switched_off(void **state) {
-    (void)state;
+DAEMON_TEST(keepers_can_be_switched_off) {
     setenv("GRIDSMITH_KEEPERS", "0", 1);
     check_no_keepers(EAGER);
     unsetenv("GRIDSMITH_KEEPERS");
@@ -2834,10 +2765,9 @@ static void skip_if_slow(void) {
         skip();
 }
 
-static void keepers_run_until_the_request_ends(void **state) {
+DAEMON_TEST(keepers_run_until_the_request_ends) {
     skip_if_slow();
     struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 3; i++) {
         begin_kept_request(&latency, &training);
@@ -2852,10 +2782,9 @@ static void keepers_run_until_the_request_ends(void **state) {
 }
 
 /* A keeper is work of the context, too: a call that waits for all of it would wait for the keeper. */
-static void keepers_delay_nobody_who_waits_for_everything(void **state) {
+DAEMON_TEST(keepers_delay_nobody_who_waits_for_everything) {
     skip_if_slow();
     struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 3; i++) {
         begin_kept_request(&latency, &training);
@@ -2867,10 +2796,9 @@ static void keepers_delay_nobody_who_waits_for_everything(void **state) {
 }
 
 /* Others clear its flag. */
-static void keepers_of_a_program_that_is_stopped_end(void **state) {
+DAEMON_TEST(keepers_of_a_program_that_is_stopped_end) {
     skip_if_slow();
     struct program latency = start_latency("patient", "--hold=50"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
     kill(latency.process, SIGSTOP);
@@ -2883,10 +2811,9 @@ static void keepers_of_a_program_that_is_stopped_end(void **state) {
 }
 
 /* All blocks of such a kernel must run at a time, and a keeper may have the place of one. */
-static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
+DAEMON_TEST(programs_with_cooperative_kernels_have_no_keepers) {
     skip_if_slow();
     struct program latency = start_latency("patient", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
     begin_kept(&latency, &training, "launch 500000 1"); /* the request goes on for some time */
@@ -2907,10 +2834,9 @@ static void programs_with_cooperative_kernels_have_no_keepers(void **state) {
 }
 
 /* One alone would keep the program itself from the GPU. */
-static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
+DAEMON_TEST(keepers_are_launched_in_pairs_or_not_at_all) {
     skip_if_slow();
     struct program latency = start_latency("patient,unpaired", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
     TEST_WAIT(running_keepers(&latency) == 0); /* though the request has not ended */
@@ -2924,11 +2850,10 @@ static void keepers_are_launched_in_pairs_or_not_at_all(void **state) {
 }
 
 /* With a keeper for each token the GPU would switch in each gap. On a busy machine some come late. */
-static void keepers_stay_over_the_gaps_of_a_stream(void **state) {
+DAEMON_TEST(keepers_stay_over_the_gaps_of_a_stream) {
     enum { TOKENS = 50, TRIES = 100 };
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     int keepers = TOKENS;
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     begin_kept_request(&latency, &training);
@@ -3011,12 +2936,11 @@ static void check_ends(struct kept *kept) {
     await_keeper(kept);
 }
 
-static void keepers_end_when_they_must(void **state) {
+TEST(keepers_end_when_they_must) {
     const gs_build build = {
         .name = "keeper", .text = gs_keeper_image, .size = strlen(gs_keeper_image), .as_library = true};
     struct kept kept = {.flags = 4, .bit = 4, .number = UINT32_MAX, .patience_ns = UINT64_MAX, .most_ns = UINT64_MAX};
     char path[300];
-    (void)state;
     gs_host *host = gs_host_open(NULL);
     gs_module *made = host ? gs_host_compile(host, &build, NULL) : NULL;
     assert_true(made && gs_module_wait(made, NULL) == GS_OK);
@@ -3030,10 +2954,9 @@ static void keepers_end_when_they_must(void **state) {
 
 /* ---- memory ---- */
 
-static void memory_beyond_the_limit_is_out_of_memory(void **state) {
+DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory) {
     struct program program = PROGRAM("--best-effort", "--memory", "1M");
     char line[200];
-    (void)state;
     assert_int_equal(ask(&program, "start"), 0);
     assert_int_equal(ask(&program, "alloc 1048577"), OUT_OF_MEMORY);
     for (int i = 0; i < 4; i++)
@@ -3049,9 +2972,8 @@ static void memory_beyond_the_limit_is_out_of_memory(void **state) {
 }
 
 /* They wait for a request that goes on, but only once: what follows must not wait for as long again. */
-static void memory_is_not_mapped_while_a_request_runs(void **state) {
+DAEMON_TEST(memory_is_not_mapped_while_a_request_runs) {
     struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
-    (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "alloc 4096"), 0);
@@ -3073,12 +2995,11 @@ static void memory_is_not_mapped_while_a_request_runs(void **state) {
 
 /* ---- where streams wait ---- */
 
-static void waits_are_as_far_apart_as_work_allows(void **state) {
+TEST(waits_are_as_far_apart_as_work_allows) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
     const unsigned shape[6] = {1, 1, 1, 32, 1, 1};
     uint64_t key = gs_pace_key("kernel", shape);
     int stream = 0;
-    (void)state;
     pace->ahead_ns = 50000;
     gs_pace_step step = gs_pace_launch(pace, &stream, key, 0);
     assert_true(step.must_wait && step.wants_sample);
@@ -3101,10 +3022,9 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
 }
 
 /* What stands behind a wait that has not passed needs no wait of its own, within the allowed work. */
-static void streams_wait_once_for_a_request(void **state) {
+TEST(streams_wait_once_for_a_request) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
     int stream = 0;
-    (void)state;
     pace->ahead_ns = 50000;
     gs_pace_step step = gs_pace_launch(pace, &stream, 1, 0);
     for (int i = 0; i < 4; i++)
@@ -3122,9 +3042,8 @@ static void streams_wait_once_for_a_request(void **state) {
 }
 
 /* What a first launch loads, and what runs beside it, does not count; what takes longer for good does. */
-static void shortest_samples_count(void **state) {
+TEST(shortest_samples_count) {
     gs_pace_kernel kernel = {.key = 1};
-    (void)state;
     gs_pace_learn(&kernel, 5000000, true);
     gs_pace_learn(&kernel, 20000, true);
     gs_pace_learn(&kernel, 90000, true);
@@ -3139,9 +3058,8 @@ static void shortest_samples_count(void **state) {
 }
 
 /* More kernels and streams than there is space for: others share an entry, and nothing is written elsewhere. */
-static void tables_may_be_full(void **state) {
+TEST(tables_may_be_full) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
-    (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
         gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), 0);
         gs_pace_learn(step.kernel, (int64_t)i, true);
@@ -3150,10 +3068,9 @@ static void tables_may_be_full(void **state) {
     free(pace);
 }
 
-static void request_knows_its_streams_and_events(void **state) {
+TEST(request_knows_its_streams_and_events) {
     gs_request *request = calloc(1, sizeof *request);
     int a = 0, b = 0, event = 0;
-    (void)state;
     assert_true(gs_request_launch(request, &a, 1));
     assert_false(gs_request_launch(request, &b, 1));
     uint64_t number = gs_request_now(request);
@@ -3186,12 +3103,11 @@ static bool measure_request(gs_request *request, uint64_t *now_ns, uint64_t befo
 }
 
 /* One that is late costs some trust, several cost all of it. */
-static void events_announce_requests_if_launches_nearly_always_follow(void **state) {
+TEST(events_announce_requests_if_launches_nearly_always_follow) {
     enum { TRUSTED_AFTER = 20, MOST_TRUST = 40, LATE = 3, SOON_NS = 30000, LATE_NS = 300000 };
     gs_request *request = calloc(1, sizeof *request);
     uint64_t now_ns = 1000;
     int stream = 0, event = 0;
-    (void)state;
     for (int i = 0; i < TRUSTED_AFTER; i++)
         assert_false(measure_request(request, &now_ns, SOON_NS));
     assert_true(measure_request(request, &now_ns, SOON_NS));
@@ -3210,8 +3126,7 @@ static void events_announce_requests_if_launches_nearly_always_follow(void **sta
     free(request);
 }
 
-static void times_are_found_again(void **state) {
-    (void)state;
+TEST(times_are_found_again) {
     for (uint64_t ns = 1; ns < (uint64_t)1 << 35; ns += 1 + ns / 7) {
         unsigned bucket = gs_tenant_bucket(ns);
         assert_in_range(bucket, 0, GS_TENANT_TIMES - 1);
@@ -3220,124 +3135,16 @@ static void times_are_found_again(void **state) {
     }
 }
 
-#define DAEMON_TEST(name)     cmocka_unit_test_setup(name, setup)
-#define OWN_DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, end_daemon)
-
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
-        cmocka_unit_test(streams_wait_once_for_a_request),
-        cmocka_unit_test(shortest_samples_count),
-        cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
-        cmocka_unit_test(cap_limits_the_share_of_time),
-        cmocka_unit_test(tables_may_be_full),
-        cmocka_unit_test(request_knows_its_streams_and_events),
-        cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
-        cmocka_unit_test(marks_expire_however_long_a_program_wants_to_hold_others),
-        cmocka_unit_test(marks_of_no_program_expire_at_once),
-        cmocka_unit_test(programs_that_hold_others_in_turn_let_some_work_through),
-        cmocka_unit_test(times_are_found_again),
-        DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
-        DAEMON_TEST(functions_by_exported_names_are_gated_too),
-        DAEMON_TEST(driver_may_be_opened_by_its_short_name),
-        DAEMON_TEST(every_synchronization_ends_the_request),
-        DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
-        DAEMON_TEST(requests_are_counted_and_timed),
-        DAEMON_TEST(percentiles_are_of_recent_requests),
-        DAEMON_TEST(latency_streams_have_the_highest_priority),
-        DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
-        OWN_DAEMON_TEST(programs_beyond_the_slots_run_without),
-        DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
-        DAEMON_TEST(pauses_in_requests_are_no_silence),
-        DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
-        DAEMON_TEST(announcement_ends_when_no_launch_follows),
-        DAEMON_TEST(run_inside_another_replaces_it),
-        DAEMON_TEST(run_inside_another_keeps_its_memory),
-        DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
-        DAEMON_TEST(program_may_change_its_folder),
-        DAEMON_TEST(driver_may_be_in_a_relative_folder),
-        DAEMON_TEST(commands_are_remembered_without_their_numbers),
-        DAEMON_TEST(program_that_closes_its_descriptors_is_told),
-        DAEMON_TEST(programs_share_by_their_weights),
-        DAEMON_TEST(others_see_what_the_gpu_has_done),
-        DAEMON_TEST(program_has_no_more_than_its_cap),
-        DAEMON_TEST(caps_that_make_no_sense_are_refused),
-        DAEMON_TEST(long_kernels_are_named),
-        cmocka_unit_test(gaps_are_held_if_the_next_request_is_near),
-        cmocka_unit_test(pauses_between_streams_do_not_end_holding),
-        cmocka_unit_test(gaps_are_held_longer_beside_longer_kernels),
-        DAEMON_TEST(streams_of_requests_hold_others_until_they_end),
-        cmocka_unit_test(chains_are_for_kernels_that_stop_sooner_than_they_end),
-        cmocka_unit_test(guards_cost_a_part_of_the_recent_work),
-        DAEMON_TEST(long_kernels_are_stopped_by_requests),
-        DAEMON_TEST(kernels_that_are_stopped_often_run_once),
-        OWN_DAEMON_TEST(top_and_metrics_show_programs),
-        DAEMON_TEST(rates_are_since_the_program_connected),
-        DAEMON_TEST(programs_of_other_gpus_are_not_held),
-        DAEMON_TEST(captures_are_never_disturbed),
-        DAEMON_TEST(long_graphs_wait_in_their_midst),
-        DAEMON_TEST(graphs_that_will_be_divided_are_not_called_long),
-        DAEMON_TEST(graphs_that_change_are_timed),
-        DAEMON_TEST(long_kernels_of_graphs_are_stopped),
-        DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
-        DAEMON_TEST(big_copies_have_waits_in_them),
-        DAEMON_TEST(time_slices_are_set_while_they_help),
-        DAEMON_TEST(keepers_are_for_requests_beside_time_slices),
-        OWN_DAEMON_TEST(keepers_are_not_needed_under_mps),
-        DAEMON_TEST(requests_of_few_launches_have_no_keepers),
-        DAEMON_TEST(keepers_can_be_switched_off),
-        DAEMON_TEST(keepers_run_until_the_request_ends),
-        DAEMON_TEST(keepers_delay_nobody_who_waits_for_everything),
-        DAEMON_TEST(keepers_of_a_program_that_is_stopped_end),
-        DAEMON_TEST(programs_with_cooperative_kernels_have_no_keepers),
-        DAEMON_TEST(keepers_are_launched_in_pairs_or_not_at_all),
-        DAEMON_TEST(keepers_stay_over_the_gaps_of_a_stream),
-        cmocka_unit_test(keepers_end_when_they_must),
-        DAEMON_TEST(threads_launch_beside_requests),
-        DAEMON_TEST(children_are_programs_of_their_own),
-        DAEMON_TEST(latency_program_that_is_killed_holds_nobody),
-        DAEMON_TEST(latency_program_that_is_stopped_holds_nobody_for_long),
-        DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
-        OWN_DAEMON_TEST(killed_daemon_lets_everybody_go_on),
-        OWN_DAEMON_TEST(program_runs_without_a_daemon),
-        DAEMON_TEST(nonsense_in_the_environment_is_reported_and_ignored),
-        DAEMON_TEST(process_that_connects_often_is_refused),
-        DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
-        DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
-        OWN_DAEMON_TEST(marks_of_a_hostile_program_expire),
-        OWN_DAEMON_TEST(intruder_that_ends_delays_others_for_a_limited_time),
-        DAEMON_TEST(notice_has_what_programs_declare),
-        OWN_DAEMON_TEST(marks_expire_where_no_latency_program_is_left),
-        OWN_DAEMON_TEST(shares_that_others_write_over_are_repaired),
-        OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
-        OWN_DAEMON_TEST(members_of_the_group_may_run_programs),
-        DAEMON_TEST(programs_in_containers_wait_for_each_other),
-        OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others),
-        OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
-        OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
-        OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
-        OWN_DAEMON_TEST(programs_with_long_kernels_get_time_slices),
-        OWN_DAEMON_TEST(long_kernels_tell_what_requests_lose),
-        OWN_DAEMON_TEST(slow_ways_are_shown),
-        DAEMON_TEST(programs_work_until_their_launches_are_done),
-        OWN_DAEMON_TEST(programs_that_delay_no_request_keep_mps),
-        OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone),
-        OWN_DAEMON_TEST(better_way_is_kept),
-        OWN_DAEMON_TEST(latency_programs_share_as_their_neighbors_will),
-        DAEMON_TEST(pauses_do_not_make_requests_short),
-        OWN_DAEMON_TEST(a_server_that_has_loaded_its_model_has_no_stream),
-        DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
-        DAEMON_TEST(memory_is_not_mapped_while_a_request_runs),
-    };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
         return 1;
     signal(SIGPIPE, SIG_IGN);
     snprintf(socket_path, sizeof socket_path, "%s/sock", folder);
     snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
-    int failed = cmocka_run_group_tests(tests, NULL, end_daemon);
+    int failed = TEST_ALL(NULL, end_daemon);
     gs_folder_remove(folder);
     free(folder);
     return failed;

@@ -92,8 +92,7 @@ static int remove_folder(void **state) {
 
 /* ---- every compiler ---- */
 
-static void instances_of_templates_have_their_symbols(void **state) {
-    (void)state;
+TEST(instances_of_templates_have_their_symbols) {
     static const char text[] =
         "template <typename T, unsigned N> __global__ void scale(T *p) { p[threadIdx.x] *= N; }\n"
         "namespace ns { __global__ void add(float *p) { p[blockIdx.x] += SHIFT; } }\n"
@@ -125,8 +124,7 @@ static void instances_of_templates_have_their_symbols(void **state) {
     }
 }
 
-static void a_mistake_has_its_file_and_line(void **state) {
-    (void)state;
+TEST(a_mistake_has_its_file_and_line) {
     static const char text[] = "__global__ void k(float *p) {\n    p[0] = 1;\n    q[0] = 2;\n}\n";
     for (size_t i = 0; i < GS_COUNT(compilers); i++) {
         gs_error error;
@@ -143,8 +141,7 @@ static void a_mistake_has_its_file_and_line(void **state) {
     }
 }
 
-static void files_beside_the_source_are_included(void **state) {
-    (void)state;
+TEST(files_beside_the_source_are_included) {
     char path[100];
     write_file("beside.h", "#define VALUE 5\n", 0600);
     snprintf(path, sizeof path, "%s/kernel.cu", folder);
@@ -158,8 +155,7 @@ static void files_beside_the_source_are_included(void **state) {
     }
 }
 
-static void a_missing_kernel_is_named(void **state) {
-    (void)state;
+TEST(a_missing_kernel_is_named) {
     static const char *const missing[] = {"nothing"}, *const no_instance[] = {"nothing<4>"};
     for (size_t i = 0; i < GS_COUNT(compilers); i++)
         for (int is_template = 0; is_template < 2; is_template++) {
@@ -176,8 +172,7 @@ static void a_missing_kernel_is_named(void **state) {
         }
 }
 
-static void host_code_is_no_obstacle_for_nvcc(void **state) {
-    (void)state;
+TEST(host_code_is_no_obstacle_for_nvcc) {
     gs_ptx_compiled compiled;
     gs_ptx_source_request request =
         request_of("#include <cstdio>\n#include <iostream>\n#include <cuda_runtime.h>\n"
@@ -191,8 +186,7 @@ static void host_code_is_no_obstacle_for_nvcc(void **state) {
 }
 
 /* Everything that src/kernels/ptx/gridsmith_device.h defines is at least compiled by the kernels of the zoo. */
-static void clang_compiles_the_kernels_without_cuda(void **state) {
-    (void)state;
+TEST(clang_compiles_the_kernels_without_cuda) {
     static const char *const names[] = {"bfs", "black_scholes", "conv", "fft", "mriq", "stenc", "tgemm", "tpacf"};
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         char file[60], *text;
@@ -224,8 +218,7 @@ static void kernel_name(const char *text, char *name, size_t size) {
     snprintf(name, size, "%.*s", (int)strcspn(at, "("), at);
 }
 
-static void every_kernel_of_the_zoo_is_kept_as_ptx(void **state) {
-    (void)state;
+TEST(every_kernel_of_the_zoo_is_kept_as_ptx) {
     DIR *list = opendir(test_path("kernels"));
     size_t kernels = 0;
     for (struct dirent *entry; (entry = readdir(list));) {
@@ -275,8 +268,7 @@ static int stop_posing(void **state) {
     return unlink(path);
 }
 
-static void a_compiler_that_hangs_is_ended(void **state) {
-    (void)state;
+TEST_WITH(a_compiler_that_hangs_is_ended, pose, stop_posing) {
     gs_error error;
     gs_ptx_source_request request = request_of("", "clang");
     write_file("clang++",
@@ -289,8 +281,7 @@ static void a_compiler_that_hangs_is_ended(void **state) {
     assert_int_equal(files_left(), 0);
 }
 
-static void clang_gets_an_architecture_that_it_knows(void **state) {
-    (void)state;
+TEST_WITH(clang_gets_an_architecture_that_it_knows, pose, stop_posing) {
     gs_ptx_compiled compiled;
     gs_ptx_source_request request = request_of("", "clang");
     write_file(
@@ -305,8 +296,7 @@ static void clang_gets_an_architecture_that_it_knows(void **state) {
     gs_ptx_compiled_free(&compiled);
 }
 
-static void only_words_for_clang_reach_clang(void **state) {
-    (void)state;
+TEST_WITH(only_words_for_clang_reach_clang, pose, stop_posing) {
     static const char *const options[] = {"-Xcompiler",      "-fopenmp", "-gencode", "arch=compute_80,code=sm_80",
                                           "-DN=1",           "-I",       "some dir", "-lineinfo",
                                           "--use_fast_math", "-o",       "x.ptx"};
@@ -328,8 +318,7 @@ static void only_words_for_clang_reach_clang(void **state) {
 
 /* ---- which compiler ---- */
 
-static void compilers_are_chosen_by_name(void **state) {
-    (void)state;
+TEST(compilers_are_chosen_by_name) {
     gs_error error;
     gs_ptx_source_request request = request_of("", "icc");
     expect_error(&request, &error);
@@ -342,8 +331,7 @@ static void compilers_are_chosen_by_name(void **state) {
     unsetenv("GRIDSMITH_COMPILER");
 }
 
-static void all_compilers_are_tried(void **state) {
-    (void)state;
+TEST(all_compilers_are_tried) {
     gs_error error;
     gs_ptx_source_request request = request_of("no CUDA\n", NULL);
     expect_error(&request, &error);
@@ -357,8 +345,7 @@ static void all_compilers_are_tried(void **state) {
 
 /* ---- names ---- */
 
-static void names_find_their_entries(void **state) {
-    (void)state;
+TEST(names_find_their_entries) {
     static const char ptx[] = ".visible .entry _Z1kILi4EEvPf(\n.entry _Z1kILj5EEvPf(.weak .entry plain()\n"
                               ".visible .entry _Z1tIjEvPT_()";
     static const struct {
@@ -392,8 +379,7 @@ static void names_find_their_entries(void **state) {
 }
 
 /* clang moves no load of a shared variable across a barrier. */
-static void barriers_order_shared_memory(void **state) {
-    (void)state;
+TEST(barriers_order_shared_memory) {
     static const char *const barriers[][2] = {{"__syncthreads()", "bar.sync"},
                                               {"n += __syncthreads_count(n)", "bar.red.popc"},
                                               {"n += __syncthreads_or(n)", "bar.red.or"},
@@ -418,22 +404,4 @@ static void barriers_order_shared_memory(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(instances_of_templates_have_their_symbols),
-        cmocka_unit_test(barriers_order_shared_memory),
-        cmocka_unit_test(a_mistake_has_its_file_and_line),
-        cmocka_unit_test(files_beside_the_source_are_included),
-        cmocka_unit_test(a_missing_kernel_is_named),
-        cmocka_unit_test(host_code_is_no_obstacle_for_nvcc),
-        cmocka_unit_test(clang_compiles_the_kernels_without_cuda),
-        cmocka_unit_test(every_kernel_of_the_zoo_is_kept_as_ptx),
-        cmocka_unit_test_setup_teardown(a_compiler_that_hangs_is_ended, pose, stop_posing),
-        cmocka_unit_test_setup_teardown(clang_gets_an_architecture_that_it_knows, pose, stop_posing),
-        cmocka_unit_test_setup_teardown(only_words_for_clang_reach_clang, pose, stop_posing),
-        cmocka_unit_test(compilers_are_chosen_by_name),
-        cmocka_unit_test(all_compilers_are_tried),
-        cmocka_unit_test(names_find_their_entries),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

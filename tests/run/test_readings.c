@@ -120,7 +120,7 @@ static void expect_readings(const gs_text *text, gs_random *random, int mistakes
     }
 }
 
-static void runs_are_read_as_before(void **state) {
+TEST(runs_are_read_as_before) {
     static const char *const scenarios[] = {"case-1.1",
                                             "h200-cluster-split",
                                             "h200-connections",
@@ -138,7 +138,6 @@ static void runs_are_read_as_before(void **state) {
                                             "recorded-collective",
                                             "timed-4.1"};
     enum { PROGRAMS = 120, BRIEF_PROGRAMS = 50, MISTAKES = 12 };
-    (void)state;
     answers_open("tests/run/readings.txt");
     for (size_t i = 0; i < GS_COUNT(scenarios); i++) {
         gs_random random = gs_random_at(17, i);
@@ -180,7 +179,7 @@ static uint64_t hash_word(const char *word) {
     return hash;
 }
 
-static void words_are_read_as_before(void **state) {
+TEST(words_are_read_as_before) {
     static const char *const parts[] = {"k",
                                         "mega",
                                         "=",
@@ -227,7 +226,6 @@ static void words_are_read_as_before(void **state) {
                                         ",r=1",
                                         "%"};
     enum { WORDS = 3000, BRIEF_WORDS = 1500 };
-    (void)state;
     answers_open("tests/run/words.txt");
     answers_begin("words");
     for (uint64_t i = 0; i < (test_is_brief() ? BRIEF_WORDS : WORDS); i++) {
@@ -247,8 +245,4 @@ static void words_are_read_as_before(void **state) {
     answers_close();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs_are_read_as_before),
-                                       cmocka_unit_test(words_are_read_as_before)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

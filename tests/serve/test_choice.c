@@ -54,9 +54,8 @@ static double draw_requests(gs_random *random, gs_tenant_page *page, size_t coun
 }
 
 /* Requests that were counted before are those beside another program. */
-static void slow_requests_are_compared_with_slow_ones_alone(void **state) {
+TEST(slow_requests_are_compared_with_slow_ones_alone) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 36), 0);
-    (void)state;
     for (int i = 0; i < 100; i++) {
         gs_tenant_page *page = calloc(1, sizeof *page);
         uint32_t before[GS_TENANT_TIMES];
@@ -76,10 +75,9 @@ static void slow_requests_are_compared_with_slow_ones_alone(void **state) {
 
 /* What loads a model are many short copies and some long ones. A pause of the host makes one request in a hundred slow.
  */
-static void requests_that_load_a_model_do_not_count(void **state) {
+TEST(requests_that_load_a_model_do_not_count) {
     static const uint32_t before[GS_TENANT_TIMES] = {0};
     gs_tenant_page *page = calloc(1, sizeof *page);
-    (void)state;
     add_requests(page, 0.02, 300, true);
     add_requests(page, 50, 20, true);
     add_requests(page, 1, 29, true);
@@ -94,10 +92,9 @@ static void requests_that_load_a_model_do_not_count(void **state) {
 }
 
 /* The first requests of a program are slow: the last 64 count. */
-static void first_requests_do_not_count(void **state) {
+TEST(first_requests_do_not_count) {
     static const uint32_t before[GS_TENANT_TIMES] = {0};
     gs_tenant_page *page = calloc(1, sizeof *page);
-    (void)state;
     add_requests(page, 1.9, 200, true);
     add_requests(page, 1, 64, true);
     add_requests(page, 1.5, 100, false);
@@ -109,7 +106,7 @@ static void first_requests_do_not_count(void **state) {
 
 /* ---- which way is taken ---- */
 
-static void the_way_with_which_requests_lose_less_is_taken(void **state) {
+TEST(the_way_with_which_requests_lose_less_is_taken) {
     static const struct {
         double mps_us, slices_us, kernels_us;
         bool have_many, has_mps;
@@ -135,7 +132,6 @@ static void the_way_with_which_requests_lose_less_is_taken(void **state) {
         {-1, 800, 1000, 0, 1, NULL},
     };
     char why[GS_TENANT_REASON];
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_command_profile command = GS_UNKNOWN_COMMAND(1);
         command.kernels_us = cases[i].kernels_us;
@@ -229,8 +225,7 @@ static bool is_about(double us, double wanted) {
 
 /* Time slices turn out to be better or worse than MPS, for requests of each kind. What is known of one kind says
    nothing of the other. */
-static void the_second_way_is_kept_if_it_was_better(void **state) {
-    (void)state;
+TEST_WITH(the_second_way_is_kept_if_it_was_better, begin, end) {
     for (int many = 0; many < 2; many++) {
         for (int is_better = 0; is_better < 2; is_better++) {
             gs_tenant *server = start_server(true, many);
@@ -248,8 +243,7 @@ static void the_second_way_is_kept_if_it_was_better(void **state) {
 }
 
 /* Requests that take a tenth longer or less under MPS lose nothing; time slices have no such allowance. */
-static void a_tenth_longer_is_not_long(void **state) {
-    (void)state;
+TEST_WITH(a_tenth_longer_is_not_long, begin, end) {
     gs_tenant *server = start_server(true, false);
     work_beside(server, true, 2.15, 110);
     assert_true(lost(false)[MPS] == 0);
@@ -260,9 +254,8 @@ static void a_tenth_longer_is_not_long(void **state) {
 }
 
 /* A run of which nothing can be told: too few requests, no work, a server without MPS, another program beside it. */
-static void runs_that_tell_nothing_are_not_learned(void **state) {
+TEST_WITH(runs_that_tell_nothing_are_not_learned, begin, end) {
     gs_tenant *server = start_server(true, false), *second;
-    (void)state;
     work_beside(server, true, 6, 99);
     assert_true(lost(false)[MPS] < 0);
     work_beside(server, true, 6, 99); /* each run by itself */
@@ -288,8 +281,7 @@ static void runs_that_tell_nothing_are_not_learned(void **state) {
 }
 
 /* How long its graphs take is not known. */
-static void programs_of_new_graphs_are_learned(void **state) {
-    (void)state;
+TEST_WITH(programs_of_new_graphs_are_learned, begin, end) {
     gs_tenant *server = start_server(true, false);
     for (int graphs = 99; graphs <= 100; graphs++) {
         gs_tenant *work = start(WORK, false, true);
@@ -302,8 +294,7 @@ static void programs_of_new_graphs_are_learned(void **state) {
 }
 
 /* Programs come and go beside a server that stays. Those that do not work change nothing. */
-static void requests_of_earlier_programs_do_not_count(void **state) {
-    (void)state;
+TEST_WITH(requests_of_earlier_programs_do_not_count, begin, end) {
     gs_tenant *server = start_server(true, false), *idle = start(OTHER, false, true);
     add_requests(server->page, 9, 300, false);
     work_beside(server, true, 3, 110);
@@ -327,8 +318,7 @@ static void requests_of_earlier_programs_do_not_count(void **state) {
 }
 
 /* A server that ends tells nothing of a program that has not worked yet. */
-static void programs_that_did_not_work_yet_are_not_measured(void **state) {
-    (void)state;
+TEST_WITH(programs_that_did_not_work_yet_are_not_measured, begin, end) {
     gs_tenant *server = start_server(true, false), *idle = start(OTHER, false, true), *work = start_work(WORK, true);
     add_requests(server->page, 9, 300, false);
     gs_tenant_close(server);
@@ -341,9 +331,8 @@ static void programs_that_did_not_work_yet_are_not_measured(void **state) {
 }
 
 /* Where requests are not measured by time slices, MPS is tried again, too: if it was measured, and if it never was. */
-static void ways_are_forgotten_also_if_nothing_is_measured(void **state) {
+TEST_WITH(ways_are_forgotten_also_if_nothing_is_measured, begin, end) {
     static const int runs[2] = {86, 42}; /* from 4 ms, or 1 ms, to 0.27 ms */
-    (void)state;
     for (int i = 0; i < 2; i++) {
         gs_tenant *server = start_server(true, false), *work = start_work(WORK, true);
         atomic_store(&work->page->late_ns, WORK_MS * MS / 2);
@@ -360,8 +349,7 @@ static void ways_are_forgotten_also_if_nothing_is_measured(void **state) {
 }
 
 /* Of two servers, the one that loses more. */
-static void all_servers_count(void **state) {
-    (void)state;
+TEST_WITH(all_servers_count, begin, end) {
     gs_tenant *servers[2] = {start_server(true, false), start_server(true, false)};
     for (int i = 0; i < 2; i++) {
         add_requests(servers[!i]->page, 3, 110, false);
@@ -376,12 +364,11 @@ static void all_servers_count(void **state) {
 }
 
 /* The other way is tried again, the sooner the less it was worse. */
-static void what_was_measured_is_forgotten_slowly(void **state) {
+TEST_WITH(what_was_measured_is_forgotten_slowly, begin, end) {
     static const struct {
         double mps_ms, slices_ms;
         int runs; /* with the better way, until the other one is tried */
     } cases[] = {{6, 3.9, 14}, {12, 2.4, 92}, {2.3, 5, 80}};
-    (void)state;
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_tenant *server = start_server(true, false);
         work_beside(server, true, cases[i].mps_ms, 110);
@@ -398,8 +385,7 @@ static void what_was_measured_is_forgotten_slowly(void **state) {
 }
 
 /* New measurements outweigh old ones. */
-static void measurements_of_a_way_are_averaged(void **state) {
-    (void)state;
+TEST_WITH(measurements_of_a_way_are_averaged, begin, end) {
     gs_tenant *server = start_server(true, false);
     work_beside(server, true, 6, 110);
     work_beside(server, true, 4, 110);
@@ -409,8 +395,7 @@ static void measurements_of_a_way_are_averaged(void **state) {
 }
 
 /* A server that is started before its neighbor does as it. */
-static void servers_do_as_their_neighbors_will(void **state) {
-    (void)state;
+TEST_WITH(servers_do_as_their_neighbors_will, begin, end) {
     gs_tenant *server = start_server(true, false);
     work_beside(server, true, 6, 110);
     gs_tenant_close(server);
@@ -424,23 +409,4 @@ static void servers_do_as_their_neighbors_will(void **state) {
     assert_true(has_mps_next(WORK, false));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_requests_are_compared_with_slow_ones_alone),
-        cmocka_unit_test(requests_that_load_a_model_do_not_count),
-        cmocka_unit_test(first_requests_do_not_count),
-        cmocka_unit_test(the_way_with_which_requests_lose_less_is_taken),
-        cmocka_unit_test_setup_teardown(the_second_way_is_kept_if_it_was_better, begin, end),
-        cmocka_unit_test_setup_teardown(a_tenth_longer_is_not_long, begin, end),
-        cmocka_unit_test_setup_teardown(runs_that_tell_nothing_are_not_learned, begin, end),
-        cmocka_unit_test_setup_teardown(programs_of_new_graphs_are_learned, begin, end),
-        cmocka_unit_test_setup_teardown(requests_of_earlier_programs_do_not_count, begin, end),
-        cmocka_unit_test_setup_teardown(programs_that_did_not_work_yet_are_not_measured, begin, end),
-        cmocka_unit_test_setup_teardown(ways_are_forgotten_also_if_nothing_is_measured, begin, end),
-        cmocka_unit_test_setup_teardown(all_servers_count, begin, end),
-        cmocka_unit_test_setup_teardown(what_was_measured_is_forgotten_slowly, begin, end),
-        cmocka_unit_test_setup_teardown(measurements_of_a_way_are_averaged, begin, end),
-        cmocka_unit_test_setup_teardown(servers_do_as_their_neighbors_will, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

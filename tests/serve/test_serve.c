@@ -113,8 +113,22 @@ static int wait_process(pid_t process) {
     return status;
 }
 
-/* Stops the daemon. It must exit with 0 and remove its socket, and the lock beside it. */
-/* As a service manager does, or as a user does at a terminal. */
+/* Ends the daemon that a failed test left behind. The next test has as much time again. */
+static int clean(void **state) {
+    (void)state;
+    alarm(TEST_SECONDS);
+    if (the_daemon > 0) {
+        kill(the_daemon, SIGKILL);
+        wait_process(the_daemon);
+        the_daemon = 0;
+    }
+    return 0;
+}
+
+#define DAEMON_TEST(name) TEST_WITH(name, NULL, clean)
+
+/* Stops the daemon, as a service manager does, or as a user does at a terminal. It must exit with 0 and remove its
+ * socket, and the lock beside it. */
 static void stop_daemon(pid_t process) {
     static int stopped;
     char lock[sizeof socket_path + 8];
@@ -299,8 +313,7 @@ static uint64_t scaled(uint64_t most) {
 
 /* ---- right results ---- */
 
-static void many_clients_get_right_results(void **state) {
-    (void)state;
+DAEMON_TEST(many_clients_get_right_results) {
     pid_t daemon = DAEMON("--sms", "6", "--marks", "--shuffle", "200"), clients[64];
     size_t count = gs_max_u64(scaled(64), 8);
     for (size_t i = 0; i < count; i++)
@@ -343,8 +356,7 @@ static int client_runs_zoo(int number) {
     return code != GS_OK;
 }
 
-static void zoo_kernels_are_right_while_sms_change(void **state) {
-    (void)state;
+DAEMON_TEST(zoo_kernels_are_right_while_sms_change) {
     pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "100"), clients[32];
     size_t count = 4;
     while (is_whole_zoo() && count < 32 && gs_zoo_at(count))
@@ -394,8 +406,7 @@ static void resize_clients(int (*does)(int), const char *counted, double wanted)
     stop_daemon(daemon);
 }
 
-static void every_block_runs_once_over_many_resizes(void **state) {
-    (void)state;
+DAEMON_TEST(every_block_runs_once_over_many_resizes) {
     resize_clients(client_is_resized, "resizes", (double)scaled(5000));
 }
 
@@ -430,15 +441,13 @@ static int client_is_resized_in_a_row(int serial) {
 }
 
 /* Launches that share SMs are handed to the worker before their predecessor has ended, and that one may be stopped. */
-static void launches_in_a_row_keep_their_order(void **state) {
-    (void)state;
+DAEMON_TEST(launches_in_a_row_keep_their_order) {
     resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
 }
 
 /* The same with the decisions of the plan: measured on fewer SMs, in sequence, while other clients load their sources.
  */
-static void planned_kernels_all_end(void **state) {
-    (void)state;
+DAEMON_TEST(planned_kernels_all_end) {
     must_not_leak = true;
     pid_t daemon = DAEMON("--sms", "8", "--marks"), clients[4];
     must_not_leak = false;
@@ -482,8 +491,7 @@ static void *thread_works(void *of) {
     return NULL;
 }
 
-static void threads_share_a_client(void **state) {
-    (void)state;
+DAEMON_TEST(threads_share_a_client) {
     pid_t daemon = DAEMON("--sms", "4");
     struct thread threads[8];
     gs_client *client = client_open();
@@ -535,8 +543,7 @@ static int client_copies_much(int serial) {
     return 0;
 }
 
-static void large_copies_arrive_whole(void **state) {
-    (void)state;
+DAEMON_TEST(large_copies_arrive_whole) {
     pid_t daemon = DAEMON("--sms", "4"), clients[3];
     for (int i = 0; i < 3; i++)
         clients[i] = spawn(client_copies_much, (int)scaled(6));
@@ -547,8 +554,7 @@ static void large_copies_arrive_whole(void **state) {
 
 /* ---- clients and daemons that end ---- */
 
-static void killed_clients_leave_nothing(void **state) {
-    (void)state;
+DAEMON_TEST(killed_clients_leave_nothing) {
     pid_t daemon = DAEMON("--sms", "4", "--marks", "--shuffle", "300");
     pid_t steady = spawn(client_works, (int)scaled(40));
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 0);
@@ -587,8 +593,7 @@ static int client_dies_copying(int unused) {
     return 0;
 }
 
-static void copies_of_killed_clients_end(void **state) {
-    (void)state;
+DAEMON_TEST(copies_of_killed_clients_end) {
     pid_t daemon = DAEMON("--sms", "4");
     for (int i = 0; i < 5; i++)
         assert_int_equal(WTERMSIG(wait_process(spawn(client_dies_copying, 0))), SIGKILL);
@@ -621,8 +626,7 @@ static int device_process(void) {
     return (int)status_number("device.process");
 }
 
-static void killed_daemon_is_an_error_and_not_a_hang(void **state) {
-    (void)state;
+DAEMON_TEST(killed_daemon_is_an_error_and_not_a_hang) {
     test_inherit_orphans();
     pid_t clients[3], daemon = DAEMON("--sms", "4");
     for (int i = 0; i < 3; i++)
@@ -640,16 +644,14 @@ static void killed_daemon_is_an_error_and_not_a_hang(void **state) {
     stop_daemon(daemon);
 }
 
-static void stopped_daemon_tells_its_clients(void **state) {
-    (void)state;
+DAEMON_TEST(stopped_daemon_tells_its_clients) {
     pid_t daemon = DAEMON("--sms", "4"), client = spawn(client_until_error, 1000000);
     TEST_WAIT(status_number("launches") >= 10);
     stop_daemon(daemon);
     assert_int_equal(WEXITSTATUS(wait_process(client)), GS_CLIENT_LOST);
 }
 
-static void one_daemon_at_a_socket(void **state) {
-    (void)state;
+DAEMON_TEST(one_daemon_at_a_socket) {
     pid_t daemon = DAEMON("--sms", "4");
     pid_t second = fork();
     if (second == 0) {
@@ -711,20 +713,17 @@ static void bad_kernel(int kernel) {
     stop_daemon(daemon);
 }
 
-static void kernel_that_faults_is_its_clients_error(void **state) {
-    (void)state;
+DAEMON_TEST(kernel_that_faults_is_its_clients_error) {
     bad_kernel(FAULT);
 }
 
-static void kernel_that_never_ends_is_stopped(void **state) {
-    (void)state;
+DAEMON_TEST(kernel_that_never_ends_is_stopped) {
     unlink("daemon.log");
     bad_kernel(ENDLESS);
     assert_true(log_has(": test: it ran longer than the limit of " SHORT_LIMIT " s: the worker was restarted\n"));
 }
 
-static void wrong_calls_are_reported_and_change_nothing(void **state) {
-    (void)state;
+DAEMON_TEST(wrong_calls_are_reported_and_change_nothing) {
     pid_t daemon = DAEMON("--sms", "4", "--memory", "8");
     gs_client *client = client_open();
     uint32_t module;
@@ -758,8 +757,7 @@ static void wrong_calls_are_reported_and_change_nothing(void **state) {
 }
 
 /* Of 8 MiB a client may have 7, so each finds what the one before it had. */
-static void closing_frees_before_the_next_client(void **state) {
-    (void)state;
+DAEMON_TEST(closing_frees_before_the_next_client) {
     enum { TIMES = 40 };
     pid_t daemon = DAEMON("--sms", "4", "--memory", "8");
     for (int i = 0; i < TIMES; i++) {
@@ -799,8 +797,7 @@ static void expect_wrong_launch(gs_client *client, gs_client_launch launch) {
     assert_int_equal(client_computes(client, launch.module, 10, 4), 0);
 }
 
-static void launches_that_cannot_begin_are_wrong_calls(void **state) {
-    (void)state;
+DAEMON_TEST(launches_that_cannot_begin_are_wrong_calls) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     uint32_t module;
@@ -841,8 +838,7 @@ static void launches_that_cannot_begin_are_wrong_calls(void **state) {
     stop_daemon(daemon);
 }
 
-static void sources_that_fail_have_the_right_code(void **state) {
-    (void)state;
+DAEMON_TEST(sources_that_fail_have_the_right_code) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     static const char good[] = "__global__ void k(int *at) { at[0] = 1; }\n";
@@ -882,8 +878,7 @@ static void sources_that_fail_have_the_right_code(void **state) {
 }
 
 /* Of several commands that fail, the first is reported; after that, the next one that fails. */
-static void the_first_error_of_a_stream_stays(void **state) {
-    (void)state;
+DAEMON_TEST(the_first_error_of_a_stream_stays) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     uint32_t module;
@@ -955,13 +950,12 @@ static void wait_end(struct raw *raw) {
 }
 
 /* The client library refuses what is out of range; a client that does without it gets the nearest. */
-static void weights_and_priorities_have_limits(void **state) {
+DAEMON_TEST(weights_and_priorities_have_limits) {
     static const struct {
         uint32_t weight, its_weight;
         int32_t priority, its_priority;
     } cases[] = {{0, 1, 11, 10},        {1, 1, -11, -10},       {1000, 1000, 10, 10}, {1001, 1000, -10, -10},
                  {7, 7, INT32_MAX, 10}, {8, 8, INT32_MIN, -10}, {9, 9, 3, 3}};
-    (void)state;
     pid_t daemon = DAEMON("--sms", "4");
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         struct raw raw = raw_open_as(cases[i].weight, cases[i].priority);
@@ -975,8 +969,7 @@ static void weights_and_priorities_have_limits(void **state) {
     stop_daemon(daemon);
 }
 
-static void nonsense_ends_only_the_client_that_sends_it(void **state) {
-    (void)state;
+DAEMON_TEST(nonsense_ends_only_the_client_that_sends_it) {
     pid_t daemon = DAEMON("--sms", "4"), honest = spawn(client_works, (int)scaled(30));
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 1);
     int silent = raw_connect(), wordy = raw_connect();
@@ -1072,8 +1065,7 @@ static int client_reuses_handles(int unused) {
     return 0;
 }
 
-static void files_stay_in_the_order_of_commands(void **state) {
-    (void)state;
+DAEMON_TEST(files_stay_in_the_order_of_commands) {
     pid_t daemon = DAEMON("--sms", "4"), clients[6];
     for (size_t i = 0; i < GS_COUNT(clients); i++)
         clients[i] = spawn(i % 2 ? client_reuses_handles : client_loads_behind_launches, 0);
@@ -1099,8 +1091,7 @@ static int client_blocks(int unused) {
     return 0;
 }
 
-static void nobody_can_block_the_daemon(void **state) {
-    (void)state;
+DAEMON_TEST(nobody_can_block_the_daemon) {
     pid_t daemon = DAEMON("--sms", "4"), hostile = spawn(client_blocks, 0);
     wait_status("clients", 1);
     wait_asleep(hostile);
@@ -1123,8 +1114,7 @@ static void expect_file_end(int fd, const void *command, uint32_t bytes, const c
     raw_close(&raw);
 }
 
-static void wrong_files_are_named(void **state) {
-    (void)state;
+DAEMON_TEST(wrong_files_are_named) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_wire_share share = {.head = {.command = GS_WIRE_SHARE}, .region = 1, .bytes = 4096};
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 1, .bytes = 4096};
@@ -1183,8 +1173,7 @@ static void expect_end(const void *command, uint32_t bytes, const char *message)
     raw_close(&raw);
 }
 
-static void wrong_commands_are_named(void **state) {
-    (void)state;
+DAEMON_TEST(wrong_commands_are_named) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_wire_head unknown = {.command = 17}, elsewhere = {.command = GS_WIRE_EVENT, .stream = 32};
     gs_wire_free missing = {.head = {.command = GS_WIRE_FREE}, .handle = 9};
@@ -1212,8 +1201,7 @@ static int client_floods(int unused) {
     return 0;
 }
 
-static void flooding_client_is_only_one_of_many(void **state) {
-    (void)state;
+DAEMON_TEST(flooding_client_is_only_one_of_many) {
     pid_t daemon = DAEMON("--sms", "4"), flood = spawn(client_floods, 0);
     assert_int_equal(wait_process(spawn(client_works, 3)), 0);
     kill(flood, SIGKILL);
@@ -1261,8 +1249,7 @@ static size_t connect_too_many(int *fds, size_t most) {
     return count;
 }
 
-static void silent_connections_lock_nobody_out(void **state) {
-    (void)state;
+DAEMON_TEST(silent_connections_lock_nobody_out) {
     static int silent[1500];
     pid_t daemon = DAEMON("--sms", "4");
     size_t count = connect_too_many(silent, GS_COUNT(silent));
@@ -1297,8 +1284,7 @@ static int client_opens_many(int unused) {
     return count;
 }
 
-static void clients_of_one_process_leave_places_for_others(void **state) {
-    (void)state;
+DAEMON_TEST(clients_of_one_process_leave_places_for_others) {
     pid_t daemon = DAEMON("--sms", "4"), many = spawn(client_opens_many, 0);
     wait_status("clients", 64);
     assert_int_equal(wait_process(spawn(client_works, 1)), 0);
@@ -1339,8 +1325,7 @@ static int client_collects_clients(int children) {
 }
 
 /* 1020 connections of 17 children that have ended: their places are free. */
-static void clients_end_with_the_process_that_opened_them(void **state) {
-    (void)state;
+DAEMON_TEST(clients_end_with_the_process_that_opened_them) {
     pid_t daemon = DAEMON("--sms", "4"), collector = spawn(client_collects_clients, 17);
     TEST_WAIT(access("collected", F_OK) == 0);
     unlink("collected");
@@ -1352,8 +1337,7 @@ static void clients_end_with_the_process_that_opened_them(void **state) {
 }
 
 /* Host memory is limited for each client and for all; requests beyond are refused, and the client continues. */
-static void shared_host_memory_is_limited(void **state) {
-    (void)state;
+DAEMON_TEST(shared_host_memory_is_limited) {
     enum { MIB = 1 << 20 };
     pid_t daemon = DAEMON("--sms", "4", "--client-host-memory", "64");
     gs_client *client = client_open();
@@ -1405,8 +1389,7 @@ static int client_without_references(int unused) {
     return gs_client_host_malloc(client, 4096, &memory) == GS_CLIENT_OK ? 0 : client_fails("host_malloc");
 }
 
-static void file_that_cannot_be_sent_is_an_error_and_not_the_end(void **state) {
-    (void)state;
+DAEMON_TEST(file_that_cannot_be_sent_is_an_error_and_not_the_end) {
     pid_t daemon = DAEMON("--sms", "4");
     assert_int_equal(wait_process(spawn(client_without_references, 0)), 0);
     stop_daemon(daemon);
@@ -1435,8 +1418,7 @@ static void wait_file(const char *name, int number) {
     unlink(path);
 }
 
-static void sparse_memory_is_not_missed_by_others(void **state) {
-    (void)state;
+DAEMON_TEST(sparse_memory_is_not_missed_by_others) {
     pid_t daemon = DAEMON("--sms", "4"), floods[3];
     for (int i = 0; i < 3; i++)
         floods[i] = spawn(client_shares_much, i);
@@ -1451,8 +1433,7 @@ static void sparse_memory_is_not_missed_by_others(void **state) {
 }
 
 /* Device memory of a client is limited too. */
-static void device_memory_is_limited(void **state) {
-    (void)state;
+DAEMON_TEST(device_memory_is_limited) {
     enum { MIB = 1 << 20 };
     pid_t daemon = DAEMON("--sms", "4", "--memory", "16", "--client-memory", "8");
     gs_client *client = client_open(), *other = NULL;
@@ -1532,8 +1513,7 @@ static double worker_peak_bytes(void) {
 
 /* What kernels take for themselves: variables of modules, local variables, stacks, malloc. Each is counted, and limited
    before it is touched. */
-static void memory_that_kernels_take_is_limited(void **state) {
-    (void)state;
+DAEMON_TEST(memory_that_kernels_take_is_limited) {
     enum { MIB = 1 << 20, SMS = 4, STACKS = SMS * 16, CALLS = 150 };
     static const char *const names[] = {"arrays", "dives", "asks"};
     pid_t daemon = DAEMON("--sms", "4", "--memory", "64", "--client-memory", "16");
@@ -1583,8 +1563,7 @@ static int client_allocates_bytes(int number) {
     return 0;
 }
 
-static void many_small_allocations_harm_nobody(void **state) {
-    (void)state;
+DAEMON_TEST(many_small_allocations_harm_nobody) {
     enum { FLOODS = 4, EACH = 16384 };
     if (test_is_brief())
         skip(); /* so many that a sanitizer takes half a minute */
@@ -1627,8 +1606,7 @@ static int client_shares_often(int serial) {
 }
 
 /* With few descriptors clients are told to try again. The daemon does not spin, and its status is there. */
-static void few_descriptors_are_enough_for_an_answer(void **state) {
-    (void)state;
+DAEMON_TEST(few_descriptors_are_enough_for_an_answer) {
     enum { CLIENTS = 40 };
     pid_t clients[CLIENTS], daemon;
     static int silent[200];
@@ -1670,8 +1648,7 @@ static int client_holds_descriptors(int number) {
     return 0;
 }
 
-static void status_needs_no_free_descriptor(void **state) {
-    (void)state;
+DAEMON_TEST(status_needs_no_free_descriptor) {
     enum { PROCESSES = 3, REQUESTS = 60 };
     pid_t holders[PROCESSES];
     static int silent[30];
@@ -1713,8 +1690,7 @@ static int client_meets_stopped_worker(int what) {
     return (int)code;
 }
 
-static void worker_that_is_stopped_is_replaced(void **state) {
-    (void)state;
+DAEMON_TEST(worker_that_is_stopped_is_replaced) {
     unlink("daemon.log");
     pid_t daemon = DAEMON("--sms", "4", "--limit", SHORT_LIMIT);
     for (int what = 0; what < 3; what++) {
@@ -1744,8 +1720,7 @@ static int client_runs_in_stopped_worker(int unused) {
     return (int)code;
 }
 
-static void hanging_worker_is_not_a_kernels_fault(void **state) {
-    (void)state;
+DAEMON_TEST(hanging_worker_is_not_a_kernels_fault) {
     pid_t daemon = DAEMON("--sms", "4", "--limit", SHORT_LIMIT);
     assert_int_equal(WEXITSTATUS(wait_process(spawn(client_runs_in_stopped_worker, 0))), GS_CLIENT_RESET);
     assert_int_equal(wait_process(spawn(client_works, 1)), 0);
@@ -1764,8 +1739,7 @@ static int client_of_another_user(int unused) {
     return (int)code;
 }
 
-static void other_users_are_refused(void **state) {
-    (void)state;
+DAEMON_TEST(other_users_are_refused) {
     if (getuid() != 0) {
         print_message("only root can become another user\n");
         skip();
@@ -1781,8 +1755,7 @@ static void other_users_are_refused(void **state) {
 }
 
 /* Without XDG_RUNTIME_DIR, the socket is in a folder in /tmp. Others can make one of that name first. */
-static void socket_folder_of_others_is_refused(void **state) {
-    (void)state;
+TEST(socket_folder_of_others_is_refused) {
     char path[100], folder_path[100];
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("GRIDSMITH_SOCKET");
@@ -1805,22 +1778,9 @@ static void socket_folder_of_others_is_refused(void **state) {
     assert_int_equal(unlink(folder_path), 0);
 }
 
-/* Ends the daemon that a failed test left behind. The next test has as much time again. */
-static int clean(void **state) {
-    (void)state;
-    alarm(TEST_SECONDS);
-    if (the_daemon > 0) {
-        kill(the_daemon, SIGKILL);
-        wait_process(the_daemon);
-        the_daemon = 0;
-    }
-    return 0;
-}
-
 /* ---- status, metrics and files ---- */
 
-static void status_has_the_time_of_the_request(void **state) {
-    (void)state;
+DAEMON_TEST(status_has_the_time_of_the_request) {
     pid_t daemon = DAEMON("--sms", "4");
     int64_t opened_ns = 0;
     for (int i = 0; i < 2; i++) {
@@ -1855,8 +1815,7 @@ static void expect_unique_series(const char *text) {
 }
 
 /* Also while as many connections as there may be say nothing. */
-static void prometheus_is_answered(void **state) {
-    (void)state;
+DAEMON_TEST(prometheus_is_answered) {
     char address[32], text[20000];
     int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40], floods[16];
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
@@ -1917,8 +1876,7 @@ static void command_says(const char *command, const char *wanted) {
 #define E_ACUTE_9  "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
 #define E_ACUTE_10 E_ACUTE_9 "\xc3\xa9"
 
-static void status_and_top_list_the_clients(void **state) {
-    (void)state;
+DAEMON_TEST(status_and_top_list_the_clients) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     assert_non_null(client);
@@ -1946,8 +1904,7 @@ static void status_and_top_list_the_clients(void **state) {
 }
 
 /* Two clients of one process may have the same name. */
-static void rates_are_of_the_same_client(void **state) {
-    (void)state;
+DAEMON_TEST(rates_are_of_the_same_client) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *clients[2];
     gs_client_memory memory;
@@ -1968,8 +1925,7 @@ static void rates_are_of_the_same_client(void **state) {
 }
 
 /* A daemon that gets its socket from systemd uses it, says so, and does not remove it. */
-static void socket_of_systemd_is_used(void **state) {
-    (void)state;
+DAEMON_TEST(socket_of_systemd_is_used) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
     int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -1999,8 +1955,7 @@ static void socket_of_systemd_is_used(void **state) {
     assert_true(log_has(" at the socket of systemd"));
 }
 
-static void plan_of_a_gpu_is_used_and_named(void **state) {
-    (void)state;
+DAEMON_TEST(plan_of_a_gpu_is_used_and_named) {
     FILE *plan = fopen("h200.plan", "w");
     assert_non_null(plan);
     fputs("{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":[],\"pairs\":[]}", plan);
@@ -2011,8 +1966,7 @@ static void plan_of_a_gpu_is_used_and_named(void **state) {
 }
 
 /* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
-static void cache_that_cannot_be_written_is_an_error(void **state) {
-    (void)state;
+DAEMON_TEST(cache_that_cannot_be_written_is_an_error) {
     pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
     gs_client *client = client_open();
     uint32_t module;
@@ -2108,12 +2062,11 @@ static void expect_launch_ends(const struct wrong_launch *wrong, size_t behind, 
     raw_close(&raw);
 }
 
-static void wrong_launches_are_named(void **state) {
+DAEMON_TEST(wrong_launches_are_named) {
     enum { HEAD = sizeof(gs_wire_argument), MOST = GS_CLIENT_VALUE_BYTES };
     const struct wrong_launch plain = {
         .launch = {.head = {.command = GS_WIRE_LAUNCH}, .module = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}}};
     struct wrong_launch wrong = plain;
-    (void)state;
     pid_t daemon = DAEMON("--sms", "4");
     wrong.launch.kernel = 1;
     expect_launch_ends(&wrong, 0, "unknown kernel 1 with 0 arguments in module handle 1");
@@ -2147,7 +2100,7 @@ static void wrong_launches_are_named(void **state) {
 }
 
 /* The largest argument that there may be. */
-static void arguments_may_have_256_bytes(void **state) {
+DAEMON_TEST(arguments_may_have_256_bytes) {
     static const char *const names[] = {"last"};
     gs_client_source source = {.name = "large.cu",
                                .text = "struct large { int words[64]; };\n"
@@ -2160,7 +2113,6 @@ static void arguments_may_have_256_bytes(void **state) {
     uint32_t module;
     gs_client_memory memory;
     int found = 0;
-    (void)state;
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     assert_non_null(client);
@@ -2196,8 +2148,7 @@ static bool is_compiler_left(void) {
     return system(command) == 0;
 }
 
-static void slow_sources_delay_only_their_client(void **state) {
-    (void)state;
+DAEMON_TEST(slow_sources_delay_only_their_client) {
     pid_t daemon = start_slow_daemon();
     struct raw raw = raw_open();
     for (uint32_t i = 0; i < 20; i++)
@@ -2213,8 +2164,7 @@ static void slow_sources_delay_only_their_client(void **state) {
     stop_daemon(daemon);
 }
 
-static void sources_on_their_way_are_limited(void **state) {
-    (void)state;
+DAEMON_TEST(sources_on_their_way_are_limited) {
     pid_t daemon = start_slow_daemon();
     struct raw raw = raw_open(), large = raw_open();
     for (uint32_t i = 0; i < GS_SESSION_SOURCES; i++)
@@ -2239,9 +2189,8 @@ static void sources_on_their_way_are_limited(void **state) {
 }
 
 /* 16 clients have all that there may be; a further one may send one source, and no second. */
-static void sources_of_all_clients_are_limited(void **state) {
+DAEMON_TEST(sources_of_all_clients_are_limited) {
     enum { EACH = 4, CLIENTS = (GS_SOURCES_MB << 20) / (EACH * GS_WIRE_SOURCE_BYTES) };
-    (void)state;
     pid_t daemon = start_slow_daemon();
     struct raw raws[CLIENTS + 1];
     for (size_t i = 0; i < GS_COUNT(raws); i++)
@@ -2258,8 +2207,7 @@ static void sources_of_all_clients_are_limited(void **state) {
     stop_daemon(daemon);
 }
 
-static void sources_have_a_size(void **state) {
-    (void)state;
+DAEMON_TEST(sources_have_a_size) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     char *text = calloc(1, GS_WIRE_SOURCE_BYTES + 1);
@@ -2276,8 +2224,7 @@ static void sources_have_a_size(void **state) {
 }
 
 /* An invalid source, and one with an include that cannot be resolved: a reply, and the client continues. */
-static void wrong_sources_are_answered(void **state) {
-    (void)state;
+DAEMON_TEST(wrong_sources_are_answered) {
     pid_t daemon = DAEMON("--sms", "4");
     struct raw raw = raw_open();
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 60, .bytes = 300, .ticket = 1};
@@ -2297,8 +2244,7 @@ static void wrong_sources_are_answered(void **state) {
 }
 
 /* The client library sends no such launch. A grid of 2^64 blocks must not count as empty. */
-static void wrong_shapes_end_a_client(void **state) {
-    (void)state;
+DAEMON_TEST(wrong_shapes_end_a_client) {
     static const struct {
         uint32_t grid[3], block[3];
         const char *words;
@@ -2338,8 +2284,7 @@ static void expect_no_start(const char *option, const char *path, const char *wo
     assert_int_equal(exit_code, 2);
 }
 
-static void folders_of_others_are_refused(void **state) {
-    (void)state;
+DAEMON_TEST(folders_of_others_are_refused) {
     assert_int_equal(mkdir("common", 0700) | chmod("common", 0777), 0);
     expect_no_start("--cache", "common", "common can be written by others (mode 0777");
     expect_no_start("--cache", "common/below", "common can be written by others (mode 0777");
@@ -2363,8 +2308,7 @@ static int count_profiles(const char *path) {
 }
 
 /* Profiles are in the file soon after they were measured, even if the daemon is killed then. */
-static void profiles_are_written_when_it_is_quiet(void **state) {
-    (void)state;
+DAEMON_TEST(profiles_are_written_when_it_is_quiet) {
     pid_t daemon = DAEMON("--sms", "4", "--profiles", "profiles");
     assert_int_equal(wait_process(spawn(client_works, 3)), 0);
     TEST_WAIT(count_profiles("profiles") > 0);
@@ -2378,8 +2322,7 @@ static void profiles_are_written_when_it_is_quiet(void **state) {
 }
 
 /* A damaged file of profiles is reported, and the daemon works without it. */
-static void damaged_profiles_are_reported(void **state) {
-    (void)state;
+DAEMON_TEST(damaged_profiles_are_reported) {
     FILE *file = fopen("damaged", "w");
     assert_non_null(file);
     for (int i = 0; i < 1000; i++)
@@ -2433,8 +2376,7 @@ static int client_requests_much(int number) {
 
 /* The daemon has no more memory than it uses, or a little more: requests are refused, nothing hangs, and when there is
    memory again everything works. */
-static void host_memory_that_runs_out_is_reported(void **state) {
-    (void)state;
+DAEMON_TEST(host_memory_that_runs_out_is_reported) {
     enum { CLIENTS = 12 };
     static const uint64_t more[] = {0, 1 << 18, 1 << 20, 1 << 22, 1 << 23};
     if (!is_whole_zoo()) /* a sanitizer ends a process that runs out of memory */
@@ -2486,67 +2428,5 @@ static int teardown(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(many_clients_get_right_results, clean),
-        cmocka_unit_test_teardown(zoo_kernels_are_right_while_sms_change, clean),
-        cmocka_unit_test_teardown(launches_in_a_row_keep_their_order, clean),
-        cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
-        cmocka_unit_test_teardown(planned_kernels_all_end, clean),
-        cmocka_unit_test_teardown(threads_share_a_client, clean),
-        cmocka_unit_test_teardown(large_copies_arrive_whole, clean),
-        cmocka_unit_test_teardown(killed_clients_leave_nothing, clean),
-        cmocka_unit_test_teardown(copies_of_killed_clients_end, clean),
-        cmocka_unit_test_teardown(killed_daemon_is_an_error_and_not_a_hang, clean),
-        cmocka_unit_test_teardown(stopped_daemon_tells_its_clients, clean),
-        cmocka_unit_test_teardown(one_daemon_at_a_socket, clean),
-        cmocka_unit_test_teardown(kernel_that_faults_is_its_clients_error, clean),
-        cmocka_unit_test_teardown(kernel_that_never_ends_is_stopped, clean),
-        cmocka_unit_test_teardown(wrong_calls_are_reported_and_change_nothing, clean),
-        cmocka_unit_test_teardown(the_first_error_of_a_stream_stays, clean),
-        cmocka_unit_test_teardown(weights_and_priorities_have_limits, clean),
-        cmocka_unit_test_teardown(nonsense_ends_only_the_client_that_sends_it, clean),
-        cmocka_unit_test_teardown(files_stay_in_the_order_of_commands, clean),
-        cmocka_unit_test_teardown(nobody_can_block_the_daemon, clean),
-        cmocka_unit_test_teardown(wrong_files_are_named, clean),
-        cmocka_unit_test_teardown(wrong_commands_are_named, clean),
-        cmocka_unit_test_teardown(wrong_launches_are_named, clean),
-        cmocka_unit_test_teardown(arguments_may_have_256_bytes, clean),
-        cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
-        cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
-        cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
-        cmocka_unit_test_teardown(clients_end_with_the_process_that_opened_them, clean),
-        cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
-        cmocka_unit_test_teardown(file_that_cannot_be_sent_is_an_error_and_not_the_end, clean),
-        cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
-        cmocka_unit_test_teardown(device_memory_is_limited, clean),
-        cmocka_unit_test_teardown(memory_that_kernels_take_is_limited, clean),
-        cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
-        cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),
-        cmocka_unit_test_teardown(status_needs_no_free_descriptor, clean),
-        cmocka_unit_test_teardown(status_has_the_time_of_the_request, clean),
-        cmocka_unit_test_teardown(closing_frees_before_the_next_client, clean),
-        cmocka_unit_test_teardown(launches_that_cannot_begin_are_wrong_calls, clean),
-        cmocka_unit_test_teardown(sources_that_fail_have_the_right_code, clean),
-        cmocka_unit_test_teardown(worker_that_is_stopped_is_replaced, clean),
-        cmocka_unit_test_teardown(hanging_worker_is_not_a_kernels_fault, clean),
-        cmocka_unit_test_teardown(prometheus_is_answered, clean),
-        cmocka_unit_test_teardown(status_and_top_list_the_clients, clean),
-        cmocka_unit_test_teardown(rates_are_of_the_same_client, clean),
-        cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
-        cmocka_unit_test(socket_folder_of_others_is_refused),
-        cmocka_unit_test_teardown(plan_of_a_gpu_is_used_and_named, clean),
-        cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
-        cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
-        cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),
-        cmocka_unit_test_teardown(sources_of_all_clients_are_limited, clean),
-        cmocka_unit_test_teardown(sources_have_a_size, clean),
-        cmocka_unit_test_teardown(wrong_sources_are_answered, clean),
-        cmocka_unit_test_teardown(wrong_shapes_end_a_client, clean),
-        cmocka_unit_test_teardown(folders_of_others_are_refused, clean),
-        cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
-        cmocka_unit_test_teardown(damaged_profiles_are_reported, clean),
-        cmocka_unit_test_teardown(host_memory_that_runs_out_is_reported, clean),
-        cmocka_unit_test_teardown(other_users_are_refused, clean),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return TEST_ALL(setup, teardown);
 }

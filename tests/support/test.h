@@ -15,11 +15,13 @@
 
 /* A test is TEST(what_a_user_would_lose) { ... }, and the last line of its file TEST_MAIN(before, after), which runs
  * the tests of the file from the first line to the last. `before` and `after`, functions of cmocka or NULL, set up what
- * they share. A main function of another shape returns TEST_ALL(before, after). */
-#define TEST(name)                                                                                                     \
+ * they share. TEST_WITH(name, begin, end) has such functions of its own, which run before and after it, also if it
+ * fails. A main function of another shape returns TEST_ALL(before, after). */
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+#define TEST_WITH(name, begin, end)                                                                                    \
     static void name(void **state);                                                                                    \
     __attribute__((constructor)) static void add_##name(void) {                                                        \
-        static test_entry entry = {{#name, name, NULL, NULL, NULL}, __LINE__, NULL};                                   \
+        static test_entry entry = {{#name, name, begin, end, NULL}, __LINE__, NULL};                                   \
         test_add(&test_entries, &entry);                                                                               \
     }                                                                                                                  \
     static void name(void **state __attribute__((unused)))
