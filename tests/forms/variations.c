@@ -17,7 +17,7 @@ static struct {
     size_t line;
 } opened;
 
-enum { FEW = 8 }; /* with few GRIDSMITH_RUNS, so many times fewer kernels are varied */
+enum { FEW = 8 }; /* with few GRIDSMITH_RUNS only every eighth kernel is varied */
 
 static bool is_written(void) {
     return test_number("GRIDSMITH_WRITE", 0) != 0;

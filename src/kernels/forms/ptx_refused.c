@@ -34,7 +34,7 @@ static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement
         return gs_ptx_refuse(kernel, statement, error, "unknown kind of operand");
     if (operand->kind == GS_PTX_SPECIAL) {
         if (operand->value >= GS_PTX_SPECIAL_COUNT)
-            return gs_ptx_refuse(kernel, statement, error, "no special register that is known, and no register that is declared");
+            return gs_ptx_refuse(kernel, statement, error, "neither a declared register nor a known special register");
         for (size_t i = 0; i < GS_COUNT(refused_specials); i++)
             if (refused_specials[i].special == operand->value)
                 return gs_ptx_refuse(kernel, statement, error, "%s", refused_specials[i].reason);

@@ -407,35 +407,44 @@ gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_state
 
 /* ---- special registers ---- */
 
-#define GS_PTX_SPECIALS(X)                                                                                             \
-    X(TID, "tid", THREAD)                                                                                              \
-    X(NTID, "ntid", BLOCK)                                                                                             \
-    X(LANEID, "laneid", THREAD)                                                                                        \
-    X(WARPID, "warpid", WARP)                                                                                          \
-    X(NWARPID, "nwarpid", BLOCK)                                                                                       \
-    X(CTAID, "ctaid", BLOCK)                                                                                           \
-    X(NCTAID, "nctaid", BLOCK)                                                                                         \
-    X(SMID, "smid", BLOCK)                                                                                             \
-    X(NSMID, "nsmid", BLOCK)                                                                                           \
-    X(GRIDID, "gridid", BLOCK)                                                                                         \
-    X(CLUSTERID, "clusterid", BLOCK)                                                                                   \
-    X(NCLUSTERID, "nclusterid", BLOCK)                                                                                 \
-    X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)                                                                           \
-    X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK)                                                                         \
-    X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                                                                       \
-    X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                                                                     \
-    X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)                                                               \
-    X(LANEMASK_EQ, "lanemask_eq", THREAD)                                                                              \
-    X(LANEMASK_LE, "lanemask_le", THREAD)                                                                              \
-    X(LANEMASK_LT, "lanemask_lt", THREAD)                                                                              \
-    X(LANEMASK_GE, "lanemask_ge", THREAD)                                                                              \
-    X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD)                    \
-        X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)                                            \
-            X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)                    \
-                X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)            \
-                    X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)        \
-                        X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                                \
-                            X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
+/* clang-format off */
+#define GS_PTX_SPECIALS(X) \
+    X(TID, "tid", THREAD) \
+    X(NTID, "ntid", BLOCK) \
+    X(LANEID, "laneid", THREAD) \
+    X(WARPID, "warpid", WARP) \
+    X(NWARPID, "nwarpid", BLOCK) \
+    X(CTAID, "ctaid", BLOCK) \
+    X(NCTAID, "nctaid", BLOCK) \
+    X(SMID, "smid", BLOCK) \
+    X(NSMID, "nsmid", BLOCK) \
+    X(GRIDID, "gridid", BLOCK) \
+    X(CLUSTERID, "clusterid", BLOCK) \
+    X(NCLUSTERID, "nclusterid", BLOCK) \
+    X(CLUSTER_CTAID, "cluster_ctaid", BLOCK) \
+    X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) \
+    X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK) \
+    X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) \
+    X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK) \
+    X(LANEMASK_EQ, "lanemask_eq", THREAD) \
+    X(LANEMASK_LE, "lanemask_le", THREAD) \
+    X(LANEMASK_LT, "lanemask_lt", THREAD) \
+    X(LANEMASK_GE, "lanemask_ge", THREAD) \
+    X(LANEMASK_GT, "lanemask_gt", THREAD) \
+    X(CLOCK, "clock", THREAD) \
+    X(CLOCK_HI, "clock_hi", THREAD) \
+    X(CLOCK64, "clock64", THREAD) \
+    X(GLOBALTIMER, "globaltimer", THREAD) \
+    X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) \
+    X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) \
+    X(ENVREG, "envreg", BLOCK) \
+    X(PM, "pm", THREAD) \
+    X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK) \
+    X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK) \
+    X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK) \
+    X(RESERVED_SMEM, "reserved_smem_offset", BLOCK) \
+    X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
+/* clang-format on */
 
 typedef enum gs_ptx_special {
 #define X(name, word, scope) GS_PTX_##name,
