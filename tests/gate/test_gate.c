@@ -2405,11 +2405,11 @@ OWN_DAEMON_TEST(requests_beside_work_are_compared_with_those_alone) {
     struct program latency = PROGRAM("--latency");
     struct intruder training = intrude_as(GS_WIRE_BEST_EFFORT);
     assert_int_equal(ask(&latency, "start"), 0);
-    do_requests(&latency, "launch 20000 1", 40);
+    do_requests(&latency, "launch 10000 1", 40);
     atomic_store(&training.board->shares[0].works_until_ns, UINT64_MAX);
-    do_requests(&latency, "launch 30000 1", 90);
+    do_requests(&latency, "launch 40000 1", 90);
     assert_false(status_says("\"lost_us\":")); /* too few to tell */
-    do_requests(&latency, "launch 30000 1", 20);
+    do_requests(&latency, "launch 40000 1", 20);
     assert_true(request_number(&latency, "lost_us") > 0);
     stop_program(&latency);
     leave(&training);
