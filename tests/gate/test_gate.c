@@ -766,16 +766,20 @@ static void load_steps(const struct program *program) {
 }
 
 /* A program with a long kernel, which is learned while there is nobody to wait for but an idle latency program. */
-static struct program start_steps(void) {
+static struct program start_steps_of(const char *command) {
     struct program training = PROGRAM("--best-effort", "--guard");
     assert_int_equal(ask(&training, "start"), 0);
     load_steps(&training);
     for (int i = 0; i < 6; i++) { /* samples are collected at every 16th launch */
-        assert_int_equal(ask(&training, "steps 1600 1 1"), 0);
+        assert_int_equal(ask(&training, command), 0);
         assert_int_equal(ask(&training, "launch 1 1 16"), 0);
         assert_int_equal(ask(&training, "sync 1"), 0);
     }
     return training;
+}
+
+static struct program start_steps(void) {
+    return start_steps_of("steps 1600 1 1");
 }
 
 struct runs {
@@ -860,6 +864,17 @@ DAEMON_TEST(long_kernels_are_stopped_by_requests) {
     assert_stops_and_goes_on(&training, &latency, "steps 1600 1 100", 1, 100);
     assert_true(status_says("\"guarded_kernels\":1,\"unguarded_kernels\":0"));
     assert_int_equal(ask(&training, "unload"), 0);
+    stop_program(&training);
+}
+
+/* It has a twin, which is never launched. */
+DAEMON_TEST(kernels_of_one_wave_do_not_count_as_guarded) {
+    struct program latency = PROGRAM("--latency");
+    assert_int_equal(ask(&latency, "start"), 0);
+    struct program training = start_steps_of("steps 8 1 1");
+    assert_true(status_says("\"why\":\"it has fewer than two waves of blocks (8 blocks, "));
+    assert_true(status_says("\"guarded\":0,\"guarded_kernels\":0,\"unguarded_kernels\":1"));
+    stop_program(&latency);
     stop_program(&training);
 }
 
@@ -1246,6 +1261,7 @@ DAEMON_TEST(long_kernels_of_graphs_are_stopped) {
     for (; launches < 100 && !launch_graphs(&training, 1, false); launches++)
         continue;
     assert_true(launches < 100);
+    assert_true(status_says("\"guarded_kernels\":1,\"unguarded_kernels\":0"));
     struct runs before = ask_runs(&training);
     assert_int_equal(before.least, 3 * (launches + 1));
     assert_stops_and_goes_on(&training, &latency, "graph 1", 20, 60);

@@ -395,8 +395,8 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
     gs_write_uint(writer, "memory_waits", read_count(&page->memory_waits));
     gs_write_uint(writer, "guarded", read_count(&page->guarded));
-    gs_write_uint(writer, "guarded_kernels", read_count(&page->twins));
-    gs_write_uint(writer, "unguarded_kernels", read_count(&page->twinless));
+    gs_write_uint(writer, "guarded_kernels", read_count(&page->guarded_kernels));
+    gs_write_uint(writer, "unguarded_kernels", read_count(&page->unguarded_kernels));
     gs_write_uint(writer, "slice_us", read_count(&page->slice_us));
     write_kernels(page, writer);
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
