@@ -99,11 +99,18 @@ static void close_window(void) {
     open_window.count = 0;
 }
 
-/* One or two kernels, at least one of them with SMs, and not one alone on all of them. */
+/* One or two kernels, at least one of them with SMs, and not one alone on all of them. A probe is of one kernel,
+   however many others wait. */
 static struct literal window_of(const gs_decide_options *options, const gs_contender *contenders,
                                 const gs_decided_place *places, size_t count) {
     struct literal window = {.count = 0};
     size_t wait = 0, whole = 0;
+    for (size_t i = 0; i < count; i++)
+        if (places[i].is_probe) {
+            contenders += i;
+            places += i;
+            count = 1;
+        }
     for (size_t i = 0; i < count; i++) {
         wait += places[i].how == GS_DECIDE_WAIT;
         whole += places[i].how == GS_DECIDE_WHOLE;
@@ -182,6 +189,9 @@ static void draw_decision(gs_random *random, gs_profile *const *profiles, struct
                                                  .workers = is_inside ? (int32_t)gs_random_from(random, 0, 2) : 0,
                                                  .is_probe = gs_random_from(random, 0, 7) == 0,
                                                  .is_trial = gs_random_from(random, 0, 7) == 0};
+        if (decision->places[i].is_probe)
+            decision->places[i] =
+                (gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = decision->places[i].sms, .is_probe = true};
     }
 }
 

@@ -78,6 +78,8 @@ struct operation {
     uint32_t mask; /* of a confined launch that has its SMs for itself */
     int64_t given_ns, takes_ns;
     int64_t ready_ns; /* when it became the first of its queue; 0: it is not */
+    uint64_t taken;   /* by slots: blocks that have begun, those of earlier launches included, */
+    uint32_t slots;   /* and how many of them run */
     struct operation *next;
 };
 
@@ -107,6 +109,17 @@ struct gs_worker {
 };
 
 static struct gs_worker device;
+
+/* If blocks are long, each runs in a slot of an SM of its launch, and a launch that is stopped waits for those that
+   have begun. */
+enum { SLOTS = 8 }; /* of an SM */
+static struct {
+    int64_t block_ns; /* 0: launches take the time of their blocks on the whole device */
+    struct slot {
+        struct operation *launch; /* NULL: it is free */
+        int64_t until_ns;
+    } all[SMS][SLOTS];
+} slots;
 
 /* What the device was asked and when, as a number. */
 static uint64_t told;
@@ -229,7 +242,7 @@ static void end(enum engine engine, int64_t now) {
 /* Starts the operation that has been first of its queue for longest. */
 static void begin(enum engine engine, int64_t from) {
     struct operation *best = NULL;
-    for (size_t i = 0; i < QUEUES; i++) {
+    for (size_t i = 0; i < QUEUES && !(engine == KERNELS && slots.block_ns); i++) {
         struct operation *operation = device.queues[i].first;
         if (operation && operation->engine == engine && operation->ready_ns <= clock_ns &&
             (!best || operation->ready_ns < best->ready_ns))
@@ -242,7 +255,64 @@ static void begin(enum engine engine, int64_t from) {
     device.busy_ns[engine] += best->takes_ns;
 }
 
+/* The launch whose blocks a slot of this SM takes: that which has been first of its queue for longest. */
+static struct operation *launch_for(int32_t sm) {
+    struct operation *best = NULL;
+    for (size_t i = 0; i < QUEUES; i++) {
+        struct operation *launch = device.queues[i].first;
+        bool may_take = launch && launch->engine == KERNELS && launch->ready_ns <= clock_ns &&
+                        launch->taken < launch->blocks && (!launch->mask || launch->mask >> sm & 1);
+        if (may_take && (!best || launch->ready_ns < best->ready_ns))
+            best = launch;
+    }
+    return best;
+}
+
+static void fill_slots(int64_t now) {
+    for (int32_t at = 0; at < SMS * SLOTS; at++) {
+        struct slot *slot = &slots.all[at % SMS][at / SMS];
+        struct operation *launch = slot->launch ? NULL : launch_for(at % SMS);
+        if (!launch)
+            continue;
+        *slot = (struct slot){launch, now + slots.block_ns};
+        launch->taken++;
+        launch->slots++;
+    }
+}
+
+static void end_if_done(struct operation *launch, int64_t now) {
+    if (launch->slots || launch->taken < launch->blocks)
+        return;
+    device.running[KERNELS] = launch;
+    end(KERNELS, now);
+}
+
+static struct slot *first_to_end(void) {
+    struct slot *first = NULL;
+    for (int32_t at = 0; at < SMS * SLOTS; at++) {
+        struct slot *slot = &slots.all[at % SMS][at / SMS];
+        if (slot->launch && (!first || slot->until_ns < first->until_ns))
+            first = slot;
+    }
+    return first;
+}
+
+static void play_slots(void) {
+    fill_slots(clock_ns);
+    for (struct slot *slot; (slot = first_to_end()) && slot->until_ns <= clock_ns;) {
+        struct operation *launch = slot->launch;
+        int64_t now = slot->until_ns;
+        slot->launch = NULL;
+        launch->slots--;
+        device.busy_ns[KERNELS] += slots.block_ns / (SMS * SLOTS);
+        end_if_done(launch, now);
+        fill_slots(now);
+    }
+}
+
 static void play_device(void) {
+    if (slots.block_ns)
+        play_slots();
     for (enum engine engine = 0; engine < ENGINES; engine++)
         for (int64_t from = 0;; from = device.ends_ns[engine]) {
             if (!device.running[engine])
@@ -288,6 +358,8 @@ static struct operation *find_launch(uint64_t tag) {
 
 /* The blocks that are done, those of earlier launches included. */
 static uint64_t progress_of(const struct operation *launch) {
+    if (slots.block_ns)
+        return launch->taken;
     int64_t left_ns = device.ends_ns[KERNELS] - clock_ns;
     if (device.running[KERNELS] != launch || left_ns > launch->takes_ns)
         return launch->first_block;
@@ -298,7 +370,9 @@ static uint64_t progress_of(const struct operation *launch) {
 /* A launch without SMs ends with the blocks that it has done. */
 static void stop_launch(struct operation *launch) {
     launch->blocks = progress_of(launch);
-    if (device.running[KERNELS] == launch)
+    if (slots.block_ns)
+        end_if_done(launch, clock_ns);
+    else if (device.running[KERNELS] == launch)
         device.ends_ns[KERNELS] = gs_min(device.ends_ns[KERNELS], clock_ns);
     else
         launch->takes_ns = 0;
@@ -436,6 +510,7 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
                                   .tag = tag,
                                   .blocks = blocks,
                                   .first_block = launch->first_block,
+                                  .taken = launch->first_block,
                                   .expected_ns = launch->expected_ns,
                                   .mask = launch->workers ? 0 : launch->mask[0],
                                   .defers = launch->defer_report,
@@ -981,6 +1056,34 @@ TEST(networks_are_mixed_with_long_kernels) {
         assert_true(found.busy > 0.99 && fabs(found.task - 0.5) < 0.08);
         assert_true(found.reports < cases[i].most_reports && found.restarts < cases[i].most_restarts);
     }
+}
+
+/* Two clients with kernels of 32 ms and more, which are confined, stopped and probed while the other one waits. */
+TEST(probes_end_while_others_wait) {
+    enum { PLAYED_MS = 800 };
+    static const struct {
+        int64_t block_us;
+        uint32_t blocks[2];
+    } cases[] = {{4000, {352, 352}}, {1000, {1408, 2112}}, {300, {4600, 6900}}};
+    turn_ns = 10000;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        struct client clients[2];
+        slots.block_ns = cases[i].block_us * 1000;
+        for (int k = 0; k < 2; k++)
+            clients[k] = (struct client){.engine = KERNELS, .streams = 1, .at_once = 4, .size = cases[i].blocks[k]};
+        gs_server *server = open_server();
+        play_until(server, clients, 2, clock_ns + PLAYED_MS * 1000000);
+        double busy = (double)device.busy_ns[KERNELS] / (PLAYED_MS * 1e6);
+        if (busy < 0.9)
+            fail_msg("with blocks of %lld us the device is busy for %.2f of the time", (long long)cases[i].block_us,
+                     busy);
+        for (int k = 0; k < 2; k++)
+            leave(&clients[k]);
+        play_until(server, clients, 0, clock_ns + 100000000);
+        gs_server_close(server);
+    }
+    slots.block_ns = 0;
+    turn_ns = TURN_NS;
 }
 
 /* The same beside a client that waits for some launches of 6 ms before it sends more: the last of them is followed by

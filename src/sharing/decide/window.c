@@ -55,11 +55,15 @@ void gs_window_close(gs_window *window, gs_profile_store *store, uint64_t now_ns
     window->count = 0;
 }
 
-/* The window for the current decision; without kernels there is none. */
+/* The window for the current decision; without kernels there is none. One of a probe is of that kernel alone, whoever
+   waits for it. */
 static gs_window window_of(const gs_decide_options *options, const gs_contender *contenders,
                            const gs_decided_place *places, size_t count) {
     gs_window window = {.least_ns = LEAST_WINDOW_NS};
     size_t running = 0, whole = 0;
+    for (size_t i = 0; i < count && count > 1; i++)
+        if (places[i].is_probe)
+            return window_of(options, &contenders[i], &places[i], 1);
     for (size_t i = 0; i < count; i++) {
         window.is_intra_sm |= places[i].workers > 0;
         running += places[i].how != GS_DECIDE_WAIT;
