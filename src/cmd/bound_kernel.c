@@ -345,6 +345,7 @@ static bool add_step(void *user, const gs_flow_step *step) {
     part->waits = step->waits;
     part->transactions = step->transactions;
     part->constant = step->constant;
+    part->is_call = step->is_call;
     return true;
 }
 

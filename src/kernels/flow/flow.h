@@ -62,7 +62,7 @@ typedef struct gs_flow_step {
     uint8_t stall, result, reads, waits; /* scoreboards, see gs_body_part */
     uint8_t transactions;                /* see gs_body_part */
     uint32_t constant; /* 1 + the place of a constant that it reads; 0: none; UINT32_MAX: its place is not known */
-    bool is_barrier;
+    bool is_barrier, is_call;
 } gs_flow_step;
 
 /* Who gets the parts, in order. A part is opened, gets its children, and is closed. False: out of memory. */

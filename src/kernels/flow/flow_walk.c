@@ -128,7 +128,8 @@ static gs_code walk_instruction(struct walker *walker, size_t at) {
                          .result = control >> 5 & 7,
                          .reads = control >> 8 & 7,
                          .waits = control >> 11 & 63,
-                         .is_barrier = is_barrier};
+                         .is_barrier = is_barrier,
+                         .is_call = gs_operation(instruction) == GS_OP_CALL};
     gs_code result = is_barrier ? check_barrier(walker, instruction, at) : GS_OK;
     if (result == GS_OK && ++walker->steps > MOST_STEPS)
         result =
