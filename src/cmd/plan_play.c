@@ -7,6 +7,9 @@
  * of a `gridsmith serve --plan` that is started for it. A line to each process begins a round, whose time is from the
  * first begin to the last end. The first rounds do not count: clocks settle, and the daemon measures kernels. Of the
  * others the median counts.
+ *
+ * Sources of tasks are compiled once, here: the processes get their PTX. Each way may take an equal part of the time
+ * that is left. What it took goes to standard error, and so does what a way lacks that did not end in that time.
  */
 #define _GNU_SOURCE
 #include "cmd.h"
@@ -15,12 +18,15 @@
 #include "zoo_verbs.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WARM_UP = 3, MOST_TASKS = 8, LOAD_SECONDS = 600, START_SECONDS = 60, END_SECONDS = 10 };
+enum { WARM_UP = 3, MOST_TASKS = 8, START_SECONDS = 60, END_SECONDS = 10 };
+
+static const double second_ns = 1e9;
 
 /* A process with some of the tasks. */
 struct load {
@@ -41,7 +47,14 @@ struct play {
     gs_mps mps;
     struct load loads[MOST_TASKS];
     size_t load_count;
+    int64_t end_ns, way_end_ns; /* of all ways, and of the one that is played */
+    int ways_left;
+    bool is_late; /* some way did not end in its time */
 };
+
+static double seconds_since(int64_t ns) {
+    return (double)(gs_now_ns() - ns) / second_ns;
+}
 
 /* ---- what is played ---- */
 
@@ -58,6 +71,41 @@ static gs_code open_tasks(struct play *play, gs_error *error) {
     return code;
 }
 
+/* The PTX of a kernel of a file goes to the folder, and the launch is told so. */
+static gs_code keep_compiled(struct play *play, const gs_zoo_application *task, json_t *launch, size_t number,
+                             gs_error *error) {
+    const char *file = json_string_value(json_object_get(launch, "file")), *symbol,
+               *kernel = json_string_value(json_object_get(launch, "kernel")),
+               *outline = json_string_value(json_object_get(launch, "launch"));
+    size_t at = 0;
+    char name[64], path[600];
+    if (!file)
+        return GS_OK;
+    while (!gs_zoo_file_is(task->files.data[at], file, kernel, outline))
+        at++;
+    snprintf(name, sizeof name, "%zu-%zu.ptx", number, at);
+    snprintf(path, sizeof path, "%s/%s", play->folder, name);
+    const char *ptx = gs_zoo_file_ptx(task->files.data[at], &symbol);
+    bool is_set = json_object_set_new(launch, "file", json_string(path)) == 0 &&
+                  json_object_set_new(launch, "kernel", json_string(symbol)) == 0;
+    return is_set ? gs_folder_write(play->folder, name, ptx, strlen(ptx), error) : gs_fail_memory(error);
+}
+
+/* A task of a file, with the PTX of its kernels, as a file. */
+static gs_code write_task(struct play *play, size_t number, const char *name, gs_error *error) {
+    const gs_zoo_application *task = &play->tasks.data[number];
+    json_t *json = json_loads(task->text, 0, NULL), *kernels = json_object_get(json, "kernels");
+    gs_code code = json ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < json_array_size(kernels) && code == GS_OK; i++)
+        code = keep_compiled(play, task, json_array_get(kernels, i), number, error);
+    char *text = code == GS_OK ? json_dumps(json, 0) : NULL;
+    if (code == GS_OK)
+        code = text ? gs_folder_write(play->folder, name, text, strlen(text), error) : gs_fail_memory(error);
+    free(text);
+    json_decref(json);
+    return code;
+}
+
 /* Each task of a file gets a file of its own, because it may have to run in a process of its own. */
 static gs_code name_tasks(struct play *play, gs_error *error) {
     gs_code code = GS_OK;
@@ -66,7 +114,7 @@ static gs_code name_tasks(struct play *play, gs_error *error) {
         char name[32];
         if (task->is_of_file) {
             snprintf(name, sizeof name, "%zu.json", i);
-            code = gs_folder_write(play->folder, name, task->text, strlen(task->text), error);
+            code = write_task(play, i, name, error);
             gs_text_add(&play->words[i], "%s/%s", play->folder, name);
         } else {
             gs_text_add(&play->words[i], "%s", task->text);
@@ -145,7 +193,8 @@ static gs_code start_load(struct play *play, size_t first, size_t tasks, bool is
     int lines[2], events[2];
     for (size_t i = 0; i < tasks; i++)
         words[3 + i] = play->words[first + i].data;
-    snprintf(seconds, sizeof seconds, "--seconds=%d", LOAD_SECONDS);
+    snprintf(seconds, sizeof seconds, "--seconds=%.0f",
+             ceil(fmax((double)(play->way_end_ns - gs_now_ns()) / second_ns, 1)));
     const char *const more[] = {"--on",
                                 is_served ? "serve" : "cuda",
                                 "--json",
@@ -181,9 +230,10 @@ static gs_code start_load(struct play *play, size_t first, size_t tasks, bool is
 
 struct span {
     double began_ns, ended_ns;
+    double compile_ms; /* of a load that is ready */
 };
 
-/* The next event of a load, which must be this one. A load that hangs ends itself after LOAD_SECONDS. */
+/* The next event of a load, which must be this one. A load that hangs ends itself when the time of its way is over. */
 static gs_code read_event(const struct play *play, struct load *load, const char *wanted, struct span *span,
                           gs_error *error) {
     char line[1024];
@@ -191,7 +241,8 @@ static gs_code read_event(const struct play *play, struct load *load, const char
     const char *event = json_string_value(json_object_get(json, "event"));
     bool is_wanted = event && strcmp(event, wanted) == 0;
     *span = (struct span){json_number_value(json_object_get(json, "began_ns")),
-                          json_number_value(json_object_get(json, "ended_ns"))};
+                          json_number_value(json_object_get(json, "ended_ns")),
+                          json_number_value(json_object_get(json, "compile_ms"))};
     json_decref(json);
     if (is_wanted)
         return GS_OK;
@@ -213,6 +264,7 @@ static gs_code read_events(struct play *play, size_t tasks, const char *wanted, 
             bool is_first = all->ended_ns == 0;
             all->began_ns = is_first || one.began_ns < all->began_ns ? one.began_ns : all->began_ns;
             all->ended_ns = is_first || one.ended_ns > all->ended_ns ? one.ended_ns : all->ended_ns;
+            all->compile_ms = fmax(all->compile_ms, one.compile_ms);
         }
     return code;
 }
@@ -243,20 +295,52 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static gs_code await_loads(struct play *play, gs_error *error) {
+static gs_code await_loads(struct play *play, const char *way, int64_t began_ns, gs_error *error) {
     struct span ready;
-    return read_events(play, MOST_TASKS, "ready", &ready, error);
+    gs_code code = read_events(play, MOST_TASKS, "ready", &ready, error);
+    if (code == GS_OK)
+        fprintf(stderr, "gridsmith plan: %s: set up in %.2f s, of that %.2f s compiling\n", way,
+                seconds_since(began_ns), ready.compile_ms / 1e3);
+    return code;
 }
 
-/* The median of the rounds of the loads that are ready. */
-static gs_code play_rounds(struct play *play, bool in_turn, double *us, gs_error *error) {
+static void say_late(struct play *play, const char *way, size_t done, size_t rounds, double needed) {
+    fprintf(stderr, "gridsmith plan: %s: %zu of %zu rounds in its part of --seconds %lld", way, done, rounds,
+            (long long)play->options->seconds);
+    if (done)
+        fprintf(stderr, "; all need about %.1f s", needed);
+    fputs("\n", stderr);
+    play->is_late = true;
+}
+
+/* The rounds of a way are on one line, which grows. */
+static void say_round(const char *way, size_t number, double us) {
+    if (number == 0)
+        fprintf(stderr, "gridsmith plan: %s: rounds of", way);
+    fprintf(stderr, " %.2f", us / 1e3);
+}
+
+/* The median of the rounds of the loads that are ready: of those that are likely to end until then. */
+static gs_code play_rounds(struct play *play, const char *way, bool in_turn, int64_t until_ns, double *us,
+                           gs_error *error) {
     double all[GS_PLAY_ROUNDS + WARM_UP] = {0};
-    size_t rounds = (size_t)play->options->rounds;
+    size_t rounds = (size_t)play->options->rounds + WARM_UP, done = 0;
+    int64_t began_ns = gs_now_ns(), next_ns = began_ns; /* the end of the next round */
     gs_code code = GS_OK;
-    for (size_t i = 0; i < rounds + WARM_UP && code == GS_OK; i++)
-        code = in_turn ? play_in_turn(play, &all[i], error) : play_round(play, "\n", MOST_TASKS, &all[i], error);
-    qsort(all + WARM_UP, rounds, sizeof *all, compare_times);
-    *us = all[WARM_UP + rounds / 2];
+    while (done < rounds && code == GS_OK && next_ns <= until_ns) {
+        code = in_turn ? play_in_turn(play, &all[done], error) : play_round(play, "\n", MOST_TASKS, &all[done], error);
+        if (code == GS_OK) {
+            say_round(way, done, all[done]);
+            done++;
+        }
+        next_ns = gs_now_ns() + (gs_now_ns() - began_ns) / (int64_t)gs_max_u64(done, 1);
+    }
+    fputs(done ? " ms\n" : "", stderr);
+    if (code == GS_OK && done < rounds)
+        say_late(play, way, done, rounds, seconds_since(began_ns) / (double)gs_max_u64(done, 1) * (double)rounds);
+    size_t counted = done > WARM_UP ? done - WARM_UP : 0;
+    qsort(all + WARM_UP, counted, sizeof *all, compare_times);
+    *us = code == GS_OK && counted ? all[WARM_UP + counted / 2] : 0;
     return code;
 }
 
@@ -286,32 +370,64 @@ static gs_code end_loads(struct play *play, gs_code code, gs_error *error) {
 
 /* ---- ways ---- */
 
+/* The time of the next way, or of several that belong together. Returns when it begins. */
+static int64_t begin_way(struct play *play, int ways) {
+    int64_t now = gs_now_ns(), left = gs_max(play->end_ns - now, 0);
+    play->way_end_ns = now + left / play->ways_left * ways;
+    play->ways_left -= ways;
+    return now;
+}
+
+/* That a way did not end in its time is no error: the others count. */
+static gs_code end_way(struct play *play, const char *way, int64_t began_ns, gs_code code, double *us) {
+    if (code == GS_OK || gs_now_ns() < play->way_end_ns)
+        return code;
+    fprintf(stderr, "gridsmith plan: %s: not done after %.1f s, its part of --seconds %lld\n", way,
+            seconds_since(began_ns), (long long)play->options->seconds);
+    play->is_late = true;
+    *us = 0;
+    return GS_OK;
+}
+
 /* In one process: one at a time, then all of them on streams. */
 static gs_code play_direct(struct play *play, gs_plan_played *played, gs_error *error) {
+    int64_t began_ns = begin_way(play, 2);
     gs_code code = start_load(play, 0, play->tasks.count, false, NULL, error);
     if (code == GS_OK)
-        code = await_loads(play, error);
+        code = await_loads(play, "one process", began_ns, error);
     if (code == GS_OK)
-        code = play_rounds(play, true, &played->alone_us, error);
+        code = play_rounds(play, "one after the other", true, gs_now_ns() / 2 + play->way_end_ns / 2, &played->alone_us,
+                           error);
     if (code == GS_OK)
-        code = play_rounds(play, false, &played->streams_us, error);
-    return end_loads(play, code, error);
+        code = play_rounds(play, "streams", false, play->way_end_ns, &played->streams_us, error);
+    return end_way(play, "one process", began_ns, end_loads(play, code, error), &played->streams_us);
 }
 
 /* Each in a process of its own. */
-static gs_code play_apart(struct play *play, bool is_served, const char *variable, const char *value, double *us,
-                          gs_error *error) {
+static gs_code play_apart(struct play *play, const char *way, bool is_served, const char *variable, const char *value,
+                          double *us, gs_error *error) {
     gs_text change = {0};
+    int64_t began_ns = gs_now_ns();
     gs_text_add(&change, "%s=%s", variable, value);
     gs_code code = change.failed ? gs_fail_memory(error) : GS_OK;
     for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++)
         code = start_load(play, i, 1, is_served, change.data, error);
     if (code == GS_OK)
-        code = await_loads(play, error);
+        code = await_loads(play, way, began_ns, error);
     if (code == GS_OK)
-        code = play_rounds(play, false, us, error);
-    code = end_loads(play, code, error);
+        code = play_rounds(play, way, false, play->way_end_ns, us, error);
     gs_text_free(&change);
+    return end_way(play, way, began_ns, end_loads(play, code, error), us);
+}
+
+static gs_code play_mps(struct play *play, gs_plan_played *played, gs_error *error) {
+    int64_t began_ns = begin_way(play, 1);
+    gs_code code = gs_mps_start(&play->mps, true, error);
+    if (code == GS_OK) {
+        fprintf(stderr, "gridsmith plan: MPS: started in %.2f s\n", seconds_since(began_ns));
+        code = play_apart(play, "MPS", false, "CUDA_MPS_PIPE_DIRECTORY", play->mps.folder, &played->mps_us, error);
+    }
+    gs_mps_stop(&play->mps);
     return code;
 }
 
@@ -339,22 +455,29 @@ static gs_code start_daemon(struct play *play, gs_error *error) {
     return code;
 }
 
+static gs_code play_served(struct play *play, gs_plan_played *played, gs_error *error) {
+    int64_t began_ns = begin_way(play, 1);
+    gs_code code = start_daemon(play, error);
+    if (code != GS_OK)
+        return code;
+    fprintf(stderr, "gridsmith plan: daemon: started in %.2f s\n", seconds_since(began_ns));
+    return play_apart(play, "daemon", true, "GRIDSMITH_SOCKET", play->socket.data, &played->served_us, error);
+}
+
 gs_code gs_plan_play(const gs_plan_play_options *options, gs_plan_played *played, gs_error *error) {
-    struct play play = {.options = options};
+    bool has_mps = gs_mps_may_start();
+    struct play play = {.options = options,
+                        .ways_left = has_mps ? 4 : 3,
+                        .end_ns = gs_now_ns() + options->seconds * INT64_C(1000000000)};
     *played = (gs_plan_played){.alone_us = 0};
     gs_code code = open_play(&play, error);
     if (code == GS_OK)
         code = play_direct(&play, played, error);
-    if (code == GS_OK && gs_mps_may_start()) {
-        code = gs_mps_start(&play.mps, true, error);
-        if (code == GS_OK)
-            code = play_apart(&play, false, "CUDA_MPS_PIPE_DIRECTORY", play.mps.folder, &played->mps_us, error);
-        gs_mps_stop(&play.mps);
-    }
+    if (code == GS_OK && has_mps)
+        code = play_mps(&play, played, error);
     if (code == GS_OK)
-        code = start_daemon(&play, error);
-    if (code == GS_OK)
-        code = play_apart(&play, true, "GRIDSMITH_SOCKET", play.socket.data, &played->served_us, error);
+        code = play_served(&play, played, error);
+    played->is_late = play.is_late;
     close_play(&play);
     return code;
 }

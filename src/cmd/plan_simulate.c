@@ -13,7 +13,7 @@
 typedef struct simulate_options {
     bool simulate, play, json;
     const char *tasks, *gpu, *gemm, *size;
-    int64_t rounds, together, for_ms, batch, noise, seed, unknown, patience_us;
+    int64_t rounds, seconds, together, for_ms, batch, noise, seed, unknown, patience_us;
 } simulate_options;
 
 static const gs_option option_table[] = {
@@ -21,6 +21,7 @@ static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "play", play,
             "also play them on the GPU: one after the other, on streams, under MPS, and through the daemon"),
     GS_INT(simulate_options, "rounds", rounds, "N", 1, GS_PLAY_ROUNDS, "play: rounds, whose median counts (default 5)"),
+    GS_INT(simulate_options, "seconds", seconds, "N", 4, 100000, "play: end after this time (default 600)"),
     GS_TEXT(simulate_options, "size", size, "NAME", "play: the size of the kernels and networks (default large)"),
     GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
                      "networks, kernels of the plan, or files of tasks and networks or recordings, separated by "
@@ -225,8 +226,10 @@ static void print_played(const struct study *study) {
                 {"daemon", played->served_us}};
     printf("\n%-20s %12s %12s\n", "on the GPU", "time ms", "throughput");
     for (size_t i = 0; i < GS_COUNT(rows); i++)
-        if (rows[i].us > 0)
+        if (rows[i].us > 0 && played->alone_us > 0)
             printf("%-20s %12.3f %12.3f\n", rows[i].name, rows[i].us / 1000, played->alone_us / rows[i].us);
+        else if (rows[i].us > 0)
+            printf("%-20s %12.3f %12s\n", rows[i].name, rows[i].us / 1000, "-");
 }
 
 static void print_table(const struct study *study) {
@@ -267,6 +270,11 @@ static void write_result(gs_writer *writer, const struct study *study, int at) {
     gs_write_end(writer);
 }
 
+static void write_played(gs_writer *writer, const char *key, double us) {
+    if (us > 0)
+        gs_write_real(writer, key, us, 3);
+}
+
 static gs_code write_json(const struct study *study, gs_error *error) {
     gs_text text = gs_text_for_people(stdout);
     gs_writer writer = gs_writer_to(&text);
@@ -279,11 +287,10 @@ static gs_code write_json(const struct study *study, gs_error *error) {
     gs_write_end(&writer);
     if (study->options->play) {
         gs_write_object(&writer, "played");
-        gs_write_real(&writer, "alone_us", study->played.alone_us, 3);
-        gs_write_real(&writer, "streams_us", study->played.streams_us, 3);
-        if (study->played.mps_us > 0)
-            gs_write_real(&writer, "mps_us", study->played.mps_us, 3);
-        gs_write_real(&writer, "daemon_us", study->played.served_us, 3);
+        write_played(&writer, "alone_us", study->played.alone_us);
+        write_played(&writer, "streams_us", study->played.streams_us);
+        write_played(&writer, "mps_us", study->played.mps_us);
+        write_played(&writer, "daemon_us", study->played.served_us);
     }
     gs_write_finish(&writer);
     return gs_print_text(&text, GS_OK, error);
@@ -339,7 +346,8 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
         code = gs_fail(&error, GS_E_USAGE, "--gemm is for networks, and no task is one");
     if (code == GS_OK)
         code = play_all(&study, &error);
-    gs_plan_play_options play = {words->data[0], study.options->tasks, study.options->size, study.options->rounds};
+    gs_plan_play_options play = {words->data[0], study.options->tasks, study.options->size, study.options->rounds,
+                                 study.options->seconds};
     if (code == GS_OK && study.options->play)
         code = gs_plan_play(&play, &study.played, &error);
     if (code == GS_OK)
@@ -349,7 +357,7 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
     else if (code == GS_OK)
         print_table(&study);
     free_study(&study);
-    return code == GS_OK ? 0 : gs_report(&error);
+    return code == GS_OK ? study.played.is_late : gs_report(&error);
 }
 
 static const gs_command command_simulate = {
@@ -363,7 +371,7 @@ static const gs_command command_simulate = {
                "  gridsmith plan --play plan.json --tasks resnet50:10,lbm:500\n"
                "  gridsmith plan --play plan.json --tasks tasks.json\n",
     GS_OPTION_TABLE(simulate_options, option_table),
-    .defaults = &(const simulate_options){.size = "large", .rounds = 5, .batch = 32, .unknown = 100},
+    .defaults = &(const simulate_options){.size = "large", .rounds = 5, .seconds = 600, .batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
     .run = run_simulate,
 };

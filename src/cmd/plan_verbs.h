@@ -12,14 +12,15 @@ enum { GS_PLAY_ROUNDS = 100 }; /* the most */
 typedef struct gs_plan_play_options {
     const char *plan, *tasks; /* the file, and names and files of tasks with commas between */
     const char *size;         /* of the kernels */
-    int64_t rounds;
+    int64_t rounds, seconds;
 } gs_plan_play_options;
 
-/* How long all tasks take, the median of the rounds. */
+/* How long all tasks take, the median of the rounds. 0: there was no time for it. */
 typedef struct gs_plan_played {
     double alone_us; /* one after the other: the sum of their times alone */
     double streams_us, served_us;
-    double mps_us; /* 0: this machine has no MPS */
+    double mps_us; /* 0: also if this machine has no MPS */
+    bool is_late;  /* not all rounds of all ways ended within the seconds */
 } gs_plan_played;
 
 gs_code gs_plan_play(const gs_plan_play_options *options, gs_plan_played *played, gs_error *error);

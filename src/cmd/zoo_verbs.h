@@ -38,6 +38,8 @@ void gs_zoo_file_close(const gs_zoo_kernel *kernel);
 /* Whether it was opened with these. */
 bool gs_zoo_file_is(const gs_zoo_kernel *kernel, const char *file, const char *name, const char *launch);
 int64_t gs_zoo_file_blocks(const gs_zoo_kernel *kernel); /* of its launch */
+/* Its PTX, and the symbol of the kernel there; both belong to it. */
+const char *gs_zoo_file_ptx(const gs_zoo_kernel *kernel, const char **symbol);
 
 /* ---- applications (zoo_task.c) ---- */
 

@@ -109,7 +109,7 @@ int cuDeviceGetCount(int *count) {
 
 int cuDeviceGet(int *device, int number) {
     *device = number;
-    return number ? FAKE_INVALID_DEVICE : 0;
+    return number || fake_has("no-device") ? FAKE_INVALID_DEVICE : 0;
 }
 
 /* A name without a version means the newest, but for cuGetProcAddress; flag 2 is for the default stream of each
@@ -144,12 +144,16 @@ FAKE_VISIBLE cuModuleGetLoadingMode(int *mode) {
 
 /* ---- the context ---- */
 
+static gs_gpu *open_description(void) {
+    return gs_gpu_open(fake_has("h200") ? "h200" : FAKE_SMALL, NULL);
+}
+
 static int hold_context(int device) {
     if (device)
         return FAKE_INVALID_DEVICE;
     if (fake.holders++)
         return 0;
-    fake.description = gs_gpu_open(fake_has("h200") ? "h200" : FAKE_SMALL, NULL);
+    fake.description = open_description();
     fake.gpu = fake.description ? fake_gpu_new(fake.description) : NULL;
     fake.objects = fake.probes = 0;
     return fake.gpu ? 0 : FAKE_INVALID_DEVICE;
@@ -245,20 +249,19 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
     return 0;
 }
 
-int cuDeviceGetAttribute(int *value, int number, int device) {
-    const gs_limits *limits = &fake.description->limits;
+static int attribute_of(const gs_gpu *gpu, int number, int *value) {
+    const gs_limits *limits = &gpu->limits;
     int major = 0, minor = 0;
-    (void)device;
-    sscanf(fake.description->compute_capability, "%d.%d", &major, &minor);
+    sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
     const struct {
         int number, value;
     } attributes[] = {{1, limits->threads_per_block},
                       {10, limits->warp_threads},
-                      {16, fake.description->sms},
+                      {16, gpu->sms},
                       {39, limits->threads_per_sm},
                       {75, major},
                       {76, minor},
-                      {81, fake.description->largest_config_bytes},
+                      {81, gpu->largest_config_bytes},
                       {82, limits->registers_per_sm},
                       {97, limits->shared_per_block_bytes},
                       {106, limits->blocks_per_sm},
@@ -270,6 +273,14 @@ int cuDeviceGetAttribute(int *value, int number, int device) {
             return 0;
         }
     return FAKE_INVALID_VALUE;
+}
+
+/* They are known without a context. */
+int cuDeviceGetAttribute(int *value, int number, int device) {
+    gs_gpu *own = fake.description ? NULL : open_description();
+    int failed = device ? FAKE_INVALID_DEVICE : attribute_of(own ? own : fake.description, number, value);
+    gs_gpu_free(own);
+    return failed;
 }
 
 /* ---- memory ---- */

@@ -214,6 +214,23 @@ on none 2 'own/none.ptx' zoo load "$work/one.json"
 one_launch '{"kernel":"add_one","file":"own/add.ptx","launch":"own/none.json"}'
 on none 2 'own/none.json' zoo load "$work/one.json"
 on small 0 '"daemon_us":' plan --play "$plan" --tasks lbm --size tiny --rounds 1 --json
+grep -q "daemon: started in .* s" "$work/err" && grep -q "streams: rounds of [0-9. ]* ms" "$work/err" || fail "what --play took"
+# Sources are compiled once, for the GPU that is there.
+mkdir -p "$work/cuda/bin"
+printf '#!/bin/sh\necho "$@" >>"%s/compiled"\nfor last; do :; done\ncp "%s/own/add.ptx" "${last%%/*}/out.ptx"\n' "$work" "$work" >"$work/cuda/bin/nvcc"
+chmod +x "$work/cuda/bin/nvcc"
+echo "add_one" >"$work/own/add.cu"
+sed 's/add\.ptx/add.cu/g' "$work/own.json" >"$work/sources.json"
+export CUDA_PATH="$work/cuda"
+on small 0 "daemon  " plan --play "$work/own.plan" --tasks "$work/sources.json" --size tiny --rounds 1
+unset CUDA_PATH
+[ "$(wc -l <"$work/compiled")" = 1 ] && grep -q -e "-arch=compute_86 " "$work/compiled" || fail "sources: $(cat "$work/compiled")"
+# What does not end in its part of the time is left out.
+one_launch '{"kernel":"lbm"}'
+sed 's/"task":"t"/"task":"t","at_us":9000000/' "$work/one.json" >"$work/later.json"
+on small 1 "on the GPU" plan --play "$plan" --tasks "$work/later.json" --size tiny --rounds 1 --seconds 4
+grep -q "one process: not done after .* s, its part of --seconds 4" "$work/err" || fail "a way that takes too long"
+! grep -q "^streams" "$work/out" || fail "a way that did not end has a row"
 on no-device 3 'gridsmith zoo load: there is no GPU "0"' plan --play "$plan" --tasks lbm --size tiny
 on small 0 "of many in a row" zoo launch --repeat 20
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6

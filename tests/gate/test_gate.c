@@ -1204,8 +1204,8 @@ DAEMON_TEST(long_graphs_wait_in_their_midst) {
     assert_goes_on(&training);
     assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
     assert_int_equal(launch_graphs(&training, 40, false), 9);
-    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional or "
-                            "memory nodes, was changed, "));
+    assert_true(
+        status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0,\"why\":\"the program changes it\""));
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&latency);
     stop_program(&training);
@@ -1244,8 +1244,7 @@ DAEMON_TEST(graphs_that_change_are_timed) {
         assert_int_equal(ask(&training, "sync 1"), 0);
     }
     assert_true(number_of(&training, "work_ns") >= 10 * 20e6);
-    assert_true(
-        status_says("\"name\":\"a graph\",\"us\":20000.0,\"why\":\"it has conditional or memory nodes, was changed"));
+    assert_true(status_says("\"name\":\"a graph\",\"us\":20000.0,\"why\":\"the program changes it\""));
     stop_program(&latency);
     stop_program(&training);
 }
@@ -1286,17 +1285,29 @@ DAEMON_TEST(big_copies_have_waits_in_them) {
     stop_program(&training);
 }
 
-DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole) {
-    setenv("GRIDSMITH_FAKE", "no-graph-waits", 1);
-    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
-    unsetenv("GRIDSMITH_FAKE");
-    assert_int_equal(ask(&latency, "start"), 0);
-    assert_int_equal(ask(&training, "start"), 0);
-    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
-    assert_int_equal(launch_graphs(&training, 40, false), 0);
-    assert_true(status_says("\"name\":\"a graph\",\"us\":20000.0"));
-    stop_program(&latency);
-    stop_program(&training);
+DAEMON_TEST(graphs_that_cannot_be_divided_are_launched_whole) {
+    static const struct {
+        const char *fake, *graph, *why;
+    } cases[] = {
+        {"no-graph-waits", "capture 1000 2 20", "the driver refuses waits in it"},
+        {"no-clones", "capture 1000 2 20", "it cannot be copied, like all with memory or conditional nodes"},
+        {"", "capture 20000 2 1", "it has too few nodes to wait between"},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        char wanted[200];
+        setenv("GRIDSMITH_FAKE", cases[i].fake, 1);
+        struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+        unsetenv("GRIDSMITH_FAKE");
+        assert_int_equal(ask(&latency, "start"), 0);
+        assert_int_equal(ask(&training, "start"), 0);
+        assert_int_equal(ask(&training, cases[i].graph), 0);
+        assert_int_equal(launch_graphs(&training, 40, false), 0);
+        snprintf(wanted, sizeof wanted, "\"name\":\"a graph\",\"us\":20000.0,\"why\":\"%s\"", cases[i].why);
+        if (!status_says(wanted))
+            fail_msg("the status does not say \"%s\"", cases[i].why);
+        stop_program(&latency);
+        stop_program(&training);
+    }
 }
 
 /* A chain can be cut anywhere; where two ways run side by side, only behind the node that they meet in. */

@@ -38,6 +38,17 @@ int32_t gs_cuda_connections(void) {
     return value < 1 ? 8 : value > 32 ? 32 : (int32_t)value;
 }
 
+int gs_cuda_architecture(int most) {
+    cu_api api;
+    int device, major = 0, minor = 0;
+    if (gs_cuda_open(&api, NULL) == GS_OK && api.init(0) == 0 && api.device_get(&device, 0) == 0) {
+        api.device_attribute(&major, CU_DEVICE_MAJOR, device);
+        api.device_attribute(&minor, CU_DEVICE_MINOR, device);
+    }
+    gs_cuda_close(&api);
+    return major > 0 ? (int)gs_min(major * 10 + minor, most) : most;
+}
+
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error) {
     int count = 0;
     cu_context context;

@@ -181,6 +181,9 @@ gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool 
 
 /* How many connections this program has to a GPU that it has opened. */
 int32_t gs_cuda_connections(void);
+/* The architecture to compile for (90: compute capability 9.0): that of the first GPU that is there, or `most` if there
+   is none or a later one, which runs the PTX of all before it. */
+int gs_cuda_architecture(int most);
 
 /* The UUID of a GPU, as nvidia-smi prints it, and the CUDA version of its driver. What is not known is left as it is.
  */

@@ -104,7 +104,8 @@ static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const g
 /* The PTX of a user's file, which may also be a source. */
 static gs_code read_file(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error) {
     enum { ARCHITECTURE = 90 };
-    gs_ptx_file_request request = {.path = kind->source, .kernel = kind->kernel, .architecture = ARCHITECTURE};
+    gs_ptx_file_request request = {
+        .path = kind->source, .kernel = kind->kernel, .architecture = gs_cuda_architecture(ARCHITECTURE)};
     gs_ptx_file file;
     gs_ptx_place place;
     gs_code code = gs_ptx_file_open(&file, &request, error);
@@ -122,6 +123,11 @@ static gs_code read_file(const gs_zoo_kind *kind, gs_text *text, char *symbol, g
 gs_code gs_zoo_ptx(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error) {
     gs_ptx_module module;
     uint32_t function;
+    if (kind->ptx) {
+        gs_text_put(text, kind->ptx, strlen(kind->ptx));
+        snprintf(symbol, GS_JOB_NAME, "%s", kind->symbol);
+        return GS_OK;
+    }
     if (kind->is_file)
         return read_file(kind, text, symbol, error);
     gs_code code = read_ptx(kind, text, &module, &function, error);

@@ -83,6 +83,7 @@ typedef struct gs_zoo_launch {
 typedef struct gs_zoo_kind {
     const char *source, *kernel;
     bool is_file;
+    const char *ptx, *symbol; /* of a file that was read or compiled before; NULL: not yet */
 } gs_zoo_kind;
 
 typedef struct gs_zoo_instance {

@@ -28,8 +28,9 @@ static gs_code make_from_file(gs_subject *subject, gs_error *error) {
     subject->instance = (gs_zoo_instance){0};
     gs_code code = gs_zoo_launch_add_file(&subject->instance, source->file, source->kernel, launch, true, error);
     gs_launch_free(launch);
-    gs_ptx_file_request request = {
-        .path = source->file, .kernel = source->kernel[0] ? source->kernel : NULL, .architecture = ARCHITECTURE};
+    gs_ptx_file_request request = {.path = source->file,
+                                   .kernel = source->kernel[0] ? source->kernel : NULL,
+                                   .architecture = gs_cuda_architecture(ARCHITECTURE)};
     if (code == GS_OK)
         code = gs_ptx_file_open(&subject->file, &request, error);
     if (code != GS_OK)
