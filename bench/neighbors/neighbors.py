@@ -332,11 +332,11 @@ def count_since(before, after, kind, number_of):
 
 
 def decide(before, after):
-    """What `run` decides by: what requests lose, if it is measured; the part of the best-effort work, in percent, in which a request would
-    wait for long; and the part of the recent requests, in percent, that had many launches or others near them."""
+    """What `run` decides by: what requests lose, if it is measured; and the part of the best-effort work, in percent, in which a request
+    would wait for long."""
     late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
     requests = [program["requests"] for program in after if program["class"] == "latency"]
-    return {"late_percent": 100 * late / work if work else 0, "eager_percent": min((each["eager_percent"] for each in requests), default=0),
+    return {"late_percent": 100 * late / work if work else 0,
             "lost_us": max((each["lost_us"] for each in requests if "lost_us" in each), default=None)}
 
 

@@ -31,10 +31,7 @@ enum {
     GS_TENANT_WINDOW_REQUESTS = 1000, /* after this number, */
     GS_TENANT_WINDOW_S = 30,          /* or at the first request after so long */
     GS_TENANT_LATE_NS = 150000,       /* without MPS a request waits about so long for the GPU */
-    GS_TENANT_MOST_LATE = 1, /* percent of its work that may hold up requests for longer: p99 is what is promised */
-    GS_TENANT_ALONE = 64,    /* the last requests alone: others beside work are compared with them */
-    GS_TENANT_EAGER = 16,    /* launches of a request that has many */
-    GS_TENANT_EAGER_PERCENT = 50, /* of the recent requests of a program that has such requests, or streams of them */
+    GS_TENANT_ALONE = 64,             /* the last requests alone: others beside work are compared with them */
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512,
     GS_TENANT_REASON = 128

@@ -107,10 +107,12 @@ void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
 void gs_gate_graph_forget(void *exec, bool is_destroyed) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *place = find_graph(exec);
-    if (place && place->exec)
+    if (place && (place->copy || place->divided || is_destroyed))
         clear_graph(place);
-    if (place && !is_destroyed)
-        *place = (struct graph){.exec = exec, .whole = "the program changes it"};
+    if (place && !is_destroyed) {
+        place->exec = exec;
+        place->whole = "the program changes it";
+    }
     pthread_mutex_unlock(&graphs.lock);
 }
 

@@ -94,9 +94,9 @@ static void set_flag(uint64_t now, uint64_t most_ns) {
 
 /* Recent ones: a program that loads its model seems to have a stream of requests. */
 static void count_eager(void) {
-    enum { REQUESTS = 32 };
+    enum { REQUESTS = 32, MANY_LAUNCHES = 16 };
     uint64_t recent = work.judged < REQUESTS ? work.judged + 1 : REQUESTS;
-    work.eager += ((work.is_near || work.launches >= GS_TENANT_EAGER) - work.eager) / (double)recent;
+    work.eager += ((work.is_near || work.launches >= MANY_LAUNCHES) - work.eager) / (double)recent;
     atomic_store_explicit(&gs_gate_state.page->eager_permille, (uint64_t)(1000 * work.eager + 0.5),
                           memory_order_relaxed);
 }
@@ -120,7 +120,7 @@ static bool is_beside_work(uint64_t since_ns) {
 
 /* Requests of few launches gain nothing by a keeper (docs/reports/neighbors.md), and it may be in their way. */
 static bool needs_keeper(uint64_t now) {
-    return gs_gate_state.has_keepers && 100 * work.eager >= GS_TENANT_EAGER_PERCENT && is_beside_work(now);
+    return gs_gate_state.has_keepers && work.eager >= 0.5 && is_beside_work(now);
 }
 
 static void remove_mark(void) {

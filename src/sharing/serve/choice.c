@@ -22,8 +22,8 @@
 static const double better = 0.9, /* time slices are taken if requests lose at most this part of what MPS costs */
     not_much = 0.2,               /* of p99: MPS stays if requests lose no more */
     remembered = 31 / 32.0,       /* what counts of a way after a run with the other one */
-    switch_us = 150,              /* what time slices are likely to cost */
-    most_late = GS_TENANT_MOST_LATE / 100.0;
+    switch_us = GS_TENANT_LATE_NS / 1e3, /* what time slices are likely to cost */
+    most_late = 0.01;                    /* of its work may hold up requests for longer: p99 is what is promised */
 
 /* ---- deciding ---- */
 
