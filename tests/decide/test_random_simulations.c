@@ -4,7 +4,8 @@
  * be one that was meant: with GRIDSMITH_WRITE=1 the file is written anew.
  *
  * Beside that, what holds for every simulation: each task runs as often as it should, no faster than alone, none
- * of its blocks and no launch is counted twice, and nothing takes longer than all launches in sequence if only one may run at a time.
+ * of its blocks and no launch is counted twice, and nothing takes longer than all launches in sequence if only one may
+ * run at a time.
  *
  * Numbers are drawn in statements of their own: in which order arguments are evaluated is up to the compiler.
  */

@@ -28,12 +28,12 @@ struct active {
     bool is_used;
     size_t task, index;
     gs_contender contender;
-    double left_us;    /* of its duration alone */
-    double counted_us; /* of what is done, as of the last count */
-    double after;      /* its rate with its workers, when its neighbor has ended */
-    double ready_us;   /* when it became ready, */
-    double since_us;   /* and when it began to wait, or to run */
-    uint64_t start;    /* order of starting */
+    double left_us;                            /* of its duration alone */
+    double counted_us;                         /* of what is done, as of the last count */
+    double after;                              /* its rate with its workers, when its neighbor has ended */
+    double ready_us;                           /* when it became ready, */
+    double since_us;                           /* and when it began to wait, or to run */
+    uint64_t start;                            /* order of starting */
     bool has_begun, had_neighbors, is_counted; /* is_counted: among those beside others */
 };
 
