@@ -65,7 +65,7 @@ def seconds_of(program, requests, least, most):
 def prefers_mps(known):
     """Whether `gridsmith run` will probably take MPS again. See src/sharing/serve/choice.c."""
     if known["lost_us"] is not None:
-        return known["lost_us"] <= 266
+        return known["lost_us"] <= 166
     return known["late_percent"] <= 1
 
 

@@ -281,16 +281,23 @@ static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
     gs_loop_rounds_list list = {0};
     gs_code code = gs_count_rounds(gs_input_name(kernel->question->file), kernel->text, kernel->text_size,
                                    kernel->symbol, kernel->launch, &list, error);
-    for (size_t i = 0; i < list.count && code == GS_OK; i++)
-        if (!GS_PUSH(&kernel->rounds, (gs_flow_rounds){.place = list.data[i].is_never     ? GS_FLOW_NEVER_LINE
-                                                                : list.data[i].is_one_way ? GS_FLOW_ONE_WAY_LINE
-                                                                                          : GS_FLOW_BRANCH_LINE,
-                                                       .at = list.data[i].line,
-                                                       .first = list.data[i].first,
-                                                       .last = list.data[i].last,
-                                                       .depth = list.data[i].depth,
-                                                       .rounds = list.data[i].is_known ? list.data[i].rounds : -1}))
+    for (size_t i = 0; i < list.count && code == GS_OK; i++) {
+        const gs_loop_rounds *row = &list.data[i];
+        gs_flow_rounds given = {.place = row->is_never     ? GS_FLOW_NEVER_LINE
+                                         : row->is_one_way ? GS_FLOW_ONE_WAY_LINE
+                                         : row->is_access  ? GS_FLOW_ACCESS_LINE
+                                                           : GS_FLOW_BRANCH_LINE,
+                                .at = row->line,
+                                .first = row->first,
+                                .last = row->last,
+                                .depth = row->depth,
+                                .bytes = row->bytes,
+                                .is_store = row->is_store,
+                                .is_shared = row->is_shared,
+                                .rounds = row->is_known ? row->rounds : -1};
+        if (!GS_PUSH(&kernel->rounds, given))
             code = gs_fail_memory(error);
+    }
     free(list.data);
     return code;
 }
@@ -338,6 +345,7 @@ static bool add_step(void *user, const gs_flow_step *step) {
     part->waits = step->waits;
     part->transactions = step->transactions;
     part->constant = step->constant;
+    part->is_call = step->is_call;
     return true;
 }
 
@@ -357,7 +365,7 @@ static gs_code walk_kernel(struct kernel *kernel, gs_error *error) {
         if (i >= kernel->counted && !kernel->rounds.data[i].is_used)
             code = gs_fail(error, GS_E_USAGE, "no loop begins at \"%s\" of --loop",
                            kernel->question->loops->data[i - kernel->counted]);
-        else if (kernel->rounds.data[i].place == GS_FLOW_NEVER_LINE && kernel->rounds.data[i].is_used)
+        else if (kernel->rounds.data[i].place > GS_FLOW_BRANCH_LINE && kernel->rounds.data[i].is_used)
             kernel->is_for_input = true;
     if (code == GS_OK && !gs_body_is_sound(&kernel->body))
         code = gs_fail(error, GS_E_REFUSED, "branches and loops are nested too deep");

@@ -146,7 +146,7 @@ static struct choice choose(bool has_mps, const char *why) {
 static struct choice choose_by_command(const struct options *options, const json_t *status, uint64_t key) {
     char name[24];
     snprintf(name, sizeof name, "%016llx", (unsigned long long)key);
-    const json_t *known = gs_status_choice(status, name, options->latency ? -1 : gs_status_has_many(status));
+    const json_t *known = gs_status_choice(status, name);
     const char *next = json_string_value(json_object_get(known, "next")),
                *why = json_string_value(json_object_get(known, "why"));
     if (!next || !why)

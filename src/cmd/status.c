@@ -159,33 +159,17 @@ static void put_client(gs_text *text, const json_t *client, const json_t *status
 
 /* ---- programs of `gridsmith run` ---- */
 
-int gs_status_has_many(const json_t *status) {
+const json_t *gs_status_choice(const json_t *status, const char *name) {
     size_t i;
-    json_t *program;
-    int many = -1;
-    json_array_foreach(json_object_get(status, "programs"), i, program) {
-        const json_t *requests = json_object_get(program, "requests");
-        if (number_at(requests, "count") > 0)
-            many = number_at(requests, "eager_percent") >= GS_TENANT_EAGER_PERCENT && many != 0;
-    }
-    return many;
-}
-
-const json_t *gs_status_choice(const json_t *status, const char *name, int many) {
-    size_t i, j;
-    json_t *command, *choice;
+    json_t *command;
     json_array_foreach(json_object_get(status, "commands"), i, command) {
-        if (strcmp(word_at(command, "command"), name) != 0)
-            continue;
-        json_array_foreach(json_object_get(command, "requests"), j, choice) {
-            if (many < 0 || strcmp(word_at(choice, "launches"), many ? "many" : "few") == 0)
-                return choice;
-        }
+        if (strcmp(word_at(command, "command"), name) == 0)
+            return command;
     }
     return NULL;
 }
 
-/* What slow requests lose beside best-effort work, if that is more than a fifth of what they take alone, which is
+/* What requests lose beside best-effort work, if that is more than a fifth of what slow ones take alone, which is
    `part_us`; else 0. */
 static double lost_much_us(const json_t *requests, double *part_us) {
     static const double fifth = 0.2;
@@ -211,7 +195,7 @@ static double much_us(const json_t *programs) {
 
 /* Requests lose much: by how the program shares the GPU, and what is known of the other way. */
 static void put_ways(gs_text *text, const json_t *program, const json_t *status) {
-    const json_t *choice = gs_status_choice(status, word_at(program, "command"), gs_status_has_many(status));
+    const json_t *choice = gs_status_choice(status, word_at(program, "command"));
     const json_t *mps = json_object_get(choice, "mps_us"), *slices = json_object_get(choice, "slices_us");
     double much = much_us(json_object_get(status, "programs"));
     if (much <= 0 || !choice)
@@ -300,7 +284,7 @@ static void put_program(gs_text *text, const json_t *program, const json_t *stat
         gs_text_add(text, "%10s %8s %8s", "-", "-", "-");
     double part_us, lost_us = lost_much_us(requests, &part_us);
     if (lost_us > 0)
-        gs_text_add(text, "  slow ones lose %.2f ms", lost_us / 1e3);
+        gs_text_add(text, "  requests lose %.2f ms", lost_us / 1e3);
     if (number_at(requests, "deadline_us") > 0)
         put_deadline(text, requests, programs);
     if (number_at(program, "memory_limit_bytes") > 0)

@@ -6,11 +6,8 @@
 
 /* The status of the daemon, as text and parsed. The caller frees both; NULL: see the error. */
 json_t *gs_status_get(const char *socket, char **text, gs_error *error);
-/* Whether all requests have many launches, or come in streams; -1: there were none yet. */
-int gs_status_has_many(const json_t *status);
-/* What the daemon says of the command of this name beside such requests; without any, beside those of its last run.
-   NULL: not known. */
-const json_t *gs_status_choice(const json_t *status, const char *name, int many);
+/* What the daemon says of the command of this name. NULL: not known. */
+const json_t *gs_status_choice(const json_t *status, const char *name);
 /* A table. Rates are since `before`; NULL: since each client, program or the daemon was started. */
 void gs_put_status(gs_text *text, const json_t *status, const json_t *before);
 

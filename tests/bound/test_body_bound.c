@@ -427,6 +427,11 @@ TEST(the_parts_of_a_bound_are_those_of_the_body) {
     machine->near_code_bytes = 128, machine->near_fetch_cycles = 1, machine->near_jump_cycles = 3;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
     assert_int_equal(bound.path_cycles, 10 * (1 + 3 + 400 + 4 + 1 + 20));
+    /* a call, and its return, are not near */
+    body.parts.data[1].is_call = true;
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
+    assert_int_equal(bound.path_cycles, 10 * (1 + 3 + 2 * 7 + 400 + 4 + 1 + 20));
+    body.parts.data[1].is_call = false;
     machine->near_code_bytes = 127;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
     assert_int_equal(bound.path_cycles, 10 * (7 + 400 + 4 + 1 + 20));

@@ -35,6 +35,7 @@
  *   nvl            the name of the GPU ends with NVL
  *   refuses        every fifth launch or copy is refused
  *   no-waits       streams cannot wait for a word       no-graph-waits graphs cannot
+ *   no-clones      graphs cannot be copied
  *   drops          CUPTI loses every tenth record       nameless       it has no record of the GPU
  *   subscribed     another profiler uses CUPTI          slow-dump      a dump is written with a pause
  *   failed         an event is never ready, because a kernel has failed

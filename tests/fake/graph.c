@@ -398,6 +398,8 @@ static fake_graph *copy_graph(const fake_graph *graph) {
 }
 
 GRAPH_CALL cuGraphClone(fake_graph **copy, const fake_graph *graph) {
+    if (fake_has("no-clones"))
+        return FAKE_INVALID_VALUE;
     *copy = copy_graph(graph);
     return FAKE_OK;
 }

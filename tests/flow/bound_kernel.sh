@@ -31,10 +31,13 @@ expect 0 'loops: line 17 100'
 expect 0 'line 18                   100'
 ask counts --latencies tests/bound/machine.json; status=$?
 expect 0 'done after'
+expect 0 'its first block to its last:'
+expect 0 'its launch, as measured:                 14.000 us'
+expect 0 'both, from the launch to its end:'
 expect 0 'for each round less of the loop'
 ask counts --latencies tests/bound/machine.json --csv; status=$?
 expect 0 'line,offset,instructions,saved_cycles'
-grep -q '^18,[0-9]*,100,[0-9]*$' "$folder/out" || complain "CSV has no row of line 18: $(cat "$folder/out")"
+grep -q '^18,[0-9]*,100,[0-9]*,[0-9]*,14000$' "$folder/out" || complain "CSV has no row of line 18: $(cat "$folder/out")"
 ask counts --latencies tests/bound/machine.json --json; status=$?
 expect 0 '"loops":[{"line":17,'
 if command -v python3 >/dev/null; then
@@ -46,6 +49,7 @@ for key in "alone", "beside":
     terms = bound["chain_blocks"] * bound["path_cycles"] + bound["block_cycles"] + bound["issue_cycles"]
     terms += bound["fetch_cycles"] + bound["burst_cycles"] + sum(bound["unit_cycles"].values())
     assert terms == bound["cycles"], (key, terms)
+    assert bound["kernel_ns"] + bound["launch_ns"] == bound["nanoseconds"] and bound["kernel_ns"] >= bound["cycles"] / 1.5
 assert answer["beside"]["cycles"] >= answer["alone"]["cycles"]
 assert answer["instructions"]["global_store_near"] == 100
 assert max(row["saved_cycles"] for row in answer["rows"]) <= answer["alone"]["cycles"]

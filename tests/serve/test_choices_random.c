@@ -16,8 +16,8 @@ enum { MS = 1000000, COMMANDS = 3, SERVERS = 2, PROGRAMS = 4, REQUESTS = 20000, 
 /* ---- what the model knows ---- */
 
 struct literal_command {
-    double lost_us[2][2], kernels_us; /* of requests of few and of many launches, by time slices and under MPS */
-    bool is_known, saw_many;
+    double lost_us[2], kernels_us; /* by time slices and under MPS */
+    bool is_known;
 };
 
 struct request {
@@ -28,9 +28,9 @@ struct request {
 
 struct program {
     gs_tenant *tenant; /* NULL: this place is free */
-    bool is_latency, has_mps, works, saw_others, saw_requests[2], have_many, saw_mps, saw_slices;
+    bool is_latency, has_mps, works, saw_others, saw_mps, saw_slices;
     int command, moment, stop_us;
-    double lost_us[2];
+    double lost_us;
     struct request *requests;
     int count;
 };
@@ -57,20 +57,16 @@ static int compare(const void *one, const void *other) {
     return (difference > 0) - (difference < 0);
 }
 
-/* The mean of the slowest 5%, without the slowest 1%: of each a hundred. */
-static double slow_us(const double *us, int count) {
-    double *all = malloc(100 * (size_t)count * sizeof *all), sum = 0;
-    for (int i = 0; i < 100 * count; i++)
-        all[i] = us[i / 100];
-    qsort(all, 100 * (size_t)count, sizeof *all, compare);
-    for (int i = 95 * count; i < 99 * count; i++)
-        sum += all[i];
-    free(all);
-    return sum / (4 * count);
+/* The longest without the slowest of this part, in percent, rounded up. They are sorted. */
+static double longest_us(const double *us, int count, int percent) {
+    int slowest = 0;
+    while (100 * slowest < count * percent)
+        slowest++;
+    return us[count - slowest - 1];
 }
 
-/* "It takes 30 requests alone and 100 beside this run of the command. Under MPS a tenth of their duration or less
-   counts as nothing." -1: not measured. */
+/* "It takes 30 requests alone and 100 beside this run of the command. What requests lose is the mean of what p99 and
+   the median lose. Under MPS it counts as nothing if p99 is less than a fifth longer." -1: not measured. */
 static double literal_lost_us(const struct program *server, bool has_mps) {
     double *alone = malloc(REQUESTS * sizeof *alone), *beside = malloc(REQUESTS * sizeof *beside), lost = -1;
     int alone_count = 0, beside_count = 0;
@@ -83,9 +79,12 @@ static double literal_lost_us(const struct program *server, bool has_mps) {
     }
     alone_count = alone_count < GS_TENANT_ALONE ? alone_count : GS_TENANT_ALONE;
     if (alone_count >= 30 && beside_count >= 100) {
-        double slow = slow_us(alone, alone_count);
-        lost = slow_us(beside, beside_count) - slow;
-        if (lost <= (has_mps ? slow / 10 : 0))
+        qsort(alone, (size_t)alone_count, sizeof *alone, compare);
+        qsort(beside, (size_t)beside_count, sizeof *beside, compare);
+        double slow = longest_us(alone, alone_count, 1), slow_lost = longest_us(beside, beside_count, 1) - slow,
+               median_lost = longest_us(beside, beside_count, 50) - longest_us(alone, alone_count, 50);
+        lost = (fmax(slow_lost, 0) + fmax(median_lost, 0)) / 2;
+        if (has_mps && slow_lost < slow / 5)
             lost = 0;
     }
     free(alone);
@@ -93,17 +92,17 @@ static double literal_lost_us(const struct program *server, bool has_mps) {
     return lost;
 }
 
-/* "The next start takes time slices if requests lose at most three quarters of what they lose under MPS." */
-static bool literal_has_mps(const struct literal_command *command, bool many) {
-    double mps = command->lost_us[many][1], slices = command->lost_us[many][0];
+/* "The next start takes time slices if requests lose at most nine tenths of what they lose under MPS." */
+static bool literal_has_mps(const struct literal_command *command) {
+    double mps = command->lost_us[1], slices = command->lost_us[0];
     if (mps < 0)
         mps = command->kernels_us;
     if (slices < 0)
-        slices = 200;
-    return slices >= 0.75 * mps;
+        slices = 150;
+    return slices >= 0.9 * mps;
 }
 
-static const struct literal_command nothing = {.lost_us = {{-1, -1}, {-1, -1}}};
+static const struct literal_command nothing = {.lost_us = {-1, -1}};
 
 /* What is known if the program ends now. */
 static struct literal_command literal_learn(const struct program *program) {
@@ -114,18 +113,14 @@ static struct literal_command literal_learn(const struct program *program) {
     command.is_known = true;
     if (program->saw_others) /* "what is known of each of them is dropped" */
         return command;
-    for (int many = 0; many < 2; many++) {
-        double *lost = command.lost_us[many], now = program->lost_us[many];
-        if (now >= 0 && lost[way] >= 0)
-            lost[way] = fmin((lost[way] + now) / 2, 2 * lost[way] + 200); /* "it at most doubles" */
-        else if (now >= 0)
-            lost[way] = now;
-        if (lost[!way] >= 0) /* "each run with one way lets what is known of the other count 3% less" */
-            lost[!way] -= lost[!way] / 32;
-    }
+    double *lost = command.lost_us, now = program->lost_us;
+    if (now >= 0 && lost[way] >= 0)
+        lost[way] = fmin((lost[way] + now) / 2, 2 * lost[way] + 150); /* "it at most doubles" */
+    else if (now >= 0)
+        lost[way] = now;
+    if (lost[!way] >= 0) /* "each run with one way lets what is known of the other count 3% less" */
+        lost[!way] -= lost[!way] / 32;
     command.kernels_us = way ? program->stop_us : command.kernels_us - command.kernels_us / 32;
-    if (program->saw_requests[0] || program->saw_requests[1])
-        command.saw_many = !program->saw_requests[0];
     return command;
 }
 
@@ -140,11 +135,9 @@ static void literal_meet(struct program *one, struct program *other) {
     struct program *server = one->is_latency ? one : other, *work = one->is_latency ? other : one;
     double lost = literal_lost_us(server, work->has_mps);
     if (work->works && (server->has_mps || !work->has_mps))
-        work->lost_us[server->have_many] = fmax(work->lost_us[server->have_many], lost);
-    work->saw_requests[server->have_many] |= server->count > 0;
+        work->lost_us = fmax(work->lost_us, lost);
     struct literal_command next = literal_learn(work);
-    bool will_use_mps =
-        work->works && work->command != BY_HAND ? literal_has_mps(&next, server->have_many) : work->has_mps;
+    bool will_use_mps = work->works && work->command != BY_HAND ? literal_has_mps(&next) : work->has_mps;
     server->saw_mps |= will_use_mps;
     server->saw_slices |= !will_use_mps;
 }
@@ -171,7 +164,7 @@ static void come(struct program *program) {
     int fd;
     *program = (struct program){.is_latency = program == model.programs || draw(0, 5) == 0,
                                 .has_mps = draw(0, 2) > 0,
-                                .lost_us = {-1, -1},
+                                .lost_us = -1,
                                 .requests = requests};
     program->command = program->is_latency ? draw(1, SERVERS) : draw(BY_HAND - 1, COMMANDS);
     program->command = program->command < BY_HAND ? 1 : program->command;
@@ -201,8 +194,6 @@ static void begin_to_work(struct program *program) {
 static void do_requests(struct program *server) {
     bool is_alone = !works_beside(server);
     int count = draw(1, 3) == 1 ? draw(1, 40) : draw(90, 200), most = is_alone ? 2900 : draw(2100, 9000);
-    server->have_many = draw(0, 7) == 0 ? !server->have_many : server->have_many;
-    atomic_store(&server->tenant->page->eager_permille, server->have_many ? 700 : 300);
     for (int i = 0; i < count && server->count < REQUESTS; i++) {
         uint64_t ns = (uint64_t)draw(2000, most) * 1000;
         unsigned bucket = gs_tenant_bucket(ns);
@@ -226,7 +217,7 @@ static void go(struct program *program) {
         model.are_sliced[program->command] = !program->saw_mps;
     } else if (!program->is_latency && program->works && program->command != BY_HAND) {
         model.commands[program->command] = literal_learn(program);
-        model.measured += !program->saw_others && (program->lost_us[0] > 0 || program->lost_us[1] > 0);
+        model.measured += !program->saw_others && program->lost_us > 0;
     }
     gs_tenant_close(program->tenant);
     int at = 0;
@@ -245,22 +236,19 @@ static void check_commands(int moment) {
         const gs_command_profile *found = gs_profile_store_command(model.tenants.profiles, (uint64_t)i);
         if (wanted->is_known != (found != NULL))
             fail_msg("moment %d: command %d is %sknown", moment, i, found ? "" : "not ");
-        for (int many = 0; found && many < 2; many++) {
-            for (int way = 0; way < 2; way++)
-                if (fabs(found->lost_us[many][way] - wanted->lost_us[many][way]) > 1e-6 &&
-                    (found->lost_us[many][way] >= 0 || wanted->lost_us[many][way] >= 0))
-                    fail_msg("moment %d, command %d, many %d, MPS %d: %g, not %g", moment, i, many, way,
-                             found->lost_us[many][way], wanted->lost_us[many][way]);
-            assert_int_equal(gs_choice_has_mps(found, many), literal_has_mps(wanted, many));
-        }
+        for (int way = 0; found && way < 2; way++)
+            if (fabs(found->lost_us[way] - wanted->lost_us[way]) > 1e-6 &&
+                (found->lost_us[way] >= 0 || wanted->lost_us[way] >= 0))
+                fail_msg("moment %d, command %d, MPS %d: %g, not %g", moment, i, way, found->lost_us[way],
+                         wanted->lost_us[way]);
         if (found)
-            assert_int_equal(found->saw_many, wanted->saw_many);
+            assert_int_equal(gs_choice_has_mps(found), literal_has_mps(wanted));
     }
     for (int i = 1; i <= SERVERS; i++) {
         const gs_command_profile *found = gs_profile_store_command(model.tenants.profiles, 100 + (uint64_t)i);
         assert_int_equal(found != NULL, model.servers[i]);
         if (found)
-            assert_int_equal(gs_choice_has_mps(found, draw(0, 1)), !model.are_sliced[i]);
+            assert_int_equal(gs_choice_has_mps(found), !model.are_sliced[i]);
     }
 }
 
@@ -331,7 +319,7 @@ static void run_once(struct program *server, bool has_mps, double lost_us) {
 
 static bool has_mps_next(void) {
     const gs_command_profile *command = gs_profile_store_command(model.tenants.profiles, 1);
-    return !command || gs_choice_has_mps(command, false);
+    return !command || gs_choice_has_mps(command);
 }
 
 /* From a 7th to 7 times as much: e^-2 to e^2. */
@@ -354,7 +342,7 @@ static int count_worse(int seed) {
         atomic_store(&server->tenant->page->alone_ns[atomic_fetch_add(&server->tenant->page->alone, 1)], 2 * MS);
     for (int i = 0; i < 100; i++) {
         bool has_mps = has_mps_next();
-        worse += lost_us[has_mps] > 1.5 * lost_us[!has_mps] + 200; /* less than a tenth of 2 ms is nothing */
+        worse += lost_us[has_mps] > 1.5 * lost_us[!has_mps] + 400; /* less than a fifth of 2 ms is nothing */
         run_once(server, has_mps, lost_us[has_mps] * draw_factor(0.4) * (draw(1, 20) == 1 ? 10 : 1));
     }
     end();

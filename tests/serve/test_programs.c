@@ -303,11 +303,12 @@ static void any_text(gs_random *random, char *text, size_t size) {
 
 static void write_any_page(gs_random *random, gs_tenant_page *page) {
     _Atomic uint64_t *const numbers[] = {
-        &page->launches,     &page->graphs,         &page->copies,       &page->waits,      &page->work_ns,
-        &page->late_ns,      &page->memory_bytes,   &page->is_ungated,   &page->longest_ns, &page->stop_ns,
-        &page->memory_limit, &page->share_waits,    &page->memory_waits, &page->slice_us,   &page->guarded,
-        &page->twins,        &page->twinless,       &page->requests,     &page->announced,  &page->held,
-        &page->request_ns,   &page->eager_permille, &page->keepers};
+        &page->launches,          &page->graphs,         &page->copies,       &page->waits,
+        &page->work_ns,           &page->late_ns,        &page->memory_bytes, &page->is_ungated,
+        &page->longest_ns,        &page->stop_ns,        &page->memory_limit, &page->share_waits,
+        &page->memory_waits,      &page->slice_us,       &page->guarded,      &page->guarded_kernels,
+        &page->unguarded_kernels, &page->requests,       &page->announced,    &page->held,
+        &page->request_ns,        &page->eager_permille, &page->keepers};
     for (size_t i = 0; i < GS_COUNT(numbers); i++)
         atomic_store(numbers[i], gs_random_from(random, 0, 4) ? any_number(random) : 0);
     any_text(random, page->why, sizeof page->why);

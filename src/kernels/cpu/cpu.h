@@ -127,13 +127,16 @@ void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *da
 /* ---- rounds of loops ---- */
 
 /* The most rounds of a loop of PTX, which is closed by the branch in this line; or a line that no thread comes to, or
-   one of branches of which each was left by all threads the same way. */
+   one of branches of which each was left by all threads the same way; or one with an access of memory to which some
+   thread comes, and the most transactions that it makes, as `rounds`. */
 typedef struct gs_loop_rounds {
     uint32_t line;
     int64_t rounds;
     uint32_t first, last, depth; /* of a loop: its lines, and how many loops it is in, with itself */
-    bool is_known;               /* its lines say which loop it is */
+    bool is_known;               /* its lines say which loop it is; of an access: `rounds` is known */
     bool is_never, is_one_way;
+    bool is_access, is_store, is_shared;
+    uint32_t bytes; /* of an access: by each lane */
 } gs_loop_rounds;
 
 typedef struct gs_loop_rounds_list {
@@ -141,9 +144,9 @@ typedef struct gs_loop_rounds_list {
     size_t count, capacity;
 } gs_loop_rounds_list;
 
-/* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU, and finds the lines that no
-   thread comes to. GS_E_REFUSED: a branch depends on what the CPU may compute otherwise than a GPU. The caller frees
-   list->data. */
+/* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU, and the transactions of its
+   loads and stores, and finds the lines that no thread comes to. GS_E_REFUSED: a branch depends on what the CPU may
+   compute otherwise than a GPU. The caller frees list->data. */
 gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
                         const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error);
 

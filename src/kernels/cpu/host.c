@@ -41,10 +41,11 @@ static const char *const kind_options[KINDS][4] = {
     {"-fPIC", "-fvisibility=hidden", "-DGRIDSMITH_LIBRARY", "-shared"}};
 
 /* The parts of the runtime. Directed rounding must not be optimized away. */
-enum { RUN, PTX, MATRIX, PARTS };
-static const char *const part_sources[PARTS] = {"gridsmith_run.c", "gridsmith_ptx.c", "gridsmith_matrix.c"};
-static const char *const part_objects[PARTS] = {"run%d.o", "ptx%d.o", "matrix%d.o"};
-static const char *const part_logs[PARTS] = {"run%d.log", "ptx%d.log", "matrix%d.log"};
+enum { RUN, PTX, ACCESSES, MATRIX, PARTS };
+static const char *const part_sources[PARTS] = {"gridsmith_run.c", "gridsmith_ptx.c", "gridsmith_accesses.c",
+                                                "gridsmith_matrix.c"};
+static const char *const part_objects[PARTS] = {"run%d.o", "ptx%d.o", "accesses%d.o", "matrix%d.o"};
+static const char *const part_logs[PARTS] = {"run%d.log", "ptx%d.log", "accesses%d.log", "matrix%d.log"};
 
 struct gs_host {
     char *folder;

@@ -130,7 +130,7 @@ gs_ptx_translate gs_ptx_translate_compute, gs_ptx_translate_mov, gs_ptx_translat
     gs_ptx_translate_set, gs_ptx_translate_selp, gs_ptx_translate_slct, gs_ptx_translate_video, gs_ptx_translate_lop3;
 gs_ptx_translate gs_ptx_translate_ld, gs_ptx_translate_st, gs_ptx_translate_atom, gs_ptx_translate_cvta,
     gs_ptx_translate_isspacep, gs_ptx_translate_async, gs_ptx_translate_mbarrier, gs_ptx_translate_alloca,
-    gs_ptx_translate_mapa;
+    gs_ptx_translate_mapa, gs_ptx_translate_access;
 gs_ptx_translate gs_ptx_translate_branch, gs_ptx_translate_branch_table, gs_ptx_translate_call, gs_ptx_translate_return,
     gs_ptx_translate_exit, gs_ptx_translate_trap, gs_ptx_translate_barrier, gs_ptx_translate_barrier_warp,
     gs_ptx_translate_barrier_cluster, gs_ptx_translate_shfl, gs_ptx_translate_vote, gs_ptx_translate_match,

@@ -24,40 +24,23 @@
 
 #include <stdlib.h>
 
-struct counting {
-    const gs_ptx_module *module;
-    const gs_ptx_function *function;
-    gs_loop_rounds_list *list;
-    uint32_t *labels; /* of each counter: the statement of its label */
-    size_t labels_count;
-    uint32_t *counter_of; /* of each row of the list, */
-    uint32_t *branches;   /* and the statement of its branch back */
-    uint32_t *piece_of;   /* of each statement */
-    size_t pieces;
-    gs_error *error;
-}; /* Words of the memory: counters, a mark for each piece, and two for each statement. */
-
-static const gs_ptx_statement *statement_at(const struct counting *counting, uint32_t number) {
-    return &counting->module->statements.data[counting->function->statements + number];
-}
-
 static bool same_token(const gs_ptx_module *module, uint32_t a, uint32_t b) {
     const gs_ptx_token *one = &module->tokens.data[a], *other = &module->tokens.data[b];
     return one->length == other->length && memcmp(module->text + one->at, module->text + other->at, one->length) == 0;
 }
 
 /* The label before statement `branch` that it leads to; GS_PTX_NONE: it leads forward. */
-static uint32_t label_before(const struct counting *counting, uint32_t branch) {
-    const gs_ptx_statement *statement = statement_at(counting, branch);
+static uint32_t label_before(const struct gs_counting *counting, uint32_t branch) {
+    const gs_ptx_statement *statement = gs_counting_statement(counting, branch);
     uint32_t target = counting->module->operands.data[statement->operands].first;
     for (uint32_t i = 0; i < branch; i++)
-        if (statement_at(counting, i)->kind == GS_PTX_LABEL &&
-            same_token(counting->module, statement_at(counting, i)->word, target))
+        if (gs_counting_statement(counting, i)->kind == GS_PTX_LABEL &&
+            same_token(counting->module, gs_counting_statement(counting, i)->word, target))
             return i;
     return GS_PTX_NONE;
 }
 
-static gs_code find_loops(struct counting *counting) {
+static gs_code find_loops(struct gs_counting *counting) {
     uint32_t count = counting->function->statement_count;
     counting->labels = calloc(count + 1, sizeof *counting->labels);
     counting->counter_of = calloc(count + 1, sizeof *counting->counter_of);
@@ -65,7 +48,7 @@ static gs_code find_loops(struct counting *counting) {
     if (!counting->labels || !counting->counter_of || !counting->branches)
         return gs_fail_memory(counting->error);
     for (uint32_t i = 0; i < count; i++) {
-        const gs_ptx_statement *statement = statement_at(counting, i);
+        const gs_ptx_statement *statement = gs_counting_statement(counting, i);
         bool is_branch = statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_BRANCH;
         uint32_t label = is_branch && statement->count ? label_before(counting, i) : GS_PTX_NONE;
         if (label == GS_PTX_NONE)
@@ -79,6 +62,7 @@ static gs_code find_loops(struct counting *counting) {
         counting->branches[counting->list->count] = i;
         if (!GS_PUSH(counting->list, (gs_loop_rounds){0}))
             return gs_fail_memory(counting->error);
+        counting->loops = counting->list->count;
     }
     return GS_OK;
 }
@@ -88,14 +72,14 @@ static bool may_leave(const gs_ptx_statement *statement) {
            statement->opcode <= GS_PTX_EXIT;
 }
 
-static gs_code find_pieces(struct counting *counting) {
+static gs_code find_pieces(struct gs_counting *counting) {
     uint32_t count = counting->function->statement_count;
     counting->piece_of = calloc(count + 1, sizeof *counting->piece_of);
     if (!counting->piece_of)
         return gs_fail_memory(counting->error);
     for (uint32_t i = 0; i < count; i++) {
-        bool begins =
-            statement_at(counting, i)->kind == GS_PTX_LABEL || (i && may_leave(statement_at(counting, i - 1)));
+        bool begins = gs_counting_statement(counting, i)->kind == GS_PTX_LABEL ||
+                      (i && may_leave(gs_counting_statement(counting, i - 1)));
         counting->pieces += begins;
         counting->piece_of[i] = (uint32_t)counting->pieces;
     }
@@ -108,14 +92,18 @@ static bool is_conditional(const gs_ptx_statement *statement) {
            statement->guard != GS_PTX_NONE;
 }
 
-static size_t ways_at(const struct counting *counting, uint32_t statement) {
+static size_t ways_at(const struct gs_counting *counting, uint32_t statement) {
     return counting->labels_count + counting->pieces + 2 * (size_t)statement;
 }
 
+size_t gs_counting_accesses_at(const struct gs_counting *counting) {
+    return ways_at(counting, counting->function->statement_count);
+}
+
 /* Marks of the way that a thread goes at a branch. */
-static void add_way_marks(const struct counting *counting, gs_edits *edits, uint32_t number) {
+static void add_way_marks(const struct gs_counting *counting, gs_edits *edits, uint32_t number) {
     const gs_ptx_module *module = counting->module;
-    const gs_ptx_statement *statement = statement_at(counting, number);
+    const gs_ptx_statement *statement = gs_counting_statement(counting, number);
     char name[GS_PTX_SYMBOL_MOST];
     uint32_t token = statement->first + 1 + statement->guard_is_negated;
     gs_ptx_token_text(module, token, name, sizeof name);
@@ -126,10 +114,10 @@ static void add_way_marks(const struct counting *counting, gs_edits *edits, uint
 }
 
 /* Marks at the begin of each piece, and at branches. */
-static void add_marks(const struct counting *counting, gs_edits *edits) {
+static void add_marks(const struct gs_counting *counting, gs_edits *edits) {
     const gs_ptx_module *module = counting->module;
     for (uint32_t i = 1; i < counting->function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(counting, i);
+        const gs_ptx_statement *statement = gs_counting_statement(counting, i);
         bool is_label = statement->kind == GS_PTX_LABEL;
         if (counting->piece_of[i] != counting->piece_of[i - 1])
             gs_edits_add(
@@ -142,7 +130,7 @@ static void add_marks(const struct counting *counting, gs_edits *edits) {
 }
 
 /* The text with counters. */
-static bool add_counters(const struct counting *counting, gs_text *text) {
+static bool add_counters(const struct gs_counting *counting, gs_text *text) {
     const gs_ptx_module *module = counting->module;
     const gs_ptx_function *function = counting->function;
     gs_edits edits = {0};
@@ -157,7 +145,7 @@ static bool add_counters(const struct counting *counting, gs_text *text) {
         gs_edits_add(&edits, gs_ptx_token_end(module, function->open), 0, "mov.u32 %%gs_rounds_%zu, 0;\n", i);
     for (uint32_t i = 0; i < function->statement_count; i++)
         for (size_t counter = 0; counter < counting->labels_count; counter++) {
-            const gs_ptx_statement *label = statement_at(counting, i);
+            const gs_ptx_statement *label = gs_counting_statement(counting, i);
             if (counting->labels[counter] != i)
                 continue;
             gs_edits_add(&edits, module->tokens.data[label->first].at, 0, "\nmov.u32 %%gs_rounds_%zu, 0;\n", counter);
@@ -167,6 +155,7 @@ static bool add_counters(const struct counting *counting, gs_text *text) {
                          counter, counter, counter * 4, counter);
         }
     add_marks(counting, &edits);
+    gs_accesses_add(counting, &edits);
     bool is_applied = gs_edits_apply(&edits, module->text, 0, module->size, text);
     gs_edits_free(&edits);
     return is_applied && !text->failed;
@@ -191,14 +180,13 @@ static gs_code add_arguments(const gs_launch_file *launch, gs_work *work, void *
     return GS_OK;
 }
 
-/* The line of each statement's first token and, behind these, of its last token. */
-static uint32_t *lines_of_statements(const struct counting *counting) {
+uint32_t *gs_counting_lines(const struct gs_counting *counting) {
     const gs_ptx_module *module = counting->module;
     uint32_t count = counting->function->statement_count, line = 1;
     uint32_t *lines = calloc(2 * (size_t)count + 1, sizeof *lines);
     size_t at = 0;
     for (uint32_t i = 0; lines && i < 2 * count; i++) {
-        const gs_ptx_statement *statement = statement_at(counting, i / 2);
+        const gs_ptx_statement *statement = gs_counting_statement(counting, i / 2);
         size_t to = module->tokens.data[i % 2 ? statement->last : statement->first].at;
         for (; at < to; at++)
             line += module->text[at] == '\n';
@@ -207,12 +195,12 @@ static uint32_t *lines_of_statements(const struct counting *counting) {
     return lines;
 }
 
-static bool is_instruction(const struct counting *counting, uint32_t statement) {
-    return statement_at(counting, statement)->kind == GS_PTX_INSTRUCTION;
+static bool is_instruction(const struct gs_counting *counting, uint32_t statement) {
+    return gs_counting_statement(counting, statement)->kind == GS_PTX_INSTRUCTION;
 }
 
 /* Whether no other loop begins at the label of this one: all others are around it, in it, or apart. */
-static bool is_apart(const struct counting *counting, size_t row) {
+static bool is_apart(const struct gs_counting *counting, size_t row) {
     uint32_t label = counting->labels[counting->counter_of[row]], branch = counting->branches[row];
     for (size_t i = 0; i < counting->list->count; i++) {
         uint32_t other = counting->labels[counting->counter_of[i]], end = counting->branches[i];
@@ -228,7 +216,7 @@ static bool is_apart(const struct counting *counting, size_t row) {
 }
 
 /* Whether its lines say which loop it is. */
-static bool is_clear(const struct counting *counting, size_t row, const uint32_t *lines) {
+static bool is_clear(const struct gs_counting *counting, size_t row, const uint32_t *lines) {
     const gs_loop_rounds *loop = &counting->list->data[row];
     uint32_t count = counting->function->statement_count;
     uint32_t label = counting->labels[counting->counter_of[row]], branch = counting->branches[row];
@@ -236,34 +224,33 @@ static bool is_clear(const struct counting *counting, size_t row, const uint32_t
         bool is_within = i >= label && i <= branch;
         bool has_line = lines[i] <= loop->line && lines[count + i] >= loop->line;
         bool has_first = lines[i] <= loop->first && lines[count + i] >= loop->first;
-        if (statement_at(counting, i)->opcode == GS_PTX_BRANCH_TABLE && is_instruction(counting, i))
+        if (gs_counting_statement(counting, i)->opcode == GS_PTX_BRANCH_TABLE && is_instruction(counting, i))
             return false;
         if (is_instruction(counting, i) && ((!is_within && (has_line || has_first)) ||
-                                            (i != branch && has_line && may_leave(statement_at(counting, i)))))
+                                            (i != branch && has_line && may_leave(gs_counting_statement(counting, i)))))
             return false;
     }
     return lines[count + branch] == loop->line && is_apart(counting, row);
 }
 
-/* Whether code outside of a loop leads into it behind its label: then it is a round more than the label counts. */
-static bool is_entered_behind(const struct counting *counting, uint32_t label, uint32_t branch) {
+bool gs_counting_is_entered(const struct gs_counting *counting, uint32_t label, uint32_t branch, uint32_t first) {
     for (uint32_t i = 0; i < counting->function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(counting, i);
+        const gs_ptx_statement *statement = gs_counting_statement(counting, i);
         if ((i >= label && i <= branch) || !is_instruction(counting, i) || statement->opcode != GS_PTX_BRANCH ||
             !statement->count)
             continue;
         uint32_t target = counting->module->operands.data[statement->operands].first;
-        for (uint32_t j = label + 1; j < branch; j++)
-            if (statement_at(counting, j)->kind == GS_PTX_LABEL &&
-                same_token(counting->module, statement_at(counting, j)->word, target))
+        for (uint32_t j = first; j < branch; j++)
+            if (gs_counting_statement(counting, j)->kind == GS_PTX_LABEL &&
+                same_token(counting->module, gs_counting_statement(counting, j)->word, target))
                 return true;
     }
     return false;
 }
 
-static gs_code keep_rounds(const struct counting *counting, const uint32_t *counts) {
+static gs_code keep_rounds(const struct gs_counting *counting, const uint32_t *counts) {
     gs_loop_rounds_list *list = counting->list;
-    uint32_t count = counting->function->statement_count, *lines = lines_of_statements(counting);
+    uint32_t count = counting->function->statement_count, *lines = gs_counting_lines(counting);
     for (size_t i = 0; lines && i < list->count; i++) {
         list->data[i].line = lines[counting->branches[i]];
         list->data[i].first = lines[counting->labels[counting->counter_of[i]]];
@@ -272,7 +259,8 @@ static gs_code keep_rounds(const struct counting *counting, const uint32_t *coun
     for (size_t i = 0; lines && i < list->count; i++) {
         uint32_t label = counting->labels[counting->counter_of[i]], branch = counting->branches[i];
         list->data[i].is_known = is_clear(counting, i, lines);
-        list->data[i].rounds = (int64_t)counts[counting->counter_of[i]] + is_entered_behind(counting, label, branch);
+        list->data[i].rounds = (int64_t)counts[counting->counter_of[i]] +
+                               gs_counting_is_entered(counting, label, branch, label + 1); /* behind its label */
         for (size_t j = 0; j < list->count; j++)
             list->data[i].depth +=
                 counting->labels[counting->counter_of[j]] <= label && counting->branches[j] >= branch;
@@ -284,8 +272,8 @@ static gs_code keep_rounds(const struct counting *counting, const uint32_t *coun
 
 /* Lines that have statements, of pieces only that no thread came to. A statement that is in several lines, as a call,
  * has all of them. */
-static gs_code keep_never(const struct counting *counting, const uint32_t *marks) {
-    uint32_t count = counting->function->statement_count, *lines = lines_of_statements(counting);
+static gs_code keep_never(const struct gs_counting *counting, const uint32_t *marks) {
+    uint32_t count = counting->function->statement_count, *lines = gs_counting_lines(counting);
     uint32_t most = 0, last = 0;
     gs_code code = lines ? GS_OK : gs_fail_memory(counting->error);
     for (uint32_t i = 0; lines && i < count; i++)
@@ -310,17 +298,17 @@ static gs_code keep_never(const struct counting *counting, const uint32_t *marks
 }
 
 /* Lines of branches of which none was left both ways. */
-static gs_code keep_one_way(const struct counting *counting, const uint32_t *counts) {
-    uint32_t count = counting->function->statement_count, *lines = lines_of_statements(counting), last = 0;
+static gs_code keep_one_way(const struct gs_counting *counting, const uint32_t *counts) {
+    uint32_t count = counting->function->statement_count, *lines = gs_counting_lines(counting), last = 0;
     gs_code code = lines ? GS_OK : gs_fail_memory(counting->error);
     for (uint32_t i = 0; code == GS_OK && i < count; i++) {
-        if (!is_conditional(statement_at(counting, i)) || lines[i] == last)
+        if (!is_conditional(gs_counting_statement(counting, i)) || lines[i] == last)
             continue;
         bool is_one_way = true;
         last = lines[i];
         for (uint32_t j = i; j < count && lines[j] == last; j++)
-            is_one_way = is_one_way && !(is_conditional(statement_at(counting, j)) && counts[ways_at(counting, j)] &&
-                                         counts[ways_at(counting, j) + 1]);
+            is_one_way = is_one_way && !(is_conditional(gs_counting_statement(counting, j)) &&
+                                         counts[ways_at(counting, j)] && counts[ways_at(counting, j) + 1]);
         if (is_one_way && !GS_PUSH(counting->list, (gs_loop_rounds){.line = last, .is_one_way = true}))
             code = gs_fail_memory(counting->error);
     }
@@ -330,24 +318,24 @@ static gs_code keep_one_way(const struct counting *counting, const uint32_t *cou
 
 /* Only what threads come to on the CPU counts: up to the first branch that may go another way, a GPU comes to the same.
  */
-static gs_code check_exact(const struct counting *counting, const gs_launch_file *launch, const uint32_t *marks) {
+static gs_code check_exact(struct gs_counting *counting, const gs_launch_file *launch, const uint32_t *marks) {
     uint32_t count = counting->function->statement_count;
-    bool *is_passed = calloc((size_t)count + 1, sizeof *is_passed);
-    for (uint32_t i = 0; is_passed && i < count; i++)
-        is_passed[i] = !counting->piece_of[i] || marks[counting->piece_of[i]];
-    gs_code code = is_passed
-                       ? gs_rounds_check_exact(counting->module, counting->function, is_passed, launch, counting->error)
-                       : gs_fail_memory(counting->error);
-    free(is_passed);
-    return code;
+    counting->is_passed = calloc((size_t)count + 1, sizeof *counting->is_passed);
+    counting->is_placed = calloc((size_t)count + 1, sizeof *counting->is_placed);
+    if (!counting->is_passed || !counting->is_placed)
+        return gs_fail_memory(counting->error);
+    for (uint32_t i = 0; i < count; i++)
+        counting->is_passed[i] = !counting->piece_of[i] || marks[counting->piece_of[i]];
+    return gs_rounds_check_exact(counting, launch);
 }
 
-static gs_code run_counted(struct counting *counting, const gs_launch_file *launch, const char *symbol, gs_text *text) {
+static gs_code run_counted(struct gs_counting *counting, const gs_launch_file *launch, const char *symbol,
+                           gs_text *text) {
     enum { SECONDS = 60 };
     const char *kernels[] = {symbol};
     gs_build build = {
         .name = counting->module->name, .text = text->data, .size = text->count, .kernels = kernels, .kernel_count = 1};
-    size_t words = ways_at(counting, counting->function->statement_count);
+    size_t words = gs_counting_accesses_at(counting) + counting->function->statement_count;
     uint32_t *counts = calloc(words + 1, sizeof *counts);
     void **buffers = calloc(launch->arguments.count + 1, sizeof *buffers);
     gs_executor *executor = counts && buffers ? gs_executor_host(counting->error) : NULL;
@@ -369,6 +357,8 @@ static gs_code run_counted(struct counting *counting, const gs_launch_file *laun
         code = keep_never(counting, counts + counting->labels_count);
     if (code == GS_OK)
         code = keep_one_way(counting, counts);
+    if (code == GS_OK)
+        code = gs_accesses_keep(counting, counts);
     gs_work_free(&work);
     gs_executor_close(executor);
     for (size_t i = 0; buffers && i < launch->arguments.count; i++)
@@ -382,7 +372,7 @@ gs_code gs_count_rounds(const char *name, const char *text, size_t size, const c
                         const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error) {
     gs_ptx_module module = {0};
     gs_text counted = {0};
-    struct counting counting = {.module = &module, .list = list, .error = error};
+    struct gs_counting counting = {.module = &module, .list = list, .error = error};
     gs_code code = gs_ptx_read(&module, name, text, size, error);
     uint32_t entry = code == GS_OK ? gs_ptx_find_entry(&module, symbol) : GS_PTX_NONE;
     if (code == GS_OK && (entry == GS_PTX_NONE || module.functions.data[entry].parameter_close == GS_PTX_NONE))
@@ -393,15 +383,17 @@ gs_code gs_count_rounds(const char *name, const char *text, size_t size, const c
     }
     if (code == GS_OK)
         code = find_pieces(&counting);
-    if (code == GS_OK && counting.pieces > 1 && !add_counters(&counting, &counted))
+    if (code == GS_OK && !add_counters(&counting, &counted))
         code = gs_fail_memory(error);
-    if (code == GS_OK && counting.pieces > 1)
+    if (code == GS_OK)
         code = run_counted(&counting, launch, symbol, &counted);
     gs_text_free(&counted);
     free(counting.labels);
     free(counting.counter_of);
     free(counting.branches);
     free(counting.piece_of);
+    free(counting.is_passed);
+    free(counting.is_placed);
     gs_ptx_free(&module);
     return code;
 }

@@ -299,10 +299,23 @@ static void pass_all(struct exactness *exactness) {
     }
 }
 
-gs_code gs_rounds_check_exact(const gs_ptx_module *module, const gs_ptx_function *function, const bool *is_passed,
-                              const gs_launch_file *launch, gs_error *error) {
-    struct exactness exactness = {.module = module, .function = function, .is_passed = is_passed, .launch = launch};
-    size_t registers = function->register_count + 1;
+/* Whether a statement accesses memory at a place that a GPU accesses, too, and that is of one buffer or variable. */
+static bool is_placed(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = exactness->module;
+    uint32_t number = gs_ptx_reads(module, statement) ? gs_ptx_address_read(module, statement)
+                                                      : gs_ptx_address_written(module, statement);
+    if (number == GS_PTX_NONE || (statement->guard != GS_PTX_NONE && exactness->is_inexact[statement->guard]))
+        return false;
+    const gs_ptx_operand *address = operand_at(exactness, statement, number);
+    const gs_ptx_operand *inside = address->count ? &module->operands.data[address->children] : address;
+    uint32_t origin = inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
+    return origin >= FIRST_VARIABLE && !reads(exactness, address, exactness->is_inexact);
+}
+
+gs_code gs_rounds_check_exact(const struct gs_counting *counting, const gs_launch_file *launch) {
+    struct exactness exactness = {
+        .module = counting->module, .function = counting->function, .is_passed = counting->is_passed, .launch = launch};
+    size_t registers = counting->function->register_count + 1;
     exactness.is_inexact = calloc(registers, sizeof *exactness.is_inexact);
     exactness.is_product = calloc(registers, sizeof *exactness.is_product);
     exactness.origin = calloc(registers, sizeof *exactness.origin);
@@ -312,7 +325,9 @@ gs_code gs_rounds_check_exact(const gs_ptx_module *module, const gs_ptx_function
         exactness.is_inexact && exactness.is_product && exactness.origin && exactness.latest && exactness.latest_piece;
     for (exactness.has_changed = true; is_stored && exactness.has_changed;)
         pass_all(&exactness);
-    gs_code code = is_stored ? check_branches(&exactness, error) : gs_fail_memory(error);
+    gs_code code = is_stored ? check_branches(&exactness, counting->error) : gs_fail_memory(counting->error);
+    for (uint32_t i = 0; i < counting->function->statement_count && code == GS_OK; i++)
+        counting->is_placed[i] = counting->is_passed[i] && is_placed(&exactness, gs_counting_statement(counting, i));
     free(exactness.is_inexact);
     free(exactness.is_product);
     free(exactness.origin);

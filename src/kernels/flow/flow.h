@@ -28,21 +28,25 @@ typedef struct gs_flow_launch {
 } gs_flow_launch;
 
 /* Where a loop is whose rounds are given: the line or the offset of its first instruction, or the line of a branch back
-   to it. Or, without rounds, a line that no thread comes to, or one of branches that all threads leave the same way. */
+   to it. Or, without rounds, a line that no thread comes to, or one of branches that all threads leave the same way. Or
+   a line of PTX with a load or store, and the most transactions that it makes where its loops are those of the PTX. */
 typedef enum gs_flow_place {
     GS_FLOW_LINE,
     GS_FLOW_OFFSET,
     GS_FLOW_BRANCH_LINE,
     GS_FLOW_NEVER_LINE,
-    GS_FLOW_ONE_WAY_LINE
+    GS_FLOW_ONE_WAY_LINE,
+    GS_FLOW_ACCESS_LINE
 } gs_flow_place;
 
 typedef struct gs_flow_rounds {
     gs_flow_place place;
     uint32_t at;
-    int64_t rounds;              /* -1: not known, which GS_FLOW_BRANCH_LINE may say */
-    uint32_t first, last, depth; /* of GS_FLOW_BRANCH_LINE: the lines of the loop, and in how many loops it is */
-    bool is_used;                /* set by gs_flow_walk */
+    int64_t rounds; /* or transactions; -1: not known, which GS_FLOW_BRANCH_LINE and _ACCESS_LINE may say */
+    uint32_t first, last, depth; /* of GS_FLOW_BRANCH_LINE: the lines of the loop; and in how many loops it is */
+    uint32_t bytes;              /* of GS_FLOW_ACCESS_LINE, by each lane */
+    bool is_store, is_shared;
+    bool is_used; /* set by gs_flow_walk */
 } gs_flow_rounds;
 
 /* How the rounds of a loop are known: from its code, or from one of the gs_flow_rounds. */
@@ -58,7 +62,7 @@ typedef struct gs_flow_step {
     uint8_t stall, result, reads, waits; /* scoreboards, see gs_body_part */
     uint8_t transactions;                /* see gs_body_part */
     uint32_t constant; /* 1 + the place of a constant that it reads; 0: none; UINT32_MAX: its place is not known */
-    bool is_barrier;
+    bool is_barrier, is_call;
 } gs_flow_step;
 
 /* Who gets the parts, in order. A part is opened, gets its children, and is closed. False: out of memory. */

@@ -31,6 +31,10 @@ enum {
     GS_OP_EXIT = 0x14d,
     GS_OP_RET = 0x150,
     GS_OP_S2R = 0x119,
+    GS_OP_LDG = 0x181,
+    GS_OP_LDS = 0x184,
+    GS_OP_STG = 0x186,
+    GS_OP_STS = 0x188,
     GS_OP_UNKNOWN = 0xfff
 };
 
@@ -232,6 +236,8 @@ void gs_lanes_execute(gs_flow_lanes *now, const gs_flow_instruction *instruction
                       size_t at, bool is_varying);
 /* Adds what comes to the begin of a block on another way. True: that changes something. */
 bool gs_lanes_join(gs_flow_lanes *into, const gs_flow_lanes *more, int32_t block);
+/* The bytes that each lane of a load or store reads or writes. */
+int64_t gs_flow_access_bytes(const gs_flow_instruction *instruction);
 /* In how many parts a warp does a load or store: halves or quarters, if it is wider than 4 bytes. */
 int gs_flow_access_parts(const gs_flow_instruction *instruction);
 /* Whether it loads, at once, from a place that is the same for all lanes. */

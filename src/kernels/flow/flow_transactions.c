@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { LDG = 0x181, LDC = 0x182, LDL = 0x183, LDS = 0x184, STG = 0x186, STL = 0x187, STS = 0x188, RED = 0x18e };
+enum { LDC = 0x182, LDL = 0x183, STL = 0x187, RED = 0x18e };
 enum { WARP = 32 };
 
 static int common_divisor(int a, int b) {
@@ -20,14 +20,13 @@ static int common_divisor(int a, int b) {
     return a;
 }
 
-/* The bytes that each lane reads or writes. */
-static int64_t bytes_of(const gs_flow_instruction *instruction) {
+int64_t gs_flow_access_bytes(const gs_flow_instruction *instruction) {
     static const uint8_t bytes[] = {1, 1, 2, 2, 4, 8, 16, 0};
     return bytes[gs_bits(instruction->high, 9, 3)];
 }
 
 int gs_flow_access_parts(const gs_flow_instruction *instruction) {
-    return bytes_of(instruction) > 4 ? (int)bytes_of(instruction) / 4 : 1;
+    return gs_flow_access_bytes(instruction) > 4 ? (int)gs_flow_access_bytes(instruction) / 4 : 1;
 }
 
 /* Sectors of 32 bytes of `lanes` lanes: in each piece the first lane is anywhere in one, and so is each other place. No
@@ -71,22 +70,22 @@ bool gs_lanes_read_one(const gs_flow_lanes *now, const gs_flow_instruction *inst
     enum { READ_ONLY = 4 };
     gs_lanes high, low = address_of(now, instruction, &high);
     unsigned operation = gs_operation(instruction);
-    bool is_read_only = operation == LDG && gs_bits(instruction->high, 13, 4) == READ_ONLY; /* ld.global.nc */
+    bool is_read_only = operation == GS_OP_LDG && gs_bits(instruction->high, 13, 4) == READ_ONLY; /* ld.global.nc */
     if (gs_flow_access_parts(instruction) > 1 && !is_read_only)
         return false; /* a part of the warp may read what is written between */
-    return (operation == LDG && gs_lanes_uniform(low) && gs_lanes_uniform(high)) ||
-           (operation == LDS && gs_lanes_uniform(low));
+    return (operation == GS_OP_LDG && gs_lanes_uniform(low) && gs_lanes_uniform(high)) ||
+           (operation == GS_OP_LDS && gs_lanes_uniform(low));
 }
 
 int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     gs_lanes high, low = address_of(now, instruction, &high);
-    int64_t bytes = bytes_of(instruction), count = 0;
+    int64_t bytes = gs_flow_access_bytes(instruction), count = 0;
     int rows = low.width ? WARP / low.width : 0;
     if (!bytes || !rows)
         return 0;
     switch (gs_operation(instruction)) {
-    case LDG:
-    case STG:
+    case GS_OP_LDG:
+    case GS_OP_STG:
         count = global_sectors(low, high, gs_flow_access_parts(instruction));
         break;
     case RED: /* only whether its lanes are beside each other counts */
@@ -96,8 +95,8 @@ int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *i
     case STL: /* the same place of all lanes is in one piece */
         count = gs_lanes_same(low) ? bytes * (low.width == WARP ? 1 : WARP) : 0;
         break;
-    case LDS:
-    case STS:
+    case GS_OP_LDS:
+    case GS_OP_STS:
         count = gs_lanes_have_step(low) ? passes_of(bytes, low, rows) : 0;
         break;
     case LDC:

@@ -128,7 +128,8 @@ static gs_code walk_instruction(struct walker *walker, size_t at) {
                          .result = control >> 5 & 7,
                          .reads = control >> 8 & 7,
                          .waits = control >> 11 & 63,
-                         .is_barrier = is_barrier};
+                         .is_barrier = is_barrier,
+                         .is_call = gs_operation(instruction) == GS_OP_CALL};
     gs_code result = is_barrier ? check_barrier(walker, instruction, at) : GS_OK;
     if (result == GS_OK && ++walker->steps > MOST_STEPS)
         result =
@@ -392,7 +393,7 @@ static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph
 
 static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
     size_t at = graph->blocks.data[graph->loops.data[loop].header].first;
-    if (given->place == GS_FLOW_NEVER_LINE || given->place == GS_FLOW_ONE_WAY_LINE)
+    if (given->place > GS_FLOW_BRANCH_LINE)
         return false;
     if (given->place == GS_FLOW_BRANCH_LINE)
         return is_closed_in(walker, graph, loop, given);
@@ -427,6 +428,100 @@ static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
             loop->source = given->place == GS_FLOW_BRANCH_LINE ? GS_FLOW_OF_BRANCH_LINE : GS_FLOW_GIVEN;
         }
     return GS_OK;
+}
+
+/* ---- transactions of the input ---- */
+
+static bool is_access(const gs_flow_instruction *instruction) {
+    static const char *const words[] = {"_load", "_store", "atomic", "async_copy", "texture"};
+    bool is_found = false;
+    for (size_t i = 0; i < GS_COUNT(words); i++)
+        is_found = is_found || strstr(instruction->opcode->class_name, words[i]);
+    return is_found;
+}
+
+static bool is_same_access(const gs_flow_instruction *instruction, const gs_flow_rounds *given) {
+    unsigned wanted = given->is_shared  ? given->is_store ? GS_OP_STS : GS_OP_LDS
+                      : given->is_store ? GS_OP_STG
+                                        : GS_OP_LDG;
+    return gs_operation(instruction) == wanted && gs_flow_access_bytes(instruction) == given->bytes;
+}
+
+/* The instructions of a line that access memory; `last` gets the last one. */
+static size_t count_accesses(const struct walker *walker, const gs_flow_rounds *given, size_t *last) {
+    size_t count = 0;
+    for (size_t at = 0; at < walker->code.count; at++)
+        if (is_access(&walker->code.data[at]) && line_at(walker, at) == given->at) {
+            count++;
+            *last = at;
+        }
+    return count;
+}
+
+/* Whether each access of the PTX of the same kind has an instruction of that kind for itself: then none of these does
+   what another one was to do. */
+static bool has_all_of_kind(const struct walker *walker, const gs_flow_rounds *given) {
+    for (size_t i = 0; i < walker->given_count; i++) {
+        const gs_flow_rounds *other = &walker->given[i];
+        size_t in_line = 0, found = 0;
+        if (other->place != GS_FLOW_ACCESS_LINE || other->is_shared != given->is_shared ||
+            other->is_store != given->is_store || other->bytes != given->bytes)
+            continue;
+        for (size_t j = 0; j < walker->given_count; j++)
+            in_line += walker->given[j].place == GS_FLOW_ACCESS_LINE && walker->given[j].at == other->at;
+        for (size_t at = 0; at < walker->code.count; at++)
+            found += line_at(walker, at) == other->at && is_same_access(&walker->code.data[at], other);
+        if (found < in_line)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a block is in as many loops as an access of the PTX, and each of them is one that has its line. */
+static bool has_loops_of(const struct walker *walker, const gs_flow_graph *graph, int32_t block,
+                         const gs_flow_rounds *access) {
+    uint32_t depth = 0;
+    for (int32_t loop = graph->blocks.data[block].loop; loop; loop = graph->loops.data[loop].parent) {
+        size_t found = 0;
+        for (size_t i = 0; i < walker->given_count; i++) {
+            const gs_flow_rounds *given = &walker->given[i];
+            found += given->place == GS_FLOW_BRANCH_LINE && given->first <= access->at && access->at <= given->last &&
+                     given->depth + depth == access->depth && is_closed_in(walker, graph, loop, given);
+        }
+        if (found != 1)
+            return false;
+        depth++;
+    }
+    return depth == access->depth;
+}
+
+static gs_flow_block *block_of(gs_flow_graph *graph, size_t at, int32_t *number) {
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        if (graph->blocks.data[i].first <= at && at < graph->blocks.data[i].end) {
+            *number = (int32_t)i;
+            return &graph->blocks.data[i];
+        }
+    return NULL;
+}
+
+/* Where one instruction is one access of the PTX, in the same loops, and the threads of a warp come to it as one group,
+   those that execute it together are in the same rounds; and their transactions were counted. */
+static void use_accesses(struct walker *walker, gs_flow_graph *graph) {
+    for (size_t i = 0; i < walker->given_count; i++) {
+        gs_flow_rounds *given = &walker->given[i];
+        size_t at = 0;
+        int32_t number = 0;
+        if (given->place != GS_FLOW_ACCESS_LINE || given->rounds < 0 || count_accesses(walker, given, &at) != 1)
+            continue;
+        gs_flow_instruction *instruction = &walker->code.data[at];
+        const gs_flow_block *block = block_of(graph, at, &number);
+        bool is_lower = !instruction->transactions || given->rounds < instruction->transactions;
+        if (!block || block->groups != 1 || !is_lower || !is_same_access(instruction, given) ||
+            !has_loops_of(walker, graph, number, given) || !has_all_of_kind(walker, given))
+            continue;
+        instruction->transactions = (uint8_t)given->rounds;
+        given->is_used = true;
+    }
 }
 
 /* ---- code that the input does not come to ---- */
@@ -544,6 +639,8 @@ static gs_code walk_function(struct walker *walker, size_t entry, bool is_called
         result = drop_never(walker, &graph);
     if (result == GS_OK)
         result = gs_flow_find_divergence(&graph, walker->launch, walker->error);
+    if (result == GS_OK && !is_called)
+        use_accesses(walker, &graph);
     if (result == GS_OK)
         result = check_rounds(walker, &graph);
     if (result == GS_OK)

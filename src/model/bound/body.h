@@ -47,6 +47,7 @@ typedef struct gs_body_part {
     uint8_t waits;         /* a bit for each scoreboard */
     uint8_t transactions;  /* of a memory instruction, by a warp, at most; 0: not known, so the most of its class */
     uint32_t constant;     /* what it reads of constant memory: 1 + its place; 0: nothing; or GS_ANY_CONSTANT */
+    bool is_call;          /* of a function, whose parts follow; and the return from it */
     /* GS_PART_BRANCH */
     bool is_uniform; /* all threads of a warp take the same side */
     /* GS_PART_LOOP */

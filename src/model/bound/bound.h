@@ -292,6 +292,11 @@ typedef struct gs_body_bound {
     gs_latency_kind kind; /* the latencies that it has: those that give the lowest bound */
 } gs_body_bound;
 
+/* Without the launch. */
+static inline int64_t gs_body_kernel_ns(const gs_body_bound *bound) {
+    return bound->nanoseconds - bound->launch_ns;
+}
+
 /* `beside`: other programs may use other SMs, and latencies are those under load. Theorems 6 to 8 of docs/bounds.md. */
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error);

@@ -53,6 +53,7 @@ struct demanding {
     size_t outer_loop;                /* that is walked; SIZE_MAX: none */
     gs_latency_kind kind;
     int64_t fetch_cycles, jump_cycles;
+    int64_t call_cycles;    /* of a call and its return, which are not measured in code that is near */
     int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
     uint32_t line;          /* of the last instruction */
     bool is_barrier;        /* the next instruction is one: what follows waits for its latency */
@@ -188,7 +189,8 @@ static int64_t fetch_of(struct demanding *demanding, const gs_body_part *part) {
     bool is_jump = demanding->is_first || (!is_same && line != demanding->line + 1);
     demanding->line = line;
     demanding->is_first = false;
-    return is_jump ? demanding->jump_cycles : is_same ? 0 : demanding->fetch_cycles;
+    int64_t cycles = is_jump ? demanding->jump_cycles : is_same ? 0 : demanding->fetch_cycles;
+    return part->is_call ? cycles + demanding->call_cycles : cycles;
 }
 
 static int64_t transactions_of(const gs_body_part *part, const gs_machine_class *row) {
@@ -473,6 +475,7 @@ static gs_code know_code(struct demanding *demanding, int64_t bytes, gs_error *e
                        (long long)bytes, (long long)machine->code_bytes);
     demanding->fetch_cycles = is_near ? machine->near_fetch_cycles : machine->fetch_cycles;
     demanding->jump_cycles = demanding->fetch_cycles + (is_near ? machine->near_jump_cycles : machine->jump_cycles);
+    demanding->call_cycles = 2 * gs_max(demanding->jump_cycles, machine->fetch_cycles + machine->jump_cycles);
     return GS_OK;
 }
 

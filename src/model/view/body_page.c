@@ -110,13 +110,14 @@ void gs_put_body_bound_html(gs_text *text, const gs_body_answer *answer) {
     gs_text_add(text, "</h2>\n<p>%" PRId64 " blocks of %" PRId32 " threads on ", answer->blocks, answer->shape.threads);
     gs_text_put_xml(text, answer->gpu->name);
     gs_text_add(text,
-                ". From the launch to its end at most <b>%.3f us</b>, %.3f us beside other programs; %" PRId64
-                " cycles of that are the kernel's.</p>\n",
+                ". From the launch to its end at most <b>%.3f us</b>, %.3f us beside other programs: %.3f us (%" PRId64
+                " cycles) from the begin of its first block, and %.3f us for a launch, as measured.</p>\n",
                 (double)answer->bound.nanoseconds / 1e3, (double)answer->beside.nanoseconds / 1e3,
-                answer->bound.cycles);
+                (double)gs_body_kernel_ns(&answer->bound) / 1e3, answer->bound.cycles,
+                (double)answer->bound.launch_ns / 1e3);
     if (answer->is_for_input)
-        gs_text_add(text, "<p>This is for one input: rounds, and the code that is reached, are those of a run on the "
-                          "CPU.</p>\n");
+        gs_text_add(text, "<p>This is for one input: rounds, transactions, and the code that is reached, are those of "
+                          "a run on the CPU.</p>\n");
     put_terms(text, answer);
     put_rows(text, answer);
     put_reliefs(text, answer);

@@ -12,14 +12,11 @@ static const char *const sources[] = {[GS_ROUNDS_OF_CODE] = "code",
                                       [GS_ROUNDS_OF_INPUT] = "input",
                                       [GS_ROUNDS_OF_GROUPS] = "groups"};
 
-static const char *const kinds[GS_LATENCY_KINDS] = {[GS_LATENCY_ALONE] = "alone",
-                                                    [GS_LATENCY_ALONE_REPEATED] = "alone-repeated",
-                                                    [GS_LATENCY_KEPT] = "cached",
-                                                    [GS_LATENCY_KEPT_REPEATED] = "cached-repeated",
-                                                    [GS_LATENCY_BESIDE] = "beside",
-                                                    [GS_LATENCY_BESIDE_REPEATED] = "beside-repeated",
-                                                    [GS_LATENCY_LOADED] = "loaded",
-                                                    [GS_LATENCY_REPEATED] = "repeated"};
+static const char *const kinds[GS_LATENCY_KINDS] = {
+    [GS_LATENCY_ALONE] = "alone",   [GS_LATENCY_ALONE_REPEATED] = "alone-repeated",
+    [GS_LATENCY_KEPT] = "cached",   [GS_LATENCY_KEPT_REPEATED] = "cached-repeated",
+    [GS_LATENCY_BESIDE] = "beside", [GS_LATENCY_BESIDE_REPEATED] = "beside-repeated",
+    [GS_LATENCY_LOADED] = "loaded", [GS_LATENCY_REPEATED] = "repeated"};
 
 static bool is_loop(const gs_body_part *part) {
     return part->kind == GS_PART_LOOP && part->source != GS_ROUNDS_OF_GROUPS;
@@ -102,6 +99,11 @@ static void put_loops(gs_text *text, const gs_body *body) {
     gs_text_add(text, is_first ? "" : "\n");
 }
 
+static void put_times(gs_text *text, const char *what, int64_t alone_ns, int64_t beside_ns) {
+    gs_text_add(text, "%-34s %12.3f us, %.3f us beside other programs\n", what, (double)alone_ns / 1e3,
+                (double)beside_ns / 1e3);
+}
+
 void gs_put_body_bound(gs_text *text, const gs_body_answer *answer) {
     const gs_body_bound *bound = &answer->bound;
     gs_text_add(text, "%s on %s: %" PRId64 " blocks of %" PRId32 " threads\n", answer->body->kernel, answer->gpu->name,
@@ -110,8 +112,9 @@ void gs_put_body_bound(gs_text *text, const gs_body_answer *answer) {
     if (answer->machine) {
         gs_text_add(text, "done after %" PRId64 " cycles at the latest, %" PRId64 " beside other programs\n",
                     bound->cycles, answer->beside.cycles);
-        gs_text_add(text, "from the launch to its end: %.3f us, %.3f us beside other programs\n",
-                    (double)bound->nanoseconds / 1e3, (double)answer->beside.nanoseconds / 1e3);
+        put_times(text, "its first block to its last:", gs_body_kernel_ns(bound), gs_body_kernel_ns(&answer->beside));
+        put_times(text, "its launch, as measured:", bound->launch_ns, answer->beside.launch_ns);
+        put_times(text, "both, from the launch to its end:", bound->nanoseconds, answer->beside.nanoseconds);
         put_terms(text, answer);
         gs_text_add(text, "latencies: %s\n", answer->machine->found);
     }
@@ -119,7 +122,8 @@ void gs_put_body_bound(gs_text *text, const gs_body_answer *answer) {
         gs_text_add(text, "assumed: the L2 has the buffers of the launch when the kernel starts\n");
     if (answer->is_for_input)
         gs_text_add(text,
-                    "this is for one input: rounds, and the code that is reached, are those of a run on the CPU\n");
+                    "this is for one input: rounds, transactions, and the code that is reached, are those of a run on "
+                    "the CPU\n");
     put_rows(text, answer);
     put_reliefs(text, answer);
 }
@@ -130,6 +134,7 @@ static void write_bound(gs_writer *writer, const char *key, const gs_machine *ma
     gs_write_object(writer, key);
     gs_write_int(writer, "cycles", bound->cycles);
     gs_write_int(writer, "nanoseconds", bound->nanoseconds);
+    gs_write_int(writer, "kernel_ns", gs_body_kernel_ns(bound));
     gs_write_int(writer, "launch_ns", bound->launch_ns);
     gs_write_string(writer, "kind", kinds[bound->kind]);
     gs_write_int(writer, "path_cycles", bound->path_cycles);
@@ -218,7 +223,7 @@ void gs_put_body_bound_json(gs_text *text, const gs_body_answer *answer) {
 }
 
 void gs_put_body_bound_csv(gs_text *text, const gs_body_answer *answer) {
-    gs_text_add(text, "line,offset,instructions,saved_cycles\n");
+    gs_text_add(text, "line,offset,instructions,saved_cycles,kernel_ns,launch_ns\n");
     for (size_t i = 0; i < answer->shares.rows.count; i++) {
         const gs_body_row *row = &answer->shares.rows.data[i];
         if (row->line)
@@ -226,6 +231,9 @@ void gs_put_body_bound_csv(gs_text *text, const gs_body_answer *answer) {
         gs_text_add(text, ",%" PRIu32 ",%" PRId64 ",", row->offset, row->instructions);
         if (row->saved_cycles != GS_NOT_KNOWN)
             gs_text_add(text, "%" PRId64, row->saved_cycles);
-        gs_text_add(text, "\n");
+        if (answer->machine)
+            gs_text_add(text, ",%" PRId64 ",%" PRId64 "\n", gs_body_kernel_ns(&answer->bound), answer->bound.launch_ns);
+        else
+            gs_text_add(text, ",,\n");
     }
 }

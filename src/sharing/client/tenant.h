@@ -99,8 +99,8 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t memory_waits; /* calls that map memory or give it back, which waited for a request */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */
-    _Atomic uint64_t twins;        /* long kernels that can be stopped, */
-    _Atomic uint64_t twinless;     /* and that cannot */
+    _Atomic uint64_t guarded_kernels;   /* long kernels that were launched so, */
+    _Atomic uint64_t unguarded_kernels; /* and that were not */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t announced;      /* requests that were announced */

@@ -292,7 +292,7 @@ void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const 
 /* A graph was instantiated with these flags. */
 void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
 /* It was destroyed or changed. */
-void gs_gate_graph_forget(void *exec);
+void gs_gate_graph_forget(void *exec, bool is_destroyed);
 /* A launch of a graph. */
 typedef struct gs_gate_work {
     int64_t expected_ns; /* 0: not known */
@@ -304,8 +304,8 @@ typedef struct gs_gate_work {
    is known; or with waits for the flags in it. */
 typedef enum gs_gate_form { GS_FORM_WHOLE, GS_FORM_TIMED, GS_FORM_DIVIDED } gs_gate_form;
 
-/* What is launched in place of a graph that is long; NULL: nothing else. */
-void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form);
+/* What is launched in place of a graph that is long; NULL: nothing else, and `whole` may say why. */
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form, const char **whole);
 
 /* ---- gate_mark.c ---- */
 
@@ -333,7 +333,8 @@ typedef struct gs_gate_guard {
     int64_t stop_ns; /* how long it takes to stop it, at most */
     gs_gate_constants constants;
     struct gs_gate_lane *lane;
-    const char *reason; /* why there is no twin: text of this thread until it asks again; NULL: none */
+    const char *reason; /* why there is no twin: text of this thread until it asks again; NULL: none. Of a graph: why it
+                           is launched whole */
 } gs_gate_guard;
 
 /* How to launch a kernel of this duration so that it can be stopped, but for its lane; without a twin: it cannot, or

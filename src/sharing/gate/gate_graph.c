@@ -27,6 +27,7 @@ struct graph {
     void *exec;          /* the program's; NULL: free */
     void *copy;          /* NULL: it cannot be divided, or is divided already */
     void *divided;       /* launched in place of `exec`, or NULL */
+    const char *whole;   /* why it is not divided, or NULL */
     gs_gate_parts parts; /* of the copy, while its nodes are timed */
     gs_gate_timing timing;
     gs_gate_pointer controls; /* of kernels that can be stopped, or 0 */
@@ -78,26 +79,38 @@ static void clear_graph(struct graph *graph) {
     *graph = (struct graph){0};
 }
 
-void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
+/* Returns why there is no copy. */
+static const char *copy_graph(void **copy, void *graph, uint64_t flags) {
     size_t nodes = 0;
-    if (!has_calls() || flags & DEVICE_LAUNCH || gs_gate_real.cuGraphGetNodes(graph, NULL, &nodes) != GS_CUDA_OK ||
-        !nodes || nodes > MOST_NODES)
-        return;
+    if (!has_calls() || gs_gate_real.cuGraphGetNodes(graph, NULL, &nodes) != GS_CUDA_OK || !nodes)
+        return "the driver does not say what is in it";
+    if (flags & DEVICE_LAUNCH)
+        return "it can be launched from the GPU";
+    if (nodes > MOST_NODES)
+        return "it has too many nodes";
+    return gs_gate_real.cuGraphClone(copy, graph) == GS_CUDA_OK
+               ? NULL
+               : "it cannot be copied, like all with memory or conditional nodes";
+}
+
+void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *place = find_graph(exec);
-    void *copy = NULL;
-    if (place && gs_gate_real.cuGraphClone(&copy, graph) == GS_CUDA_OK) {
+    if (place) {
         clear_graph(place);
-        *place = (struct graph){.exec = exec, .copy = copy, .flags = flags & ~(uint64_t)UPLOAD};
+        *place = (struct graph){.exec = exec, .flags = flags & ~(uint64_t)UPLOAD};
+        place->whole = copy_graph(&place->copy, graph, flags);
     }
     pthread_mutex_unlock(&graphs.lock);
 }
 
-void gs_gate_graph_forget(void *exec) {
+void gs_gate_graph_forget(void *exec, bool is_destroyed) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *place = find_graph(exec);
     if (place && place->exec)
         clear_graph(place);
+    if (place && !is_destroyed)
+        *place = (struct graph){.exec = exec, .whole = "the program changes it"};
     pthread_mutex_unlock(&graphs.lock);
 }
 
@@ -152,9 +165,13 @@ static void divide(struct graph *graph, const gs_gate_work *work) {
     bool is_good =
         ns && (!gs_gate_state.has_guards || !graph->timing.exec || guard_kernels(graph, ns, work) == GS_CUDA_OK);
     size_t waits = is_good ? put_waits(&graph->parts, ns, work->flags) : SIZE_MAX;
-    if (waits == SIZE_MAX || (!waits && !graph->controls) ||
-        gs_gate_real.cuGraphInstantiateWithFlags(&graph->divided, graph->copy, graph->flags) != GS_CUDA_OK)
+    if (!waits && !graph->controls)
+        graph->whole = "it has too few nodes to wait between";
+    else if (waits == SIZE_MAX ||
+             gs_gate_real.cuGraphInstantiateWithFlags(&graph->divided, graph->copy, graph->flags) != GS_CUDA_OK) {
         graph->divided = NULL;
+        graph->whole = "the driver refuses waits in it";
+    }
     free(ns);
     forget_copy(graph);
 }
@@ -162,7 +179,8 @@ static void divide(struct graph *graph, const gs_gate_work *work) {
 /* The next form of a graph that is long and not divided yet; NULL: the program's own. */
 static void *next_form(struct graph *graph, const gs_gate_work *work) {
     if (!graph->parts.graph) {
-        if (!gs_gate_parts_read(&graph->parts, graph->copy))
+        graph->whole = gs_gate_parts_read(&graph->parts, graph->copy);
+        if (graph->whole)
             forget_copy(graph);
         else if (gs_gate_timing_make(&graph->timing, &graph->parts, graph->flags))
             return graph->timing.exec;
@@ -174,7 +192,7 @@ static void *next_form(struct graph *graph, const gs_gate_work *work) {
     return graph->divided;
 }
 
-void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form) {
+void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *form, const char **whole) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *graph = find_graph(exec);
     bool is_kept = graph && graph->exec == exec && exec;
@@ -184,6 +202,7 @@ void *gs_gate_graph_divide(void *exec, const gs_gate_work *work, gs_gate_form *f
     *form = is_kept && graph->divided       ? GS_FORM_DIVIDED
             : is_kept && graph->timing.exec ? GS_FORM_TIMED
                                             : GS_FORM_WHOLE;
+    *whole = is_kept ? graph->whole : "there are too many graphs";
     pthread_mutex_unlock(&graphs.lock);
     return launched;
 }

@@ -348,6 +348,7 @@ int gs_gate_guard_launch(const gs_gate_guard *guard, const gs_gate_config *launc
         code = launch_chain(guard, &config, &made, own);
         pthread_mutex_unlock(&guard->lane->lock);
         gs_gate_count(&gs_gate_state.page->guarded, 1);
+        gs_gate_twin_use(guard->twin);
     }
     free(made.made);
     return code;

@@ -150,7 +150,7 @@ WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, siz
     static int hook_##name parameters {                                                                                \
         if (gs_gate_is_linked()) {                                                                                     \
             gs_gate_wait_change(exec, is_destroyed);                                                                   \
-            gs_gate_graph_forget(exec);                                                                                \
+            gs_gate_graph_forget(exec, is_destroyed);                                                                                \
         }                                                                                                              \
         return gs_gate_real.name arguments;                                                                            \
     }

@@ -9,6 +9,7 @@
 #include "gate_node.h"
 
 #include "gate_chain.h"
+#include "gate_twin.h"
 #include "kernels/sass/sass.h"
 
 #include <stdlib.h>
@@ -250,5 +251,7 @@ int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, gs_gat
     if (code == GS_CUDA_OK)
         code = add_launches(parts, number, &kernel, &guard, flags, controls, &last);
     *is_chain = code == GS_CUDA_OK;
+    if (*is_chain)
+        gs_gate_twin_use(guard.twin);
     return code ? code : gs_gate_parts_replace(parts, number, head, last);
 }

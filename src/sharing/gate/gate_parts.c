@@ -88,15 +88,17 @@ static bool can_divide(const gs_gate_parts *parts) {
     return true;
 }
 
-bool gs_gate_parts_read(gs_gate_parts *parts, void *graph) {
+const char *gs_gate_parts_read(gs_gate_parts *parts, void *graph) {
     *parts = (gs_gate_parts){.graph = graph};
     if (!has_calls() || gs_gate_real.cuGraphGetNodes(graph, NULL, &parts->count) != GS_CUDA_OK ||
         gs_gate_real.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &parts->edges) != GS_CUDA_OK || !make_parts(parts) ||
         gs_gate_real.cuGraphGetNodes(graph, parts->heads, &parts->count) != GS_CUDA_OK)
-        return false;
+        return "the driver does not say what is in it";
     qsort(parts->heads, parts->count, sizeof *parts->heads, by_address);
     memcpy(parts->tails, parts->heads, parts->count * sizeof *parts->heads);
-    return read_edges(parts, graph) && can_divide(parts);
+    return !read_edges(parts, graph) ? "its edges are more than plain order"
+           : can_divide(parts)       ? NULL
+                                     : "it has memory or conditional nodes";
 }
 
 bool gs_gate_parts_of_clone(gs_gate_parts *parts, const gs_gate_parts *original, void *clone) {

@@ -19,8 +19,8 @@ typedef struct gs_gate_parts {
     size_t count, edges;
 } gs_gate_parts;
 
-/* False: it has nodes that cannot be copied, edges that carry more than plain order, or the driver does not answer. */
-bool gs_gate_parts_read(gs_gate_parts *parts, void *graph);
+/* Returns why the graph cannot be divided; NULL: it can. */
+const char *gs_gate_parts_read(gs_gate_parts *parts, void *graph);
 /* The same of a copy of the graph that the driver has made. */
 bool gs_gate_parts_of_clone(gs_gate_parts *parts, const gs_gate_parts *original, void *clone);
 void gs_gate_parts_free(gs_gate_parts *parts);

@@ -352,13 +352,26 @@ bool gs_gate_twin_find(const void *what, gs_gate_twin *twin) {
         gs_gate_twin made = {.what = what, .context = context, .original = function_of(what)};
         if (made.original)
             make_twin(&made);
-        gs_gate_count(made.function ? &gs_gate_state.page->twins : &gs_gate_state.page->twinless, 1);
+        gs_gate_count(&gs_gate_state.page->unguarded_kernels, 1);
         twins.all[twins.count++] = made;
     }
     if (is_room)
         *twin = twins.all[at];
     pthread_mutex_unlock(&twins.lock);
     return is_room && twin->function;
+}
+
+void gs_gate_twin_use(const void *function) {
+    gs_tenant_page *page = gs_gate_state.page;
+    pthread_mutex_lock(&twins.lock);
+    for (size_t i = 0; i < twins.count; i++) {
+        if (twins.all[i].function != function || twins.all[i].is_used)
+            continue;
+        twins.all[i].is_used = true;
+        gs_gate_count(&page->guarded_kernels, 1);
+        atomic_fetch_sub_explicit(&page->unguarded_kernels, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&twins.lock);
 }
 
 /* ---- forgetting ---- */

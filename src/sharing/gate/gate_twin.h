@@ -32,10 +32,13 @@ typedef struct gs_gate_twin {
     uint32_t parameter, offset; /* the number and the place of the guard's parameter */
     gs_gate_constants constants;
     char reason[GS_TENANT_REASON]; /* why it has no twin */
+    bool is_used;
 } gs_gate_twin;
 
 /* Finds the twin of a kernel in the current context, and makes it if need be. False: it has none; `twin` has the
    reason. */
 bool gs_gate_twin_find(const void *what, gs_gate_twin *twin);
+/* The function of a twin is launched, by the program or in a graph: for the status. */
+void gs_gate_twin_use(const void *function);
 
 #endif

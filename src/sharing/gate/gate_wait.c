@@ -207,10 +207,6 @@ static void wait_for_cap(void) {
     }
 }
 
-/* Why a graph cannot be divided. */
-static const char WHOLE_GRAPH[] =
-    "it has conditional or memory nodes, was changed, or has too few nodes to wait between";
-
 static bool is_graph(const gs_gate_item *item) {
     return item->what && !item->launch;
 }
@@ -260,7 +256,7 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
     work.flags = gs_gate_mark_find(false);
     if (is_graph(item)) {
         int mode = gs_gate_relax();
-        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &form);
+        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, &work, &form, &around->guard.reason);
         gs_gate_respect(mode);
     } else if (gs_gate_state.has_guards && item->what && work.expected_ns > gs_gate_state.ahead_ns) {
         int mode = gs_gate_relax();
@@ -342,8 +338,7 @@ void gs_gate_wait_before(const gs_gate_item *item, gs_gate_around *around) {
     if (can_wait && item->what)
         count_late(&step, around);
     if (step.is_long && !around->graph && !around->is_timed && !around->guard.twin)
-        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns,
-                            is_graph(item) ? WHOLE_GRAPH : around->guard.reason);
+        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns, around->guard.reason);
     if (around->is_numbered && is_big_copy(item))
         put_number(item->stream, true);
     if (can_wait && step.must_wait)

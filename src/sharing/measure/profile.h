@@ -218,17 +218,15 @@ bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms,
 enum { GS_STORE_COMMANDS = 256 };
 
 typedef struct gs_command_profile {
-    uint64_t key;         /* of what was executed; 0: not used */
-    double lost_us[2][2]; /* what slow requests lost beside it: those of few and of many launches, by time slices and
-                             under MPS; negative: not measured */
-    double kernels_us;    /* what they can lose to its kernels under MPS */
-    bool saw_many;        /* its last run was beside requests of many launches only */
-    bool is_sliced;       /* a latency program: its neighbors will use time slices */
-    bool is_dirty;        /* not saved */
+    uint64_t key;      /* of what was executed; 0: not used */
+    double lost_us[2]; /* what requests lost beside it, by time slices and under MPS; negative: not measured */
+    double kernels_us; /* what they can lose to its kernels under MPS */
+    bool is_sliced;    /* a latency program: its neighbors will use time slices */
+    bool is_dirty;     /* not saved */
     uint64_t used;
 } gs_command_profile;
 
-#define GS_UNKNOWN_COMMAND(of) ((gs_command_profile){.key = (of), .lost_us = {{-1, -1}, {-1, -1}}})
+#define GS_UNKNOWN_COMMAND(of) ((gs_command_profile){.key = (of), .lost_us = {-1, -1}})
 
 /* NULL: not known. */
 const gs_command_profile *gs_profile_store_command(const gs_profile_store *store, uint64_t key);

@@ -17,7 +17,7 @@
 
 enum {
     APPLICATION = 0x47736d70,
-    VERSION = 6,
+    VERSION = 7,
     OPENING_MS = 100,   /* the longest wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
     RECALLED = 3        /* a stored median counts as at most this many samples */
@@ -37,8 +37,7 @@ static const char schema[] =
     " factor_a REAL, factor_b REAL, samples INTEGER,"
     " PRIMARY KEY(gpu, gpu_sms, a, b, split, workers_a, workers_b)) WITHOUT ROWID;"
     "CREATE TABLE commands(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"
-    " few_slices_us REAL, few_mps_us REAL, many_slices_us REAL, many_mps_us REAL, kernels_us REAL, saw_many INTEGER,"
-    " is_sliced INTEGER, PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;";
+    " slices_us REAL, mps_us REAL, kernels_us REAL, is_sliced INTEGER, PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;";
 
 enum { TURNS = -1, INSIDE = -2 }; /* in the column `split` */
 
@@ -64,14 +63,14 @@ static const char *const statements[] = {
     [DROP_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key = ?3",
     [PUT_POINT] = "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    [PUT_COMMAND] = "INSERT OR REPLACE INTO commands VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    [PUT_COMMAND] = "INSERT OR REPLACE INTO commands VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [ALL_PROFILES] = "SELECT key, used, name, blocks, whole_ns, whole_samples, block_loop_ns, block_loop_samples FROM "
                      "profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
     [ALL_POINTS] = "SELECT key, sms, blocks_per_ns, samples FROM points" OF_THIS_GPU " ORDER BY key, sms",
     [ALL_PAIRS] = "SELECT a, b, split, used, factor_a, factor_b, samples, workers_a, workers_b FROM pairs" OF_THIS_GPU
                   " ORDER BY used DESC LIMIT ?3",
-    [ALL_COMMANDS] = "SELECT key, used, few_slices_us, few_mps_us, many_slices_us, many_mps_us, kernels_us, "
-                     "saw_many, is_sliced FROM commands" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
+    [ALL_COMMANDS] = "SELECT key, used, slices_us, mps_us, kernels_us, is_sliced FROM commands" OF_THIS_GPU
+                     " ORDER BY used DESC LIMIT ?3",
     [TRIM_PROFILES] = "DELETE FROM profiles" OF_THIS_GPU " AND used <= (SELECT used FROM profiles" OF_THIS_GPU
                       " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
     [TRIM_PAIRS] = "DELETE FROM pairs" OF_THIS_GPU " AND used <= (SELECT used FROM pairs" OF_THIS_GPU
@@ -239,11 +238,10 @@ static void read_command(gs_profile_store *store, sqlite3_stmt *row) {
     while (command->key) /* at most as many rows are read */
         command++;
     *command = GS_UNKNOWN_COMMAND(key);
-    for (int i = 0; i < 4; i++)
-        command->lost_us[i / 2][i % 2] = recall_lost(sqlite3_column_double(row, 2 + i));
-    command->kernels_us = fmax(recall_lost(sqlite3_column_double(row, 6)), 0);
-    command->saw_many = sqlite3_column_int(row, 7);
-    command->is_sliced = sqlite3_column_int(row, 8);
+    for (int i = 0; i < 2; i++)
+        command->lost_us[i] = recall_lost(sqlite3_column_double(row, 2 + i));
+    command->kernels_us = fmax(recall_lost(sqlite3_column_double(row, 4)), 0);
+    command->is_sliced = sqlite3_column_int(row, 5);
     command->used = (uint64_t)used;
     store->uses = gs_max_u64(store->uses, command->used);
 }
@@ -438,10 +436,9 @@ bool gs_profile_file_command(gs_profile_store *store, const gs_command_profile *
         return false;
     sqlite3_bind_int64(statement, 3, (int64_t)command->key);
     sqlite3_bind_int64(statement, 4, (int64_t)command->used);
-    for (int i = 0; i < 4; i++)
-        sqlite3_bind_double(statement, 5 + i, command->lost_us[i / 2][i % 2]);
-    sqlite3_bind_double(statement, 9, command->kernels_us);
-    sqlite3_bind_int(statement, 10, command->saw_many);
-    sqlite3_bind_int(statement, 11, command->is_sliced);
+    for (int i = 0; i < 2; i++)
+        sqlite3_bind_double(statement, 5 + i, command->lost_us[i]);
+    sqlite3_bind_double(statement, 7, command->kernels_us);
+    sqlite3_bind_int(statement, 8, command->is_sliced);
     return finish_statement(store, statement);
 }

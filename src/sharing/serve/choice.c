@@ -1,18 +1,17 @@
 /*
  * choice.c: whether a program of `gridsmith run` uses MPS the next time that it is started, or time slices.
  *
- * The daemon keeps for each best-effort command what requests lost beside it with each of the two ways (stretch.c),
- * apart for requests of many launches, which can wait for several kernels under MPS. The way with
- * which they lose less is taken. Of a way that was not measured it is assumed what requests are likely to lose, so MPS
- * is first. MPS keeps more of the other work, so time slices must be better by a quarter, and are not tried if requests
- * take at most a tenth longer.
+ * The daemon keeps for each best-effort command what requests lost beside it with each of the two ways (stretch.c). The
+ * way with which they lose less is taken. Of a way that was not measured it is assumed what requests are likely to
+ * lose, so MPS is first. MPS keeps more of the other work: it stays while p99 is at most a fifth longer, which is what
+ * is promised, and time slices must be better by a tenth.
  *
  * Each run with one way lets what was measured of the other count a little less: it is tried again some time, the
  * sooner the less it was worse.
  *
  * What is likely comes from docs/reports/neighbors.md: requests lose one switch by time slices, 0.15 to 0.3 ms, also
- * those of many launches, because a keeper keeps the GPU for them. Under MPS the longest kernel that cannot be stopped
- * holds requests up.
+ * those of many launches, because a keeper keeps the GPU for them; the least of it counts, so that time slices are
+ * tried. Under MPS the longest kernel that cannot be stopped holds requests up.
  *
  * A latency program does as its neighbors will.
  */
@@ -20,36 +19,35 @@
 
 #include <math.h>
 
-static const double better = 0.75, /* time slices are taken if requests lose at most this part of what MPS costs */
-    not_much = 0.1,                /* of the duration of requests: MPS stays if they lose no more */
-    remembered = 31 / 32.0,        /* what counts of a way after a run with the other one */
-    switch_us = 200,               /* what time slices are likely to cost */
+static const double better = 0.9, /* time slices are taken if requests lose at most this part of what MPS costs */
+    not_much = 0.2,               /* of p99: MPS stays if requests lose no more */
+    remembered = 31 / 32.0,       /* what counts of a way after a run with the other one */
+    switch_us = 150,              /* what time slices are likely to cost */
     most_late = GS_TENANT_MOST_LATE / 100.0;
 
 /* ---- deciding ---- */
 
 /* What requests lose: as measured, or else what is likely. */
-static double lost_us(const gs_command_profile *command, bool have_many, bool has_mps) {
-    double measured = command->lost_us[have_many][has_mps];
+static double lost_us(const gs_command_profile *command, bool has_mps) {
+    double measured = command->lost_us[has_mps];
     if (measured >= 0)
         return measured;
     return has_mps ? command->kernels_us : switch_us;
 }
 
-bool gs_choice_has_mps(const gs_command_profile *command, bool have_many) {
-    return !command->is_sliced && lost_us(command, have_many, false) >= better * lost_us(command, have_many, true);
+bool gs_choice_has_mps(const gs_command_profile *command) {
+    return !command->is_sliced && lost_us(command, false) >= better * lost_us(command, true);
 }
 
-void gs_choice_why(const gs_command_profile *command, bool have_many, char *why, size_t size) {
-    const double *measured = command->lost_us[have_many];
+void gs_choice_why(const gs_command_profile *command, char *why, size_t size) {
+    const double *measured = command->lost_us;
     if (command->is_sliced) {
         snprintf(why, size, "as its neighbors do");
         return;
     }
     snprintf(why, size, "requests lose %s%.2f ms beside it under MPS%s, %s%.2f ms by time slices%s",
-             measured[1] < 0 ? "about " : "", lost_us(command, have_many, true) / 1e3,
-             measured[1] < 0 ? " (not measured)" : "", measured[0] < 0 ? "about " : "",
-             lost_us(command, have_many, false) / 1e3, measured[0] < 0 ? " (not measured)" : "");
+             measured[1] < 0 ? "about " : "", lost_us(command, true) / 1e3, measured[1] < 0 ? " (not measured)" : "",
+             measured[0] < 0 ? "about " : "", lost_us(command, false) / 1e3, measured[0] < 0 ? " (not measured)" : "");
 }
 
 /* ---- learning ---- */
@@ -64,10 +62,6 @@ static double number_of(const _Atomic uint64_t *number) {
 static bool has_worked(const gs_tenant *tenant) {
     enum { LEAST_NS = 100000000, LEAST_GRAPHS = 100 };
     return number_of(&tenant->page->work_ns) >= LEAST_NS || number_of(&tenant->page->graphs) >= LEAST_GRAPHS;
-}
-
-static bool has_many_launches(const gs_tenant *latency) {
-    return number_of(&latency->page->eager_permille) >= 10 * GS_TENANT_EAGER_PERCENT;
 }
 
 /* What a request can lose under MPS to kernels that cannot be stopped: the longest of them, if they are more than a
@@ -96,36 +90,31 @@ static gs_command_profile learn_program(const gs_tenant *tenant) {
     gs_command_profile command = known && !tenant->saw_others ? *known : GS_UNKNOWN_COMMAND(key);
     if (tenant->saw_others)
         return command;
-    for (int many = 0; many < 2; many++)
-        learn_way(command.lost_us[many], tenant->options.has_mps, tenant->lost_us[many]);
+    learn_way(command.lost_us, tenant->options.has_mps, tenant->lost_us);
     command.is_sliced = false;
     command.kernels_us = tenant->options.has_mps ? held_up_us(tenant) : remembered * command.kernels_us;
-    if (tenant->saw_requests[false] || tenant->saw_requests[true])
-        command.saw_many = !tenant->saw_requests[false];
     return command;
 }
 
 /* What its user has chosen, and a program that has done nothing, stay as they are. */
-static bool will_use_mps(const gs_tenant *tenant, bool have_many) {
+static bool will_use_mps(const gs_tenant *tenant) {
     if (!tenant->options.command || !has_worked(tenant))
         return tenant->options.has_mps;
     gs_command_profile command = learn_program(tenant);
-    return gs_choice_has_mps(&command, have_many);
+    return gs_choice_has_mps(&command);
 }
 
 /* A program under MPS beside one without it has time slices, but not short ones: that is neither way. */
-static void measure_lost(const gs_tenant *latency, gs_tenant *best_effort, bool have_many) {
+static void measure_lost(const gs_tenant *latency, gs_tenant *best_effort) {
     bool has_mps = best_effort->options.has_mps;
     double lost = gs_stretch_lost_us(latency->page, latency->beside_before, has_mps ? not_much : 0);
     if (has_worked(best_effort) && (latency->options.has_mps || !has_mps))
-        best_effort->lost_us[have_many] = fmax(best_effort->lost_us[have_many], lost);
+        best_effort->lost_us = fmax(best_effort->lost_us, lost);
 }
 
 static void meet_request(gs_tenant *latency, gs_tenant *best_effort) {
-    bool have_many = has_many_launches(latency);
-    measure_lost(latency, best_effort, have_many);
-    best_effort->saw_requests[have_many] |= number_of(&latency->page->requests) > 0;
-    bool has_mps = will_use_mps(best_effort, have_many);
+    measure_lost(latency, best_effort);
+    bool has_mps = will_use_mps(best_effort);
     latency->saw_mps |= has_mps;
     latency->saw_slices |= !has_mps;
 }

@@ -635,8 +635,8 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
 
 /* How many requests of each duration were beside best-effort work so far. */
 void gs_stretch_count(const gs_tenant_page *page, uint32_t *beside);
-/* What slow requests beside best-effort work have lost since `before`, against slow ones alone; 0: not more than this
-   part of their duration; -1: there were too few, alone or beside. */
+/* What requests beside best-effort work have lost since `before`, against those alone: the mean of what p99 and the
+   median lose. 0: nothing, or p99 is longer by less than this part; -1: there were too few, alone or beside. */
 double gs_stretch_lost_us(const gs_tenant_page *page, const uint32_t *before, double tolerated);
 
 /* ---- tenants.c ---- */
@@ -677,9 +677,8 @@ typedef struct gs_tenant {
     bool saw_mps, saw_slices;                /* beside programs that will use MPS, and that will not */
     uint32_t beside_before[GS_TENANT_TIMES]; /* gs_stretch_count when the best-effort program beside it came */
     /* a best-effort program: */
-    bool saw_others;      /* beside others that worked */
-    bool saw_requests[2]; /* of few launches, and of many, */
-    double lost_us[2];    /* and what they lost beside it, those of the program that lost most; -1: not measured */
+    bool saw_others; /* beside others that worked */
+    double lost_us;  /* what requests lost beside it, those of the program that lost most; -1: not measured */
     struct gs_tenant *next;
 } gs_tenant;
 
@@ -701,9 +700,9 @@ void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into);
 
 /* ---- choice.c ---- */
 
-/* Whether a program that executes this uses MPS, and why, beside requests of few launches or of many. */
-bool gs_choice_has_mps(const gs_command_profile *command, bool have_many);
-void gs_choice_why(const gs_command_profile *command, bool have_many, char *why, size_t size);
+/* Whether a program that executes this uses MPS, and why. */
+bool gs_choice_has_mps(const gs_command_profile *command);
+void gs_choice_why(const gs_command_profile *command, char *why, size_t size);
 /* A program has come, or goes: what requests lose is measured from now on, unless another one beside them works. */
 void gs_choice_begin(const gs_tenant *tenant);
 /* A program goes: keeps what was learned of it, and of those beside it. */

@@ -192,7 +192,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
                               .group = group,
                               .options = *options,
                               .slot = GS_BOARD_SLOTS,
-                              .lost_us = {-1, -1},
+                              .lost_us = -1,
                               .opened_ns = (uint64_t)gs_now_ns()};
         *page_fd = equip(tenants, tenant, error);
     }
@@ -395,8 +395,8 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
     gs_write_uint(writer, "memory_waits", read_count(&page->memory_waits));
     gs_write_uint(writer, "guarded", read_count(&page->guarded));
-    gs_write_uint(writer, "guarded_kernels", read_count(&page->twins));
-    gs_write_uint(writer, "unguarded_kernels", read_count(&page->twinless));
+    gs_write_uint(writer, "guarded_kernels", read_count(&page->guarded_kernels));
+    gs_write_uint(writer, "unguarded_kernels", read_count(&page->unguarded_kernels));
     gs_write_uint(writer, "slice_us", read_count(&page->slice_us));
     write_kernels(page, writer);
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
@@ -412,17 +412,14 @@ static void write_lost(gs_writer *writer, const char *key, double us) {
         gs_write_real(writer, key, us, 1);
 }
 
-/* What a command does the next time beside requests of few or of many launches, and why. */
-static void write_choice(const gs_command_profile *command, bool have_many, gs_writer *writer) {
+/* What a command does the next time, and why. */
+static void write_choice(const gs_command_profile *command, gs_writer *writer) {
     char why[GS_TENANT_REASON];
-    gs_choice_why(command, have_many, why, sizeof why);
-    gs_write_object(writer, NULL);
-    gs_write_string(writer, "launches", have_many ? "many" : "few");
-    write_lost(writer, "mps_us", command->lost_us[have_many][true]);
-    write_lost(writer, "slices_us", command->lost_us[have_many][false]);
-    gs_write_string(writer, "next", gs_choice_has_mps(command, have_many) ? "MPS" : "time slices");
+    gs_choice_why(command, why, sizeof why);
+    write_lost(writer, "mps_us", command->lost_us[true]);
+    write_lost(writer, "slices_us", command->lost_us[false]);
+    gs_write_string(writer, "next", gs_choice_has_mps(command) ? "MPS" : "time slices");
     gs_write_string(writer, "why", why);
-    gs_write_end(writer);
 }
 
 /* What is known of commands that were run before. */
@@ -432,10 +429,7 @@ static void write_commands(const gs_profile_store *profiles, gs_writer *writer) 
     for (size_t at = 0; profiles && (command = gs_profile_store_next_command(profiles, &at));) {
         gs_write_object(writer, NULL);
         write_command(command->key, writer);
-        gs_write_array(writer, "requests");
-        write_choice(command, command->saw_many, writer); /* a program that sees no requests takes the first */
-        write_choice(command, !command->saw_many, writer);
-        gs_write_end(writer);
+        write_choice(command, writer);
         gs_write_end(writer);
     }
     gs_write_end(writer);

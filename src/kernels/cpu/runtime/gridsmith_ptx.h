@@ -3,7 +3,7 @@
  *
  * `add.rz.f32 d, a, b` becomes `d = ptx_add_rz_f32(a, b)`. Registers are unsigned integers of their width for all
  * types: functions take and return bits. A predicate is 0 or 1. Short functions are here; those that are long, rare, or
- * that wait for other threads are in gridsmith_ptx.c and gridsmith_matrix.c.
+ * that wait for other threads are in gridsmith_ptx.c, gridsmith_accesses.c and gridsmith_matrix.c.
  *
  * Addresses. Global, constant, local and generic addresses and those of parameters are addresses of the CPU. Shared
  * addresses are offsets into the shared memory of the block, and each access is checked. The generic address of shared
@@ -831,6 +831,14 @@ uint32_t ptx_redux(const gs_ptx_thread *t, ptx_combine *combine, uint32_t value,
 ptx_combine ptx_redux_add_u32, ptx_redux_add_s32, ptx_redux_min_u32, ptx_redux_min_s32, ptx_redux_max_u32,
     ptx_redux_max_s32, ptx_redux_and_b32, ptx_redux_or_b32, ptx_redux_xor_b32, ptx_redux_min_f32, ptx_redux_max_f32,
     ptx_redux_min_NaN_f32, ptx_redux_max_NaN_f32;
+
+/* ---- counting transactions: see gridsmith_accesses.c ---- */
+
+/* The rounds of one more loop. */
+PTX_VALUE(uint64_t, ptx_round, (uint64_t rounds, uint64_t round),
+          ((rounds ^ rounds >> 29) + round + 1) * 0x9e3779b97f4a7c15u)
+void ptx_access(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place,
+                uint64_t rounds);
 
 /* ---- matrices: see gridsmith_matrix.c ---- */
 
