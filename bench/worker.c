@@ -9,6 +9,7 @@
  *               workers that take a number of blocks at a time: one run at a time, each behind the one before it, and
  *               in two queues at once as two kernels that share SMs. What a run costs beyond the first of these is
  *               what it costs to run by a decision
+ *   sizes       the same for blocks of other numbers and lengths, one run at a time
  *
  * `worker [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
  * started. Medians are printed.
@@ -29,7 +30,8 @@ enum {
     MODULE = 1,
     MEMORY = 1,
     QUEUE = 1,
-    BLOCKS_PER_SM = 200
+    BLOCKS_PER_SM = 200,
+    ROUNDS = 2000 /* of a block */
 };
 
 static const char source[] = "__global__ void nothing(unsigned *at) { if (at[0] == 1) at[1] = 2; }\n"
@@ -129,13 +131,13 @@ static gs_worker_report wait_for(gs_worker *worker, bool spins) {
 struct row {
     bool is_confined;
     uint32_t workers; /* on each SM; 0: as many as fit */
-    uint32_t task_blocks;
+    uint32_t task_blocks, blocks_per_sm;
+    int32_t rounds;
 };
 
 static void start_in(gs_worker *worker, uint32_t queue, uint32_t number, struct row row) {
-    const int32_t rounds = 2000;
     const gs_worker_facts *facts = gs_worker_facts_of(worker);
-    uint32_t blocks = (uint32_t)facts->sms * (facts->is_gpu ? 200 : 1); /* a CPU is slower */
+    uint32_t blocks = (uint32_t)facts->sms * (facts->is_gpu ? row.blocks_per_sm : 1); /* a CPU is slower */
     gs_worker_launch launch = {.request = {.queue = QUEUE + queue, .handle = MODULE},
                                .kernel = 1,
                                .form = row.is_confined ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL,
@@ -144,7 +146,7 @@ static void start_in(gs_worker *worker, uint32_t queue, uint32_t number, struct 
                                .workers = row.workers,
                                .task_blocks = row.task_blocks};
     gs_launch_add_memory(&launch, MEMORY, 0);
-    gs_launch_add_value(&launch, &rounds, sizeof rounds);
+    gs_launch_add_value(&launch, &row.rounds, sizeof row.rounds);
     memset(launch.mask, 0xff, sizeof launch.mask);
     if (gs_worker_start(worker, (uint64_t)queue << 32 | (number + 1), &launch) != GS_OK)
         give_up("a launch was not taken");
@@ -167,13 +169,30 @@ static double in_a_row_us(gs_worker *worker, uint32_t queues, uint32_t ahead, st
 }
 
 static void bench_rows(gs_worker *worker) {
-    static const struct row rows[] = {{true, 0, 1}, {true, 0, 10}, {true, 8, 1}, {true, 8, 10}};
-    printf("in a row    %.1f us as written\n", in_a_row_us(worker, 1, 2, (struct row){.is_confined = false}));
+    static const struct row rows[] = {{true, 0, 1, BLOCKS_PER_SM, ROUNDS},
+                                      {true, 0, 10, BLOCKS_PER_SM, ROUNDS},
+                                      {true, 8, 1, BLOCKS_PER_SM, ROUNDS},
+                                      {true, 8, 10, BLOCKS_PER_SM, ROUNDS}},
+                            written = {.blocks_per_sm = BLOCKS_PER_SM, .rounds = ROUNDS};
+    printf("in a row    %.1f us as written\n", in_a_row_us(worker, 1, 2, written));
     for (size_t i = 0; i < GS_COUNT(rows); i++)
         printf("            confined, %s workers, tasks of %u: %.1f one at a time, %.1f each behind the one before it, "
                "%.1f in two queues\n",
                rows[i].workers ? "8" : "all", rows[i].task_blocks, in_a_row_us(worker, 1, 1, rows[i]),
                in_a_row_us(worker, 1, 2, rows[i]), in_a_row_us(worker, 2, 2, rows[i]));
+}
+
+static void bench_sizes(gs_worker *worker) {
+    static const struct row rows[] = {{true, 8, 10, BLOCKS_PER_SM, ROUNDS},
+                                      {true, 8, 10, 4 * BLOCKS_PER_SM, ROUNDS / 4},
+                                      {true, 8, 10, BLOCKS_PER_SM / 4, ROUNDS}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        struct row written = rows[i];
+        written.is_confined = false;
+        printf("%-11s %u blocks on each SM, %d rounds: %.1f us as written, %.1f confined\n", i ? "" : "sizes",
+               rows[i].blocks_per_sm, rows[i].rounds, in_a_row_us(worker, 1, 1, written),
+               in_a_row_us(worker, 1, 1, rows[i]));
+    }
 }
 
 static void start(gs_worker *worker, bool is_slow, uint32_t blocks) {
@@ -240,6 +259,7 @@ int main(int argc, char **argv) {
     wait_for(worker, false);
     bench_runs(worker);
     bench_rows(worker);
+    bench_sizes(worker);
     gs_image_free(image);
     gs_worker_close(worker);
     return 0;

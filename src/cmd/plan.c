@@ -11,7 +11,7 @@
 struct options {
     const char *on, *gpu, *size, *plan, *svg, *output;
     int64_t seconds, most, seed;
-    bool json, models, all, elastic, simulate;
+    bool json, models, all, coarse, elastic, simulate;
 };
 
 static const gs_option option_table[] = {
@@ -33,6 +33,7 @@ static const gs_option option_table[] = {
             "play tasks with a plan, without a GPU; see 'gridsmith plan --simulate --help'"),
     GS_FLAG(struct options, "all", all,
             "compare the choices with all ways to run each pair; with --models, forecasts with measurements"),
+    GS_FLAG(struct options, "coarse", coarse, "all: a third of the ways, in coarser steps"),
     GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
     GS_FLAG(struct options, "json", json, "print the plan (gridsmith.plan/1) instead of a table"),
     GS_OUTPUT(struct options, output, "write the plan to FILE, for 'plan --simulate' and 'serve --plan'"),
@@ -240,7 +241,7 @@ static gs_code check_models(const gs_planning *run, const struct planning *plann
 
 /* Measures all ways to run each pair, and prints how far the plan is from the best. */
 static gs_code compare_pairs(const struct planning *planning, gs_error *error) {
-    gs_planning run = {.player = planning->player, .file = planning->file};
+    gs_planning run = {.player = planning->player, .file = planning->file, .is_coarse = planning->options->coarse};
     gs_code code = planning->options->models ? check_models(&run, planning, error) : GS_OK;
     for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
         gs_planning_compared compared;
@@ -262,6 +263,8 @@ static int run_plan(const gs_command *command, void *given, const gs_words *word
         return gs_usage(command, "--device takes cuda, cuda:N or model, not \"%.40s\"", options->on);
     if (options->all && options->json)
         return gs_usage(command, "--all and --json exclude each other");
+    if (options->coarse && !options->all)
+        return gs_usage(command, "--coarse is for --all");
     planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};
     for (size_t i = 0; i < words->count && code == GS_OK; i++)
         code = gs_named_kernels_add(&planning.list, words->data[i], &error);

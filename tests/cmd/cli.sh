@@ -1056,6 +1056,9 @@ cmp -s "$work/out" "$work/plan.txt" || fail "a plan in two parts is another"
 check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
 says "gemm + stream: "
 says "(inside 2 + 3 blocks per SM; gemm: 80 registers): +0.0%"
+check "a plan against coarser ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all --coarse
+says "best of 129 ways 944.2 us (inside 2 + 3 blocks per SM; gemm: 80 registers): +0.0%"
+mistake "--coarse without --all" "--coarse is for --all" "$program" plan $kernels --on model --coarse
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[%s,%s]}' \
     '{"name":"long","block_threads":64,"registers":32,"alone_us":5000,"model":{"workers":1,"units":[0.71,0.88],"surplus":1.72}}' \
     '{"name":"short","block_threads":128,"registers":32,"alone_us":50,"model":{"workers":2,"units":[0.85,0.61],"surplus":2.53}}' \

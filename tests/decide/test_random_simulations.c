@@ -4,7 +4,8 @@
  * be one that was meant: with GRIDSMITH_WRITE=1 the file is written anew.
  *
  * Beside that, what holds for every simulation: each task runs as often as it should, no faster than alone, none
- * of its blocks is counted twice, and nothing takes longer than all launches in sequence if only one may run at a time.
+ * of its blocks and no launch is counted twice, and nothing takes longer than all launches in sequence if only one may
+ * run at a time.
  *
  * Numbers are drawn in statements of their own: in which order arguments are evaluated is up to the compiler.
  */
@@ -106,6 +107,7 @@ static void expect_possible(const gs_simulation *result, const gs_task_list *tas
     }
     assert_true(fabs(sum_us - result->alone_us) <= 1e-9 * sum_us);
     assert_true(options->for_us > 0 || counted_blocks <= blocks);
+    assert_true(result->shared <= result->launches);
     if (options->together == 1) /* a stop costs time, and a task may come late */
         assert_true(result->shared == 0 && result->end_us >= sum_us * (1 - 1e-9));
 }

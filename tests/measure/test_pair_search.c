@@ -157,16 +157,26 @@ static void try_everything(struct trying *trying) {
 
 /* ---- searches ---- */
 
+static bool has_measurement(const gs_measurements *list, const gs_measurement *wanted) {
+    for (size_t i = 0; i < list->count; i++)
+        if (gs_measurement_equal(&list->data[i], wanted))
+            return true;
+    return false;
+}
+
 static void run_search(gs_pair_search *search, gs_player *player) {
     gs_measurement next;
     gs_measure_result result;
+    gs_measurements measured = {0};
     gs_error error;
     while (gs_pair_search_next(search, &next, &error)) {
-        assert_null(gs_pair_search_find(search, &next)); /* nothing is measured twice */
+        assert_false(has_measurement(&measured, &next)); /* nothing is measured twice */
+        assert_true(GS_PUSH(&measured, next));
         assert_int_equal(player->ops->measure(player, &next, &result, &error), GS_OK);
         assert_int_equal(gs_pair_search_add(search, &next, &result, &error), GS_OK);
     }
     assert_int_equal(error.code, GS_OK);
+    free(measured.data);
 }
 
 static double chosen_us(const struct pair_case *drawn, const gs_found_pair *pair) {
@@ -178,13 +188,34 @@ static double chosen_us(const struct pair_case *drawn, const gs_found_pair *pair
     return trying.best_us;
 }
 
+/* `plan --all --coarse` lists fewer ways, the first is the same, and the best hardly worse. */
+static void check_coarse_ways(gs_pair_search *search, const struct pair_case *drawn, const gs_measurements *all) {
+    gs_measurements list = {0};
+    gs_error error;
+    struct trying coarse = {.drawn = drawn, .best_us = INFINITY}, every = coarse;
+    assert_int_equal(gs_pair_search_all(search, 0, true, &list, &error), GS_OK);
+    assert_true(gs_measurement_equal(&list.data[0], &all->data[0]));
+    for (size_t i = 0; i < list.count; i++) {
+        assert_true(has_measurement(all, &list.data[i]));
+        coarse.now = list.data[i];
+        try(&coarse);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        every.now = all->data[i];
+        try(&every);
+    }
+    assert_true(list.count < all->count && coarse.best_us <= every.best_us * 1.05);
+    free(list.data);
+}
+
 /* `plan --all` lists no way twice, none that does not fit, and the best of all that are tried here. Returns whether the
    best has a limit of registers. */
 static bool check_all_ways(gs_pair_search *search, const struct pair_case *drawn, double best_us, double us) {
     gs_measurements list = {0};
     gs_error error;
     struct trying all = {.drawn = drawn, .best_us = INFINITY};
-    assert_int_equal(gs_pair_search_all(search, 0, &list, &error), GS_OK);
+    assert_int_equal(gs_pair_search_all(search, 0, false, &list, &error), GS_OK);
+    check_coarse_ways(search, drawn, &list);
     for (size_t i = 0; i < list.count; i++) {
         const gs_measure_side *sides = list.data[i].sides;
         gs_shape shapes[2];

@@ -97,6 +97,7 @@ struct gs_worker {
     struct operation *running[ENGINES];
     int64_t ends_ns[ENGINES];
     int64_t busy_ns[ENGINES];
+    int64_t mixed_ns; /* while two queues or more had something to do */
     uint64_t done[ENGINES];
     gs_worker_report reports[OPERATIONS];
     int64_t visible_ns[OPERATIONS];
@@ -321,11 +322,14 @@ static void play_device(void) {
                 break;
             end(engine, device.ends_ns[engine]);
         }
+    int busy = 0;
     for (size_t i = 0; i < QUEUES; i++) {
         struct queue *queue = &device.queues[i];
+        busy += queue->first != NULL;
         if (queue->ended && !queue->first && clock_ns >= queue->ended_ns + DEFER_NS)
             retire(queue, queue->ended_ns + DEFER_NS);
     }
+    device.mixed_ns += busy > 1 ? turn_ns : 0;
 }
 
 static gs_code give(struct operation operation) {
@@ -1000,7 +1004,8 @@ static const uint32_t layers[] = {40, 8, 12, 60, 3, 12, 80, 6, 12, 24, 5, 12, 33
 
 /* What a network does beside another client, or alone. */
 struct mixed {
-    double busy, task; /* parts of the time: that the device works, and that it works for the other client */
+    double busy, task; /* parts of the time: that the device works, that it works for the other client, */
+    double both;       /* and that both have launches there */
     double reports,
         restarts; /* for each launch: those reported at its end; those of the other that found its queue empty */
 };
@@ -1031,6 +1036,7 @@ static struct mixed play_network_beside(uint64_t size) {
     assert_int_equal(device.asked[GS_LAUNCH_CONFINED].launches, before.asked[GS_LAUNCH_CONFINED].launches);
     uneven_blocks = 0;
     struct mixed mixed = {.busy = (double)(device.busy_ns[KERNELS] - before.busy_ns[KERNELS]) / (PLAYED_MS * 1e6),
+                          .both = (double)(device.mixed_ns - before.mixed_ns) / (PLAYED_MS * 1e6),
                           .task = (double)(other->session->counts.blocks - blocks) * BLOCK_NS / (PLAYED_MS * 1e6),
                           .reports = 1 - (double)deferred / (double)count_all,
                           .restarts = (double)(restarts - restarts_before) / (double)given};
@@ -1050,9 +1056,10 @@ TEST(networks_are_mixed_with_long_kernels) {
     } cases[] = {{20, 0.2, 0.1}, {105, 0.3, 0.1}, {433, 0.3, 0.3}, {600, 0.3, 0.5}, {1500, 0.3, 1.01}};
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         struct mixed found = play_network_beside(cases[i].size);
-        print_message(
-            "beside launches of %d us: busy %.3f, and %.3f for them; %.2f reports and %.2f restarts a launch\n",
-            (int)(cases[i].size * BLOCK_NS / 1000), found.busy, found.task, found.reports, found.restarts);
+        print_message("beside launches of %d us: busy %.3f, and %.3f for them; both there for %.2f; %.2f reports and "
+                      "%.2f restarts a launch\n",
+                      (int)(cases[i].size * BLOCK_NS / 1000), found.busy, found.task, found.both, found.reports,
+                      found.restarts);
         assert_true(found.busy > 0.99 && fabs(found.task - 0.5) < 0.08);
         assert_true(found.reports < cases[i].most_reports && found.restarts < cases[i].most_restarts);
     }

@@ -28,13 +28,13 @@ struct active {
     bool is_used;
     size_t task, index;
     gs_contender contender;
-    double left_us;    /* of its duration alone */
-    double counted_us; /* of what is done, as of the last count */
-    double after;      /* its rate with its workers, when its neighbor has ended */
-    double ready_us;   /* when it became ready, */
-    double since_us;   /* and when it began to wait, or to run */
-    uint64_t start;    /* order of starting */
-    bool has_begun, had_neighbors;
+    double left_us;                            /* of its duration alone */
+    double counted_us;                         /* of what is done, as of the last count */
+    double after;                              /* its rate with its workers, when its neighbor has ended */
+    double ready_us;                           /* when it became ready, */
+    double since_us;                           /* and when it began to wait, or to run */
+    uint64_t start;                            /* order of starting */
+    bool has_begun, had_neighbors, is_counted; /* is_counted: among those beside others */
 };
 
 enum { ACTIVE = 4 }; /* of a task, at a time */
@@ -436,7 +436,9 @@ static void start_launch(struct player *player, struct active *active, const gs_
     active->contender.workers = place->workers;
     active->since_us = player->now_us;
     active->start = player->starts++;
-    player->result->shared += place->sms < player->plan.sms || place->workers > 0;
+    bool is_beside = place->sms < player->plan.sms || place->workers > 0;
+    player->result->shared += is_beside && !active->is_counted;
+    active->is_counted |= is_beside;
 }
 
 /* Returns whether a launch was stopped. */

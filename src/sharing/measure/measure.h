@@ -134,6 +134,7 @@ typedef struct gs_planning {
     gs_player *player;
     gs_plan_file *file; /* NULL: nothing is kept */
     int64_t most;       /* new measurements; 0: no limit */
+    bool is_coarse;     /* gs_planning_compare: some of the ways (gs_pair_search_all) */
 } gs_planning;
 
 /* Measures until the plan is complete. */

@@ -123,10 +123,6 @@ gs_code gs_pair_search_add(gs_pair_search *search, const gs_measurement *measure
 
 /* ---- answers ---- */
 
-const gs_measure_result *gs_pair_search_find(const gs_pair_search *search, const gs_measurement *measurement) {
-    return gs_answers_find(&search->answers, measurement);
-}
-
 size_t gs_pair_search_kernels(const gs_pair_search *search) {
     return search->kernel_count;
 }

@@ -140,8 +140,6 @@ void gs_pair_search_free(gs_pair_search *search);
 bool gs_pair_search_next(gs_pair_search *search, gs_measurement *next, gs_error *error);
 gs_code gs_pair_search_add(gs_pair_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
                            gs_error *error);
-/* The result of a measurement, or NULL. */
-const gs_measure_result *gs_pair_search_find(const gs_pair_search *search, const gs_measurement *measurement);
 
 size_t gs_pair_search_kernels(const gs_pair_search *search);
 const gs_pair_search_kernel *gs_pair_search_given(const gs_pair_search *search, size_t kernel);
@@ -167,8 +165,9 @@ typedef struct gs_measurements {
     size_t count, capacity;
 } gs_measurements;
 
-/* Appends all ways to run a pair: the first is in sequence. None, if the pair was not measured. */
-gs_code gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurements *list, gs_error *error);
+/* Appends all ways to run a pair, or those of coarser steps: the first is in sequence. None, if the pair was not
+   measured. */
+gs_code gs_pair_search_all(gs_pair_search *search, size_t pair, bool is_coarse, gs_measurements *list, gs_error *error);
 
 /* ---- plan files: measurements in an SQLite file (plan_file.c) ---- */
 

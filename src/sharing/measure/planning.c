@@ -110,7 +110,7 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
     const gs_found_pair *found = gs_pair_search_pair_at(search, pair);
     gs_measure_result result;
     bool is_new;
-    gs_code code = gs_pair_search_all(search, pair, &list, error);
+    gs_code code = gs_pair_search_all(search, pair, planning->is_coarse, &list, error);
     *compared = (gs_planning_compared){.ways = list.count};
     for (size_t i = 0; i < list.count && code == GS_OK; i++) {
         code = measure_next(planning, &list.data[i], &result, &is_new, error);

@@ -4,6 +4,9 @@
  * In sequence; each split of the SMs; and of intra-SM sharing each form of each kernel, each number of workers that
  * fits, and each limit of registers with which more of them fit. With a lower limit than is needed for these workers a
  * kernel is not faster, so only limits that cannot be raised are listed.
+ *
+ * Coarse: splits in steps of a thirty-second of the SMs, as the daemon splits them, and beside each number of workers
+ * of the first kernel only the most of the second that fit.
  */
 #include "search_state.h"
 
@@ -13,7 +16,7 @@ struct every {
     gs_pair_search *search;
     const gs_found_pair *pair;
     gs_measurements *list;
-    bool failed;
+    bool is_coarse, failed;
 };
 
 /* The register limits of a form: as compiled (0), then each step down to the fewest. */
@@ -70,8 +73,11 @@ static void add_limited(struct every *every, const struct limits limits[2], int 
     int32_t leader = gs_pair_search_leader(every->search, &limits[0].shapes[i], &limits[1].shapes[k]);
     sides[0].registers = limits[0].registers[i];
     sides[1].registers = limits[1].registers[k];
-    for (sides[1].workers = rooms[i][k]; sides[1].workers > least; sides[1].workers--)
+    for (sides[1].workers = rooms[i][k]; sides[1].workers > least; sides[1].workers--) {
         add_measurement(every, GS_MEASURE_INTRA_SM, sides, leader);
+        if (every->is_coarse)
+            return;
+    }
 }
 
 static void add_forms(struct every *every, int32_t first, int32_t second) {
@@ -88,18 +94,22 @@ static void add_forms(struct every *every, int32_t first, int32_t second) {
 }
 
 static void add_splits(struct every *every) {
+    enum { COARSE = 32 };
     int32_t sms = gs_pair_search_gpu(every->search)->sms;
+    int32_t step = every->is_coarse ? (int32_t)gs_max(sms / COARSE, 1) : 1;
     gs_measure_side sides[2] = {
         {.workers = gs_pair_search_kernel_at(every->search, (size_t)every->pair->first)->forms[0].most},
         {.workers = gs_pair_search_kernel_at(every->search, (size_t)every->pair->second)->forms[0].most}};
-    for (sides[0].sms = 1; sides[0].sms < sms; sides[0].sms++) {
+    for (sides[0].sms = step; sides[0].sms < sms; sides[0].sms += step) {
         sides[1].sms = sms - sides[0].sms;
         add_measurement(every, GS_MEASURE_SPLIT, sides, 0);
     }
 }
 
-gs_code gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurements *list, gs_error *error) {
-    struct every every = {.search = search, .pair = gs_pair_search_pair_at(search, pair), .list = list};
+gs_code gs_pair_search_all(gs_pair_search *search, size_t pair, bool is_coarse, gs_measurements *list,
+                           gs_error *error) {
+    struct every every = {
+        .search = search, .pair = gs_pair_search_pair_at(search, pair), .list = list, .is_coarse = is_coarse};
     const gs_found_kernel *found[2] = {gs_pair_search_kernel_at(search, (size_t)every.pair->first),
                                        gs_pair_search_kernel_at(search, (size_t)every.pair->second)};
     if (!every.pair->is_measured)
