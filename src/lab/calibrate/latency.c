@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_CHAIN = 32, LONG_CHAIN = 64, FULL_BLOCK = 32, INSTRUCTION_BYTES = 16, LINE_BYTES = 128 };
+enum { SHORT_CHAIN = 32, LONG_CHAIN = 64, FULL_BLOCK = 32, LINE_BYTES = 128 };
 enum { KEPT_BYTES = 16 << 20 }; /* a third of the L2 of an H200 */
 
 static const char load_store_unit[] = "load/store";
@@ -453,42 +453,72 @@ static gs_code measure_near_jump(struct timing *timing, gs_error *error) {
     if (code != GS_OK)
         return code;
     int64_t latency = gs_max(full.least - brief.most, 0) / (LONG_CHAIN - SHORT_CHAIN);
+    int64_t jump = gs_divide_up(loop.most, ROUNDS) - latency * GS_TIMED_LOOP_STEPS;
     timing->machine->near_jump_cycles =
-        gs_max(gs_divide_up(loop.most, ROUNDS) - latency * GS_TIMED_LOOP_STEPS, timing->machine->near_fetch_cycles);
+        gs_max(gs_max(jump, timing->machine->near_jump_cycles), timing->machine->near_fetch_cycles);
     return GS_OK;
 }
 
-/* Chains that grow, of all warps of a full block: as long as one takes no longer than its warps need to issue it, it is
-   near. The shortest tells what is around a chain. */
-static gs_code measure_near_code(struct timing *timing, gs_error *error) {
-    enum { LINE_INSTRUCTIONS = LINE_BYTES / INSTRUCTION_BYTES, MOST_LATE = 1 };
-    int64_t sms = timing->device->gpu->sms, first = 0, first_lines = 0;
-    int64_t in_turn = FULL_BLOCK / timing->device->gpu->limits.partitions_per_sm;
-    timing->machine->near_fetch_cycles = MOST_LATE;
-    for (int i = 0; i < GS_TIMED_NEAR_CODES; i++) {
-        struct extremes cycles, ns;
-        int32_t count = gs_timed_code_counts[i];
-        int64_t bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * INSTRUCTION_BYTES, lines = bytes / LINE_BYTES;
-        gs_code code = time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_CHAIN), count, sms, FULL_BLOCK,
-                                 &cycles, &ns, error);
+/* A chain of `count` steps, compared with one of `least`: of both, the time of an SM from the start of its first warp
+   to the end of its last, because warps that run one after the other hide what each of them waits for. `late` gets by
+   how many cycles it is longer than its instructions take to be issued, for each of `waits`; in the crowd of warps that
+   is the latest. `of_others`: a warp does not issue its own while it waits. */
+static gs_code time_crowds(struct timing *timing, size_t row, int32_t least, int32_t count, int64_t instructions,
+                           bool of_others, int64_t waits, int64_t *late, gs_error *error) {
+    static const int32_t crowds[] = {1, 4, 16, FULL_BLOCK};
+    gs_timing_request request = {.body = (gs_timed_body)gs_timed_class_body(row, GS_TIMED_CHAIN),
+                                 .blocks = timing->device->gpu->sms,
+                                 .is_of_sm = true};
+    *late = 0;
+    for (size_t i = 0; i < GS_COUNT(crowds); i++) {
+        struct extremes brief, full, ns;
+        int64_t in_turn = gs_divide_up(crowds[i], timing->device->gpu->limits.partitions_per_sm) - of_others;
+        request.warps = crowds[i];
+        request.count = least;
+        gs_code code = time_request(timing, &request, &brief, &ns, error);
+        request.count = count;
+        if (code == GS_OK)
+            code = time_request(timing, &request, &full, &ns, error);
         if (code != GS_OK)
             return code;
-        if (!i) {
-            first = cycles.least_longest, first_lines = lines;
-            continue;
-        }
-        int64_t more = lines - first_lines, issued = more * LINE_INSTRUCTIONS * in_turn;
-        if (gs_divide_up(gs_max(cycles.most - first - issued, 0), more) > MOST_LATE)
-            break;
-        timing->machine->near_code_bytes = bytes;
+        int64_t issued = (count - least) * instructions * in_turn;
+        *late = gs_max(*late, gs_divide_up(gs_max(full.most - brief.least_longest - issued, 0), waits));
     }
-    return measure_near_jump(timing, error);
+    return GS_OK;
+}
+
+/* Lines that follow each other, and jumps, in code of 1 to 31 KB. It is near as long as a line takes no more than a
+   cycle. A branch that is taken counts as two jumps, to its side and behind it; it has at least three instructions. */
+static gs_code measure_crowds(struct timing *timing, gs_error *error) {
+    enum { LINE_INSTRUCTIONS = LINE_BYTES / GS_TIMED_INSTRUCTION_BYTES, MOST_LATE = 1, BRANCH = 3, NEAR_JUMP = 12 };
+    gs_machine *machine = timing->machine;
+    bool is_near = true;
+    gs_code code = GS_OK;
+    for (int i = 1; i < GS_TIMED_CROWDED_CODES && code == GS_OK; i++) {
+        int32_t least = gs_timed_code_counts[0], count = gs_timed_code_counts[i];
+        int32_t jumps = gs_timed_jump_count(i), least_jumps = gs_timed_jump_count(0);
+        int64_t line = 0, jump = 0;
+        code = time_crowds(timing, GS_TIMED_CODE_ROW, least, count, GS_TIMED_CODE_INSTRUCTIONS, false,
+                           (count - least) * GS_TIMED_CODE_INSTRUCTIONS / LINE_INSTRUCTIONS, &line, error);
+        if (code == GS_OK)
+            code = time_crowds(timing, GS_TIMED_JUMP_ROW, least_jumps, jumps, BRANCH, true, 2 * (jumps - least_jumps),
+                               &jump, error);
+        machine->fetch_cycles = gs_max(machine->fetch_cycles, line);
+        machine->jump_cycles = gs_max(machine->jump_cycles, jump);
+        is_near = is_near && line <= MOST_LATE && jump <= NEAR_JUMP;
+        if (!is_near)
+            continue;
+        machine->near_fetch_cycles = MOST_LATE;
+        machine->near_jump_cycles = gs_max(machine->near_jump_cycles, jump);
+        machine->near_code_bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * GS_TIMED_INSTRUCTION_BYTES;
+    }
+    return code == GS_OK && machine->near_code_bytes ? measure_near_jump(timing, error) : code;
 }
 
 /* A loop of one instruction, for a jump; chains of several lengths, in their first round and in the second. What an
    instruction of a line takes beyond one cycle counts as waiting for the line. */
 static gs_code measure_code(struct timing *timing, gs_error *error) {
-    enum { LINE_INSTRUCTIONS = LINE_BYTES / INSTRUCTION_BYTES, MOST_LATE = 4 * LINE_INSTRUCTIONS, ROUNDS = 64 };
+    enum { LINE_INSTRUCTIONS = LINE_BYTES / GS_TIMED_INSTRUCTION_BYTES, ROUNDS = 64 };
     gs_machine *machine = timing->machine;
     int64_t sms = timing->device->gpu->sms;
     struct extremes loop, ns;
@@ -497,10 +527,11 @@ static gs_code measure_code(struct timing *timing, gs_error *error) {
     machine->line_bytes = LINE_BYTES;
     if (code == GS_OK)
         machine->jump_cycles = gs_divide_up(loop.most, ROUNDS);
-    for (int i = GS_TIMED_NEAR_CODES; i < GS_TIMED_CODES && code == GS_OK; i++) {
+    for (int i = GS_TIMED_LARGE_CODE; i < GS_TIMED_CODES && code == GS_OK; i++) {
         struct extremes warm, cold;
         int32_t count = gs_timed_code_counts[i];
-        int64_t bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * INSTRUCTION_BYTES, lines = bytes / LINE_BYTES;
+        int64_t bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * GS_TIMED_INSTRUCTION_BYTES,
+                lines = bytes / LINE_BYTES;
         code =
             time_body(timing, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_CHAIN), count, sms, 1, &warm, &ns, error);
         if (code == GS_OK)
@@ -509,13 +540,15 @@ static gs_code measure_code(struct timing *timing, gs_error *error) {
         if (code != GS_OK)
             break;
         int64_t late = gs_max(gs_divide_up(warm.most, lines) - LINE_INSTRUCTIONS, 0);
-        if (late <= MOST_LATE) /* it is in a cache */
+        if (late <= LINE_INSTRUCTIONS) { /* it is in a cache; jumps in larger code take longer: tests/gpu/caches.cu */
             machine->fetch_cycles = gs_max(machine->fetch_cycles, late);
-        if (late <= LINE_INSTRUCTIONS) /* jumps in larger code take longer than counted: tests/gpu/caches.cu */
             machine->code_bytes = bytes;
+        }
         machine->cold_fetch_cycles =
             gs_max(machine->cold_fetch_cycles, gs_divide_up(gs_max(cold.most - warm.least, 0), lines));
     }
+    if (code == GS_OK)
+        code = measure_crowds(timing, error);
     machine->jump_cycles = gs_max(machine->jump_cycles, machine->fetch_cycles);
     machine->cold_fetch_cycles = gs_max(machine->cold_fetch_cycles, machine->fetch_cycles);
     return code;
@@ -615,8 +648,6 @@ gs_code gs_measure_machine(gs_device *device, const gs_latency_options *options,
         code = measure_rows(&timing, error);
     if (code == GS_OK)
         code = measure_code(&timing, error);
-    if (code == GS_OK)
-        code = measure_near_code(&timing, error);
     if (code == GS_OK)
         code = measure_constants(&timing, error);
     if (code == GS_OK)

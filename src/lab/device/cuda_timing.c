@@ -62,12 +62,12 @@ static gs_code wait_for_stream(struct cuda *cuda, cu_stream stream, gs_error *er
     return gs_cuda_check(&cuda->api, state, "timing", error);
 }
 
-/* The times of the warps, and the number of blocks on each SM. */
+/* The times of the warps, or of all warps of an SM together, and the number of blocks on each SM. */
 static gs_code read_reports(const struct reports *reports, const gs_timing_request *request, int32_t sms,
                             gs_timing *timing, gs_error *error) {
     struct of_sm {
         int32_t blocks;
-        uint64_t first, last;
+        uint64_t first, last, end;
     } *on = calloc((size_t)sms, sizeof *on);
     gs_code code = on ? GS_OK : gs_fail_memory(error);
     for (int64_t block = 0; block < request->blocks && code == GS_OK; block++) {
@@ -83,10 +83,19 @@ static gs_code read_reports(const struct reports *reports, const gs_timing_reque
             int64_t taken = (int64_t)(reports->end[i] - start);
             timing->cycles = gs_max(timing->cycles, taken);
             timing->shortest = timing->shortest ? gs_min(timing->shortest, taken) : taken;
+            on[sm].end = gs_max_u64(on[sm].end, reports->end[i]);
             on[sm].first = on[sm].first ? gs_min_u64(on[sm].first, start) : start;
             on[sm].last = gs_max_u64(on[sm].last, start);
             timing->skew = gs_max(timing->skew, (int64_t)(on[sm].last - on[sm].first));
         }
+    }
+    for (int32_t sm = 0, is_first = true; sm < sms && code == GS_OK && request->is_of_sm; sm++) {
+        int64_t taken = (int64_t)(on[sm].end - on[sm].first);
+        if (!on[sm].blocks)
+            continue;
+        timing->cycles = is_first ? taken : gs_max(timing->cycles, taken);
+        timing->shortest = is_first ? taken : gs_min(timing->shortest, taken);
+        is_first = false;
     }
     free(on);
     return code;

@@ -60,20 +60,26 @@ enum {
     GS_TIMED_CLASSES = 16,
     GS_TIMED_SINGLES = 64,
     GS_TIMED_BARE_ROW = 40, /* no class: what is around an access when it is timed by itself */
-    GS_TIMED_CODE_ROW = 41, /* the row that fills caches with code, the last one */
+    GS_TIMED_CODE_ROW = 41, /* the row that fills caches with code */
     GS_TIMED_CODE_INSTRUCTIONS = 4,
-    GS_TIMED_CODES = 9,
-    GS_TIMED_NEAR_CODES = 5, /* of them, the first: code that may be near the partitions of an SM */
-    GS_TIMED_LOOP_ROW = 4,   /* a loop with GS_TIMED_LOOP_STEPS of its instructions in each round */
+    GS_TIMED_INSTRUCTION_BYTES = 16,
+    GS_TIMED_CODES = 11,
+    GS_TIMED_CROWDED_CODES = 8, /* of them, the first: as large as code that jumps, which many warps execute */
+    GS_TIMED_LARGE_CODE = 6,    /* of them, the first that one warp executes */
+    GS_TIMED_JUMP_ROW = 42,     /* a test, and a jump over three lines of code; no class */
+    GS_TIMED_JUMP_BYTES = 512,  /* of a step */
+    GS_TIMED_LOOP_ROW = 4,      /* a loop with GS_TIMED_LOOP_STEPS of its instructions in each round */
     GS_TIMED_LOOP_STEPS = 16,
     GS_TIMED_CONSTANT_ROW = 15,
     GS_TIMED_CONSTANT_LINE = 64 /* bytes */
 };
 extern const int32_t gs_timed_code_counts[GS_TIMED_CODES];
+/* The steps of GS_TIMED_JUMP_ROW that have as many bytes as code of that number. */
+int32_t gs_timed_jump_count(int code);
 
 /* The body of a row: `count` is 32 or 64 for chains, GS_TIMED_SINGLES for single ones, and one of gs_timed_code_counts
-   for chains and cold ones of GS_TIMED_CODE_ROW; a loop of that row, or of GS_TIMED_LOOP_ROW, has 64 rounds, a cold one
-   of GS_TIMED_CONSTANT_ROW 64. */
+   for chains and cold ones of GS_TIMED_CODE_ROW; of GS_TIMED_JUMP_ROW, as many as have the same bytes; a loop of that
+   row, or of GS_TIMED_LOOP_ROW, has 64 rounds, a cold one of GS_TIMED_CONSTANT_ROW 64. */
 static inline int32_t gs_timed_class_body(size_t row, gs_timed_kind kind) {
     return GS_TIMED_CLASSES + 4 * (int32_t)row + (int32_t)kind;
 }
@@ -94,11 +100,12 @@ typedef struct gs_timing_request {
     bool is_together;   /* of GS_TIMED_SINGLE: one takes until all timed warps of the block have done theirs */
     bool is_beside;     /* blocks on every second TPC read at random places instead, while the others are timed; */
     bool is_writing;    /* or write there */
+    bool is_of_sm;      /* times are those of SMs: from the start of the first warp to the end of the last */
 } gs_timing_request;
 
 typedef struct gs_timing {
     gs_shape shape;     /* of the kernel */
-    int64_t cycles;     /* the longest time of any warp, from its start to its end */
+    int64_t cycles;     /* the longest time of any warp, or SM, from its start to its end */
     int64_t shortest;   /* the shortest */
     int64_t skew;       /* the longest time between the first and the last start on one SM */
     int32_t most_on_sm; /* the most blocks on one SM */

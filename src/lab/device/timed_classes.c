@@ -30,6 +30,8 @@
     "c.x = c.x * 1664525u + 1013904223u; unsigned v, w, s, t; unsigned long long at = a.data + "                       \
     "((unsigned long long)((c.x >> 4) & a.data_mask) << 5) + 16 + threadIdx.x % 32 * 16; "
 #define OPERATION(text) "asm volatile(\"" text "\" : \"+r\"(c.x) : \"r\"(a.zero) : \"memory\");"
+#define FMA_3           "fma.rn.f32 %0, %0, %0, %0; fma.rn.f32 %0, %0, %0, %0; fma.rn.f32 %0, %0, %0, %0; "
+#define FMA_9           FMA_3 FMA_3 FMA_3
 #define FRAGMENT        "\"+f\"(c.m[0]), \"+f\"(c.m[1]), \"+f\"(c.m[2]), \"+f\"(c.m[3])"
 
 /* What c.x is at first: addresses in shared memory, in one bank and in all of them; in constant memory, the same for
@@ -147,11 +149,19 @@ const gs_timed_row gs_timed_rows[] = {
          .code = "asm volatile(\"fma.rn.f32 %0, %0, %0, %0; fma.rn.f32 %1, %1, %1, %1; fma.rn.f32 %2, %2, "
                  "%2, %2; fma.rn.f32 %3, %3, %3, %3;\" : " FRAGMENT ");",
          .instructions = GS_TIMED_CODE_INSTRUCTIONS},
+    [GS_TIMED_JUMP_ROW] = {NULL, "fma", PARTITION, 70,
+                           .code =
+                               OPERATION("add.u32 %0, %0, %1;") " if (c.x == marker) asm volatile(\"" FMA_9 FMA_9 FMA_9
+                                                                "\" : \"+f\"(c.f));"},
 };
 const size_t gs_timed_row_count = GS_COUNT(gs_timed_rows);
 
 /* The lengths of the code in the caches, as chains of GS_TIMED_CODE_ROW. */
-const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {16, 32, 64, 96, 128, 256, 512, 1024, 2048};
+const int32_t gs_timed_code_counts[GS_TIMED_CODES] = {8, 16, 32, 64, 96, 128, 256, 496, 512, 1024, 2048};
+
+int32_t gs_timed_jump_count(int code) {
+    return gs_timed_code_counts[code] * GS_TIMED_CODE_INSTRUCTIONS * GS_TIMED_INSTRUCTION_BYTES / GS_TIMED_JUMP_BYTES;
+}
 
 static const char source_begin[] =
     "static const unsigned marker = 0xfffffff1u;\n"
@@ -334,6 +344,8 @@ gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error
     for (int i = 0; i < GS_TIMED_CODES && code == GS_OK; i++)
         for (int kind = GS_TIMED_CHAIN; kind <= GS_TIMED_COLD && code == GS_OK; kind += GS_TIMED_COLD - GS_TIMED_CHAIN)
             code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, kind), gs_timed_code_counts[i], error);
+    for (int i = 0; i < GS_TIMED_CROWDED_CODES && code == GS_OK; i++)
+        code = add_kernel(timed, gs_timed_class_body(GS_TIMED_JUMP_ROW, GS_TIMED_CHAIN), gs_timed_jump_count(i), error);
     if (code == GS_OK)
         code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CONSTANT_ROW, GS_TIMED_COLD), 64, error);
     if (code == GS_OK)

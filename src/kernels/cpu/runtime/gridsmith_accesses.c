@@ -3,7 +3,7 @@
  * with it.
  *
  * A group has the lanes of a warp that execute an access in the same rounds of loops, and the place that each accesses.
- * Each lane that is added may raise the number of the access, which is the most of all groups. Global memory is
+ * At the end of a block they are counted: the number of an access is the most of all its groups. Global memory is
  * accessed by sectors of 32 bytes, and the buffer may begin anywhere in one; shared memory by passes over 32 banks of 4
  * bytes. What is wider than 4 bytes is done by halves or quarters of the warp, and each counts as the largest of them.
  *
@@ -18,17 +18,18 @@
 enum { LANES = 32, BANKS = 32, SECTOR = 32, WORD = 4, NOT_KNOWN = 32, GROUPS = 1 << 18, MOST_GROUPS = GROUPS / 4 * 3 };
 
 struct group {
-    uint64_t block, rounds; /* block 0: none */
+    uint64_t stamp, rounds;
     uint32_t *most;
     uint32_t warp, lanes; /* a bit for each */
+    uint32_t bytes, is_shared;
     uint64_t places[LANES];
 };
 
 static _Thread_local struct {
     struct group *data;
-    uint64_t block; /* that runs; groups of others are free */
-    size_t count;
-} groups;
+    uint64_t stamp; /* of the groups of the block that runs; others are free */
+    uint32_t count, slots[MOST_GROUPS];
+} * groups;
 
 static void raise_most(uint32_t *most, uint32_t count) {
     uint32_t before = __atomic_load_n(most, __ATOMIC_RELAXED);
@@ -36,32 +37,42 @@ static void raise_most(uint32_t *most, uint32_t count) {
         ;
 }
 
+static void *take_zeros(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int make_groups(void) {
+    if (groups)
+        return 1;
+    struct group *data = take_zeros(GROUPS * sizeof *data);
+    groups = data ? take_zeros(sizeof *groups) : NULL;
+    if (groups)
+        groups->data = data, groups->stamp = 1;
+    return groups != NULL;
+}
+
 /* The group of a lane, which may be new; NULL: there are too many. */
 static struct group *find_group(const gs_ptx_thread *t, uint32_t *most, uint64_t rounds) {
-    uint64_t block = 1 + t->ctaid.x + (uint64_t)t->nctaid.x * (t->ctaid.y + (uint64_t)t->nctaid.y * t->ctaid.z);
-    if (!groups.data) {
-        void *memory = mmap(NULL, GROUPS * sizeof *groups.data, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED)
-            return NULL;
-        groups.data = memory;
-    }
-    if (groups.block != block) {
-        groups.block = block;
-        groups.count = 0;
-    }
+    if (!make_groups())
+        return NULL;
     uint64_t hash = ptx_round(ptx_round(rounds, (uint64_t)(uintptr_t)most), t->warp);
     for (size_t i = hash >> 20;; i++) {
-        struct group *group = &groups.data[i % GROUPS];
-        if (group->block != block) {
-            if (groups.count == MOST_GROUPS)
-                return NULL;
-            groups.count++;
-            *group = (struct group){.block = block, .rounds = rounds, .most = most, .warp = t->warp};
-            return group;
+        struct group *group = &groups->data[i % GROUPS];
+        if (group->stamp == groups->stamp) {
+            if (group->rounds == rounds && group->most == most && group->warp == t->warp)
+                return group;
+            continue;
         }
-        if (group->rounds == rounds && group->most == most && group->warp == t->warp)
-            return group;
+        if (groups->count == MOST_GROUPS)
+            return NULL;
+        groups->slots[groups->count++] = (uint32_t)(i % GROUPS);
+        group->stamp = groups->stamp;
+        group->rounds = rounds;
+        group->most = most;
+        group->warp = t->warp;
+        group->lanes = 0;
+        return group;
     }
 }
 
@@ -113,22 +124,34 @@ static uint32_t count_passes(const uint64_t *places, uint32_t count, uint32_t by
     return most;
 }
 
+static void count_group(const struct group *group) {
+    uint32_t bytes = group->bytes, parts = bytes > WORD ? bytes / WORD : 1, together = LANES / parts;
+    for (uint32_t first = 0; first < LANES; first += together) {
+        uint64_t places[LANES];
+        uint32_t count = sort_places(group, first, first + together, places);
+        raise_most(group->most, parts * (group->is_shared ? count_passes(places, count, bytes)
+                                                          : count_all_sectors(places, count, bytes)));
+    }
+}
+
+void gs_host_block_ended(void) {
+    for (uint32_t i = 0; groups && i < groups->count; i++)
+        count_group(&groups->data[groups->slots[i]]);
+    if (groups)
+        groups->count = 0, groups->stamp++;
+}
+
 void ptx_access(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place,
                 uint64_t rounds) {
     if (__atomic_load_n(most, __ATOMIC_RELAXED) >= NOT_KNOWN)
         return;
     struct group *group = find_group(t, most, rounds);
-    uint32_t parts = bytes > WORD ? bytes / WORD : 1, together = LANES / parts, first = t->lane / together * together;
-    uint64_t places[LANES];
     if (!group || (is_shared && bytes < WORD) || (group->lanes >> t->lane & 1 && group->places[t->lane] != place)) {
         raise_most(most, NOT_KNOWN);
         return;
     }
-    if (group->lanes >> t->lane & 1)
-        return;
+    group->bytes = bytes;
+    group->is_shared = is_shared;
     group->lanes |= 1u << t->lane;
     group->places[t->lane] = place;
-    uint32_t count = sort_places(group, first, first + together, places);
-    raise_most(most,
-               parts * (is_shared ? count_passes(places, count, bytes) : count_all_sectors(places, count, bytes)));
 }

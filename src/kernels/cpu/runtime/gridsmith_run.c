@@ -795,6 +795,8 @@ static void run_block(struct runner *runner, unsigned long long turn) {
     poison_shared(runner);
     count_wait();
     run_threads(runner);
+    if (gs_host_block_ended)
+        gs_host_block_ended();
 }
 
 static void number_threads(struct runner *runner) {

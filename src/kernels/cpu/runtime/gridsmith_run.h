@@ -58,6 +58,8 @@ unsigned gs_host_active_at(gs_place place, unsigned instruction);
 unsigned gs_host_sm(void);  /* the simulated SM of this block */
 unsigned gs_host_sms(void); /* the number of simulated SMs */
 
+/* Called at the end of each block: see gridsmith_accesses.c. */
+void gs_host_block_ended(void) __attribute__((weak));
 void gs_host_yield(void);                          /* lets the other threads of the block run */
 void gs_host_exit(void) __attribute__((noreturn)); /* the thread returns */
 /* Ends the process with a message, to which the block and the thread are added. */
