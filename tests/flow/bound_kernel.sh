@@ -169,6 +169,30 @@ PTX
         grep -q '^9,' "$folder/out" && [ $option = --input ] && complain "$kernel counts: $(cat "$folder/out")"
         grep -q '^9,' "$folder/out" || [ $option = --input ] || complain "$kernel does not count: $(cat "$folder/out")"
     done
+    # Transactions of an input: element N of the buffer is N, so lanes load beside each other; without the input any places count. They
+    # do not count where a line has several instructions, or accesses, another access has none, or the place may differ on a GPU.
+    while IFS='|' read -r what wanted code; do
+        { printf '.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 to, .param .u32 most) {\n'
+          printf '.reg .pred %%p; .reg .b32 %%r<9>; .reg .b64 %%a, %%b, %%c, %%d; ld.param.u64 %%a, [to]; mov.u32 %%r4, 0; mov.u32 %%r5, 0;\n'
+          printf 'mov.u32 %%r1, %%tid.x; mul.wide.u32 %%d, %%r1, 4; add.u64 %%b, %%a, %%d;\nld.global.u32 %%r2, [%%b];\n'
+          printf '%s' "$code" | tr '~' '\n'
+          printf '\nadd.u32 %%r4, %%r4, %%r3;\nst.global.v2.u32 [%%a+384], {%%r4, %%r5}; ret; }\n'; } >"$folder/places.ptx"
+        for option in --json --input; do
+            "$gridsmith" bound "$folder/places.ptx" --launch "$folder/never.json" --gpu h200 --instructions --json $(echo $option | grep -v json) \
+                2>"$folder/err" >"$folder/out"; status=$?; kernel="$what, $option"
+            expect 0 '"instructions":'
+            counted=no; grep -q '"global_load":' "$folder/out" || counted=yes
+            [ "$option" = --json ] && [ $counted = yes ] && complain "$kernel: near without the input"
+            [ "$option" = --input ] && [ $counted != "$wanted" ] && complain "$kernel: expected $wanted: $(cat "$folder/out")"
+        done
+    done <<'PLACES'
+one access|yes|and.b32 %r2, %r2, 63; mul.wide.u32 %d, %r2, 4; add.u64 %c, %a, %d;~ld.global.u32 %r3, [%c];
+an access in a loop|yes|A:~.pragma "nounroll";~and.b32 %r2, %r2, 63; mul.wide.u32 %d, %r2, 4; add.u64 %c, %a, %d;~ld.global.u32 %r3, [%c];~add.u32 %r2, %r3, 1; add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, 9;~@%p bra A;
+an access in a loop that is unrolled|no|A:~and.b32 %r2, %r2, 63; mul.wide.u32 %d, %r2, 4; add.u64 %c, %a, %d;~ld.global.u32 %r3, [%c];~add.u32 %r2, %r3, 1; add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, 4;~@%p bra A;
+two accesses in a line|no|and.b32 %r2, %r2, 63; mul.wide.u32 %d, %r2, 4; add.u64 %c, %a, %d;~ld.global.u32 %r3, [%c]; ld.global.u32 %r5, [%c+64];
+an access that another one stands for|no|and.b32 %r2, %r2, 63; mul.wide.u32 %d, %r2, 4; add.u64 %c, %a, %d;~ld.global.u32 %r3, [%c];~ld.global.u32 %r5, [%c];
+a place that depends on the order of atomic operations|no|atom.global.gpu.add.u32 %r2, [%a+256], 1; and.b32 %r2, %r2, 63; mul.wide.u32 %d, %r2, 4; add.u64 %c, %a, %d;~ld.global.u32 %r3, [%c];
+PLACES
     # Two loops in one line: a line names neither of them.
     cat >"$folder/line.ptx" <<'PTX'
 .version 8.0
