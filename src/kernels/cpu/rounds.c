@@ -24,18 +24,10 @@
 
 #include <stdlib.h>
 
-static bool same_token(const gs_ptx_module *module, uint32_t a, uint32_t b) {
-    const gs_ptx_token *one = &module->tokens.data[a], *other = &module->tokens.data[b];
-    return one->length == other->length && memcmp(module->text + one->at, module->text + other->at, one->length) == 0;
-}
-
 /* The label before statement `branch` that it leads to; GS_PTX_NONE: it leads forward. */
 static uint32_t label_before(const struct gs_counting *counting, uint32_t branch) {
-    const gs_ptx_statement *statement = gs_counting_statement(counting, branch);
-    uint32_t target = counting->module->operands.data[statement->operands].first;
     for (uint32_t i = 0; i < branch; i++)
-        if (gs_counting_statement(counting, i)->kind == GS_PTX_LABEL &&
-            same_token(counting->module, gs_counting_statement(counting, i)->word, target))
+        if (gs_counting_leads_to(counting, branch, i))
             return i;
     return GS_PTX_NONE;
 }
@@ -92,14 +84,6 @@ static bool is_conditional(const gs_ptx_statement *statement) {
            statement->guard != GS_PTX_NONE;
 }
 
-static size_t ways_at(const struct gs_counting *counting, uint32_t statement) {
-    return counting->labels_count + counting->pieces + 2 * (size_t)statement;
-}
-
-size_t gs_counting_accesses_at(const struct gs_counting *counting) {
-    return ways_at(counting, counting->function->statement_count);
-}
-
 /* Marks of the way that a thread goes at a branch. */
 static void add_way_marks(const struct gs_counting *counting, gs_edits *edits, uint32_t number) {
     const gs_ptx_module *module = counting->module;
@@ -110,7 +94,7 @@ static void add_way_marks(const struct gs_counting *counting, gs_edits *edits, u
     for (size_t way = 0; way < 2; way++)
         gs_edits_add(edits, module->tokens.data[statement->first].at, 0,
                      "\n@%s%s st.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n", way ? "!" : "", name,
-                     4 * (ways_at(counting, number) + way));
+                     4 * (gs_counting_ways_at(counting, number) + way));
 }
 
 /* Marks at the begin of each piece, and at branches. */
@@ -180,21 +164,6 @@ static gs_code add_arguments(const gs_launch_file *launch, gs_work *work, void *
     return GS_OK;
 }
 
-uint32_t *gs_counting_lines(const struct gs_counting *counting) {
-    const gs_ptx_module *module = counting->module;
-    uint32_t count = counting->function->statement_count, line = 1;
-    uint32_t *lines = calloc(2 * (size_t)count + 1, sizeof *lines);
-    size_t at = 0;
-    for (uint32_t i = 0; lines && i < 2 * count; i++) {
-        const gs_ptx_statement *statement = gs_counting_statement(counting, i / 2);
-        size_t to = module->tokens.data[i % 2 ? statement->last : statement->first].at;
-        for (; at < to; at++)
-            line += module->text[at] == '\n';
-        lines[i % 2 * count + i / 2] = line;
-    }
-    return lines;
-}
-
 static bool is_instruction(const struct gs_counting *counting, uint32_t statement) {
     return gs_counting_statement(counting, statement)->kind == GS_PTX_INSTRUCTION;
 }
@@ -231,21 +200,6 @@ static bool is_clear(const struct gs_counting *counting, size_t row, const uint3
             return false;
     }
     return lines[count + branch] == loop->line && is_apart(counting, row);
-}
-
-bool gs_counting_is_entered(const struct gs_counting *counting, uint32_t label, uint32_t branch, uint32_t first) {
-    for (uint32_t i = 0; i < counting->function->statement_count; i++) {
-        const gs_ptx_statement *statement = gs_counting_statement(counting, i);
-        if ((i >= label && i <= branch) || !is_instruction(counting, i) || statement->opcode != GS_PTX_BRANCH ||
-            !statement->count)
-            continue;
-        uint32_t target = counting->module->operands.data[statement->operands].first;
-        for (uint32_t j = first; j < branch; j++)
-            if (gs_counting_statement(counting, j)->kind == GS_PTX_LABEL &&
-                same_token(counting->module, gs_counting_statement(counting, j)->word, target))
-                return true;
-    }
-    return false;
 }
 
 static gs_code keep_rounds(const struct gs_counting *counting, const uint32_t *counts) {
@@ -307,8 +261,9 @@ static gs_code keep_one_way(const struct gs_counting *counting, const uint32_t *
         bool is_one_way = true;
         last = lines[i];
         for (uint32_t j = i; j < count && lines[j] == last; j++)
-            is_one_way = is_one_way && !(is_conditional(gs_counting_statement(counting, j)) &&
-                                         counts[ways_at(counting, j)] && counts[ways_at(counting, j) + 1]);
+            is_one_way = is_one_way &&
+                         !(is_conditional(gs_counting_statement(counting, j)) &&
+                           counts[gs_counting_ways_at(counting, j)] && counts[gs_counting_ways_at(counting, j) + 1]);
         if (is_one_way && !GS_PUSH(counting->list, (gs_loop_rounds){.line = last, .is_one_way = true}))
             code = gs_fail_memory(counting->error);
     }
