@@ -89,11 +89,19 @@ expect 2 'go with --launch'
 ask spins --instructions; status=$?
 expect 1 'at 0x30: the rounds of the loop in line 31 are not known; --loop 31=ROUNDS gives them'
 ask spins --instructions --loop 31=50; status=$?
-expect 0 'line 31 50 (given)'
+expect 0 'line 31 51 (50 given, and its test once more)'
 ask spins --instructions --loop 0x30=50; status=$?
-expect 0 'line 31 50 (given)'
+expect 0 'line 31 51 (50 given, and its test once more)'
 ask counts --instructions --loop 3=50; status=$?
 expect 2 'no loop begins at "3=50" of --loop'
+for rounds in 0 98; do
+    ask counts --instructions --loop 17=$rounds; status=$?
+    expect 2 "--loop 17=$rounds: the loop at 0x70, in line 17, has 100 rounds by its code"
+done
+for rounds in 99 100 1000; do
+    ask counts --instructions --loop 17=$rounds; status=$?
+    expect 0 'loops: line 17 100'
+done
 for word in 31 31= =4 31=x 31=-1 0x=1 31=5x; do
     ask spins --instructions --loop "$word"; status=$?
     expect 2 '--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS'
@@ -282,6 +290,61 @@ D:
 PTX
     status=$?
     expect 1 'the rounds of the loop in line'
+    # A round is one of the body: the code before the test of a loop is executed once more, wherever the compiler has put the test.
+    # In these, that code has 100 products of FP64.
+    ask_tested() {
+        { printf '.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 to, .param .u32 most) {\n'
+          printf '.reg .pred %%p, %%q; .reg .b32 %%r<9>; .reg .b64 %%a, %%b; .reg .f64 %%d; ld.param.u64 %%a, [to]; mov.u64 %%b, %%a; mov.u32 %%r1, 0;\n'
+          cat; printf 'st.global.u32 [%%a], %%r1; ret; }\n'; } | sed 's/TESTED/ld.global.f64 %d, [%b]; mov.u32 %r2, 0; I: mul.rn.f64 %d, %d, %d; add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, 100; @%p bra I; setp.gt.f64 %q, %d, 0d3FF0000000000000;/' >"$folder/tested.ptx"
+        set -- "$1" "$gridsmith" bound "$folder/tested.ptx" --launch "$folder/never.json" --gpu h200 --instructions --json
+        rounds=$1; shift
+        place=$("$@" 2>&1 >/dev/null | sed -n 's/.*--loop \([0-9a-fx]*\)=ROUNDS.*/\1/p')
+        "$@" --loop "$place=$rounds" 2>"$folder/err" >"$folder/out"
+    }
+    # expect_products LEAST: of the last answer, at least.
+    expect_products() {
+        products=$(sed -n 's/.*"fp64":\([0-9]*\).*/\1/p' "$folder/out")
+        [ "${products:-0}" -ge "$1" ] || complain "$kernel: ${products:-no} products, not $1: $(cat "$folder/err")"
+    }
+    for rounds in 0 1 7; do
+        least=$((100 * (rounds + 1)))
+        kernel="a loop with its test in front, $rounds rounds"
+        ask_tested $rounds <<'PTX'
+A: TESTED
+@!%q bra E;
+st.global.u32 [%b], %r1;
+add.u64 %b, %b, 8; add.u32 %r1, %r1, 1;
+bra A;
+E:
+PTX
+        expect_products $least
+        kernel="a loop whose body is done early, in front of a test at the end, $rounds rounds"
+        ask_tested $rounds <<'PTX'
+A: TESTED
+add.u64 %b, %b, 8; add.u32 %r1, %r1, 1;
+@%q bra A;
+PTX
+        expect_products $least
+        kernel="a loop with a break in the middle, $rounds rounds"
+        ask_tested $rounds <<'PTX'
+A: TESTED
+@!%q bra E;
+st.global.u32 [%b], %r1;
+add.u64 %b, %b, 8; add.u32 %r1, %r1, 1; ld.global.u32 %r3, [%b]; setp.ne.u32 %p, %r3, 9;
+@%p bra A;
+E:
+PTX
+        expect_products $least
+    done
+    # A counter that steps over its limit: what is given must not make the code behind the loop unreachable.
+    kernel='a loop that cannot be left'
+    ask_tested 10 <<'PTX'
+A: st.volatile.global.u32 [%a], %r1; add.u32 %r1, %r1, 3;
+setp.ne.u32 %q, %r1, 1000;
+@%q bra A;
+PTX
+    status=$?
+    expect 2 'cannot be left after so few rounds'
     # Additions of integers, for the GPU, have a bound; other atomic operations, those of the system, and other instructions of which
     # not all forms were measured, have none.
     while IFS='|' read -r wanted words operation; do
