@@ -243,6 +243,8 @@ static gs_code read_shape(struct kernel *kernel, gs_error *error) {
     if (code == GS_OK)
         code = gs_sass_records_read(&records, &own->bytes, error);
     if (code == GS_OK)
+        code = gs_sass_check_block(&records, kernel->symbol, block, error);
+    if (code == GS_OK)
         code = read_parameters(kernel, &records, error);
     kernel->shape = (gs_shape){.threads = (int32_t)(block[0] * block[1] * block[2]),
                                .registers = registers_of(kernel, &all),

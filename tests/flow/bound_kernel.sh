@@ -378,6 +378,25 @@ PTX
 0|line 5 |match.all.sync.b32 %r2, %r1, -1;
 1|compares all lanes of a warp|match.any.sync.b32 %r2, %r1, -1;
 FORMS
+    # Blocks that a kernel forbids: a launch of 64 threads. verify refuses them, too.
+    while IFS='|' read -r wanted words directive; do
+        sed "s/{ .reg/$directive { .reg/; s/match.any[^;]*;//" "$folder/form.ptx" >"$folder/block.ptx"
+        kernel="bound with $directive"
+        "$gridsmith" bound "$folder/block.ptx" --launch "$folder/line.json" --gpu h200 --instructions 2>"$folder/err" >"$folder/out"
+        status=$?
+        expect "$wanted" "$words"
+        [ "$wanted" -eq 0 ] && continue
+        kernel="verify with $directive"
+        "$gridsmith" verify "$folder/block.ptx" --kernel k --as persistent --launch "$folder/line.json" 2>"$folder/err" >"$folder/out"
+        status=$?
+        expect 2 "$words"
+    done <<'BLOCKS'
+2|may have at most 63 threads (.maxntid|.maxntid 63
+0||.maxntid 64
+0||.maxntid 1, 8, 8
+2|must be 32 x 2 x 1 threads (.reqntid), not 64 x 1 x 1|.reqntid 32, 2
+0||.reqntid 64
+BLOCKS
     # What times were not measured for: clusters, addresses of which nothing is known, more memory than was measured.
     sed 's/{ .reg/.reqnctapercluster 2, 1, 1 { .reg/' "$folder/form.ptx" | sed 's/match.any[^;]*;//' >"$folder/cluster.ptx"
     sed 's/match.any[^;]*;//' "$folder/form.ptx" >"$folder/plain.ptx"
