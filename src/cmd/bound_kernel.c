@@ -187,7 +187,7 @@ static gs_code put_argument(struct kernel *kernel, size_t number, size_t offset,
         return gs_fail(error, GS_E_USAGE, "argument %zu of the launch has %zu bytes, that of the kernel %zu", number,
                        bytes, size);
     if (may_be_address(&part) && !kernel->question->instructions)
-        return gs_fail(error, GS_E_UNSUPPORTED,
+        return gs_fail(error, GS_E_REFUSED,
                        "no bound is known: argument %zu may be an address; as a buffer its size is known", number);
     for (size_t i = 0; i < size && !part.is_buffer; i++) {
         kernel->parameters[offset + i] = part.value[i];
@@ -253,7 +253,7 @@ static gs_code read_shape(struct kernel *kernel, gs_error *error) {
     if (shared)
         kernel->shape.shared_bytes += (int64_t)(shared->has_bytes ? shared->bytes.count : shared->size);
     if (code == GS_OK && gs_sass_records_find(&records, GS_SASS_CLUSTER))
-        code = gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: %s has clusters of blocks", kernel->symbol);
+        code = gs_fail(error, GS_E_REFUSED, "no bound is known: %s has clusters of blocks", kernel->symbol);
     if (code == GS_OK && !kernel->shape.registers)
         code = gs_fail(error, GS_E_USAGE, "the cubin does not say how many registers %s has", kernel->symbol);
     gs_sass_records_free(&all);
@@ -405,7 +405,7 @@ static gs_code answer_body(struct kernel *kernel, const gs_gpu *gpu, const gs_ma
                              .source = kernel->is_ptx && !kernel->body.file ? kernel->text : NULL};
     gs_code code = of_class ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && !gs_body_most(&kernel->body, of_class))
-        code = gs_fail_large(error);
+        code = gs_body_fail_large(&kernel->body, error);
     if (code == GS_OK)
         code = find_bounds(&answer, error);
     if (code == GS_OK)

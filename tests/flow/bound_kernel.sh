@@ -408,10 +408,30 @@ BLOCKS
         expect "$wanted" "$words"
     done <<'LIMITS'
 0 plain line done after
-2 cluster line has clusters of blocks
-2 plain address argument 0 may be an address
-2 plain large MB of memory
+1 cluster line has clusters of blocks
+1 plain address argument 0 may be an address
+1 plain large MB of memory
 LIMITS
+    # More code than an SM keeps, and more cycles than can be counted.
+    cat >"$folder/line.cu.ptx" <<'PTX'
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 to, .param .u32 most) { .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %a;
+PTX
+    { cat "$folder/line.cu.ptx"; printf 'ld.param.u64 %%a, [to];\n'
+      awk 'BEGIN { for (i = 0; i < 3000; i++) printf "st.volatile.global.u32 [%%a+%d], %%r%d;\n", 4 * i, i % 9 }'; echo 'ret; }'; } >"$folder/long.ptx"
+    { cat "$folder/line.cu.ptx"; printf 'ld.param.u64 %%a, [to];\nmov.u32 %%r1, 0;\nA: mov.u32 %%r2, 0;\nB: st.volatile.global.u32 [%%a], %%r2;\n'
+      printf 'add.u32 %%r2, %%r2, 1;\nsetp.ne.u32 %%p, %%r2, 2000000000;\n@%%p bra B;\nadd.u32 %%r1, %%r1, 1;\nsetp.ne.u32 %%p, %%r1, 2000000000;\n@%%p bra A;\nret; }\n'; } >"$folder/years.ptx"
+    while read -r file words; do
+        "$gridsmith" bound "$folder/$file.ptx" --launch "$folder/line.json" --gpu h200 2>"$folder/err" >"$folder/out"
+        status=$?; kernel=$file
+        expect 1 "$words"
+        expect 1 'at 0x'
+    done <<'LARGE'
+long bytes, and an SM keeps 32768
+years this takes more than 2^60 cycles, which is 18 years at 2 GHz; the loop in line 8 has 4e+18 rounds in all
+LARGE
 fi
 
 ask half_waits --instructions; status=$?
