@@ -169,9 +169,10 @@ static int64_t count_memory(const struct kernel *kernel) {
     return bytes;
 }
 
-/* Whether a number may be an address: then what the kernel accesses there is not known. */
+/* Whether a number may be an address: then what the kernel accesses there is not known. A smaller one is believed
+   to be none. */
 static bool may_be_address(const gs_launch_part *part) {
-    enum { LEAST_BITS = 40 };
+    enum { LEAST_BITS = 32 };
     uint64_t value = 0;
     if (part->is_buffer || part->type != GS_INT64)
         return false;
@@ -280,9 +281,10 @@ static gs_code read_rounds(struct kernel *kernel, gs_error *error) {
 }
 
 static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
+    enum { SECONDS = 60 };
     gs_loop_rounds_list list = {0};
     gs_code code = gs_count_rounds(gs_input_name(kernel->question->file), kernel->text, kernel->text_size,
-                                   kernel->symbol, kernel->launch, &list, error);
+                                   kernel->symbol, kernel->launch, SECONDS, &list, error);
     for (size_t i = 0; i < list.count && code == GS_OK; i++) {
         const gs_loop_rounds *row = &list.data[i];
         gs_flow_rounds given = {.place = row->is_never     ? GS_FLOW_NEVER_LINE

@@ -401,6 +401,8 @@ BLOCKS
     sed 's/{ .reg/.reqnctapercluster 2, 1, 1 { .reg/' "$folder/form.ptx" | sed 's/match.any[^;]*;//' >"$folder/cluster.ptx"
     sed 's/match.any[^;]*;//' "$folder/form.ptx" >"$folder/plain.ptx"
     sed 's/{"buffer"[^}]*}/{"int64": 140000000000000}/' "$folder/line.json" >"$folder/address.json"
+    sed 's/{"buffer"[^}]*}/{"int64": 12918456320}/' "$folder/line.json" >"$folder/context.json"
+    sed 's/{"buffer"[^}]*}/{"int64": -4294967296}/' "$folder/line.json" >"$folder/negative.json"
     sed 's/"count": [0-9]*/"count": 600000000/' "$folder/line.json" >"$folder/large.json"
     while read -r wanted file launch words; do
         "$gridsmith" bound "$folder/$file.ptx" --launch "$folder/$launch.json" --gpu h200 2>"$folder/err" >"$folder/out"
@@ -410,6 +412,8 @@ BLOCKS
 0 plain line done after
 1 cluster line has clusters of blocks
 1 plain address argument 0 may be an address
+1 plain context argument 0 may be an address
+0 plain negative done after
 1 plain large MB of memory
 LIMITS
     # More code than an SM keeps, and more cycles than can be counted.
