@@ -63,7 +63,9 @@ static const gs_option option_table[] = {
             "the bound of a compiled kernel: its grid, block and arguments (gridsmith.launch/1)"),
     GS_TEXT(struct options, "kernel", kernel, "NAME", "with --launch: the kernel, where the file has several"),
     GS_LIST(struct options, "loop", loops, "LINE=ROUNDS",
-            "with --launch: the most rounds of the loop in a line, or at 0xOFFSET; may be repeated"),
+            "with --launch: the most rounds of the body of the loop in a line, or at 0xOFFSET; its test counts once "
+            "more; may "
+            "be repeated"),
     GS_TEXT(struct options, "latencies", latencies, "FILE",
             "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
     GS_FLAG(struct options, "input", input,

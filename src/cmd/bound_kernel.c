@@ -169,9 +169,10 @@ static int64_t count_memory(const struct kernel *kernel) {
     return bytes;
 }
 
-/* Whether a number may be an address: then what the kernel accesses there is not known. */
+/* Whether a number may be an address: then what the kernel accesses there is not known. A smaller one is believed
+   to be none. */
 static bool may_be_address(const gs_launch_part *part) {
-    enum { LEAST_BITS = 40 };
+    enum { LEAST_BITS = 32 };
     uint64_t value = 0;
     if (part->is_buffer || part->type != GS_INT64)
         return false;
@@ -187,7 +188,7 @@ static gs_code put_argument(struct kernel *kernel, size_t number, size_t offset,
         return gs_fail(error, GS_E_USAGE, "argument %zu of the launch has %zu bytes, that of the kernel %zu", number,
                        bytes, size);
     if (may_be_address(&part) && !kernel->question->instructions)
-        return gs_fail(error, GS_E_UNSUPPORTED,
+        return gs_fail(error, GS_E_REFUSED,
                        "no bound is known: argument %zu may be an address; as a buffer its size is known", number);
     for (size_t i = 0; i < size && !part.is_buffer; i++) {
         kernel->parameters[offset + i] = part.value[i];
@@ -243,6 +244,8 @@ static gs_code read_shape(struct kernel *kernel, gs_error *error) {
     if (code == GS_OK)
         code = gs_sass_records_read(&records, &own->bytes, error);
     if (code == GS_OK)
+        code = gs_sass_check_block(&records, kernel->symbol, block, error);
+    if (code == GS_OK)
         code = read_parameters(kernel, &records, error);
     kernel->shape = (gs_shape){.threads = (int32_t)(block[0] * block[1] * block[2]),
                                .registers = registers_of(kernel, &all),
@@ -251,7 +254,7 @@ static gs_code read_shape(struct kernel *kernel, gs_error *error) {
     if (shared)
         kernel->shape.shared_bytes += (int64_t)(shared->has_bytes ? shared->bytes.count : shared->size);
     if (code == GS_OK && gs_sass_records_find(&records, GS_SASS_CLUSTER))
-        code = gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: %s has clusters of blocks", kernel->symbol);
+        code = gs_fail(error, GS_E_REFUSED, "no bound is known: %s has clusters of blocks", kernel->symbol);
     if (code == GS_OK && !kernel->shape.registers)
         code = gs_fail(error, GS_E_USAGE, "the cubin does not say how many registers %s has", kernel->symbol);
     gs_sass_records_free(&all);
@@ -278,9 +281,10 @@ static gs_code read_rounds(struct kernel *kernel, gs_error *error) {
 }
 
 static gs_code count_rounds(struct kernel *kernel, gs_error *error) {
+    enum { SECONDS = 60 };
     gs_loop_rounds_list list = {0};
     gs_code code = gs_count_rounds(gs_input_name(kernel->question->file), kernel->text, kernel->text_size,
-                                   kernel->symbol, kernel->launch, &list, error);
+                                   kernel->symbol, kernel->launch, SECONDS, &list, error);
     for (size_t i = 0; i < list.count && code == GS_OK; i++) {
         const gs_loop_rounds *row = &list.data[i];
         gs_flow_rounds given = {.place = row->is_never     ? GS_FLOW_NEVER_LINE
@@ -403,7 +407,7 @@ static gs_code answer_body(struct kernel *kernel, const gs_gpu *gpu, const gs_ma
                              .source = kernel->is_ptx && !kernel->body.file ? kernel->text : NULL};
     gs_code code = of_class ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && !gs_body_most(&kernel->body, of_class))
-        code = gs_fail_large(error);
+        code = gs_body_fail_large(&kernel->body, error);
     if (code == GS_OK)
         code = find_bounds(&answer, error);
     if (code == GS_OK)

@@ -454,7 +454,7 @@ TEST(the_parts_of_a_bound_are_those_of_the_body) {
     assert_int_equal(bound.unit_cycles[1], 132 * 8 * 10 * 4 / 100 + 1); /* what the kernel itself has under way */
     assert_int_equal(gs_body_class(&body, "texture"), 3);
     body.parts.data[1].class_number = 3;
-    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_E_UNSUPPORTED);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, true, &bound, &error), GS_E_REFUSED);
     assert_non_null(strstr(error.message, "the latencies have no class \"texture\""));
     gs_body_clear(&body);
     gs_machine_free(machine);
@@ -514,7 +514,7 @@ TEST(kept_and_repeated_latencies_count_where_they_hold) {
     assert_int_equal(bound.kind, GS_LATENCY_BESIDE_REPEATED); /* with the work of the kernel itself on the memory */
     assert_int_equal(bound.cycles, 10 * (7 + 350) + 400 + 10 * 132 + 50 + 100);
     body.others_write = true;
-    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_E_UNSUPPORTED);
+    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_E_REFUSED);
     assert_non_null(strstr(error.message, "beside others that write were not measured"));
     row->written_cycles = 2000; /* more than under load, but that is a load of others that read */
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 1, true, &bound, &error), GS_OK);

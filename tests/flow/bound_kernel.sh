@@ -89,11 +89,19 @@ expect 2 'go with --launch'
 ask spins --instructions; status=$?
 expect 1 'at 0x30: the rounds of the loop in line 31 are not known; --loop 31=ROUNDS gives them'
 ask spins --instructions --loop 31=50; status=$?
-expect 0 'line 31 50 (given)'
+expect 0 'line 31 51 (50 given, and its test once more)'
 ask spins --instructions --loop 0x30=50; status=$?
-expect 0 'line 31 50 (given)'
+expect 0 'line 31 51 (50 given, and its test once more)'
 ask counts --instructions --loop 3=50; status=$?
 expect 2 'no loop begins at "3=50" of --loop'
+for rounds in 0 98; do
+    ask counts --instructions --loop 17=$rounds; status=$?
+    expect 2 "--loop 17=$rounds: the loop at 0x70, in line 17, has 100 rounds by its code"
+done
+for rounds in 99 100 1000; do
+    ask counts --instructions --loop 17=$rounds; status=$?
+    expect 0 'loops: line 17 100'
+done
 for word in 31 31= =4 31=x 31=-1 0x=1 31=5x; do
     ask spins --instructions --loop "$word"; status=$?
     expect 2 '--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS'
@@ -306,6 +314,61 @@ D:
 PTX
     status=$?
     expect 1 'the rounds of the loop in line'
+    # A round is one of the body: the code before the test of a loop is executed once more, wherever the compiler has put the test.
+    # In these, that code has 100 products of FP64.
+    ask_tested() {
+        { printf '.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 to, .param .u32 most) {\n'
+          printf '.reg .pred %%p, %%q; .reg .b32 %%r<9>; .reg .b64 %%a, %%b; .reg .f64 %%d; ld.param.u64 %%a, [to]; mov.u64 %%b, %%a; mov.u32 %%r1, 0;\n'
+          cat; printf 'st.global.u32 [%%a], %%r1; ret; }\n'; } | sed 's/TESTED/ld.global.f64 %d, [%b]; mov.u32 %r2, 0; I: mul.rn.f64 %d, %d, %d; add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, 100; @%p bra I; setp.gt.f64 %q, %d, 0d3FF0000000000000;/' >"$folder/tested.ptx"
+        set -- "$1" "$gridsmith" bound "$folder/tested.ptx" --launch "$folder/never.json" --gpu h200 --instructions --json
+        rounds=$1; shift
+        place=$("$@" 2>&1 >/dev/null | sed -n 's/.*--loop \([0-9a-fx]*\)=ROUNDS.*/\1/p')
+        "$@" --loop "$place=$rounds" 2>"$folder/err" >"$folder/out"
+    }
+    # expect_products LEAST: of the last answer, at least.
+    expect_products() {
+        products=$(sed -n 's/.*"fp64":\([0-9]*\).*/\1/p' "$folder/out")
+        [ "${products:-0}" -ge "$1" ] || complain "$kernel: ${products:-no} products, not $1: $(cat "$folder/err")"
+    }
+    for rounds in 0 1 7; do
+        least=$((100 * (rounds + 1)))
+        kernel="a loop with its test in front, $rounds rounds"
+        ask_tested $rounds <<'PTX'
+A: TESTED
+@!%q bra E;
+st.global.u32 [%b], %r1;
+add.u64 %b, %b, 8; add.u32 %r1, %r1, 1;
+bra A;
+E:
+PTX
+        expect_products $least
+        kernel="a loop whose body is done early, in front of a test at the end, $rounds rounds"
+        ask_tested $rounds <<'PTX'
+A: TESTED
+add.u64 %b, %b, 8; add.u32 %r1, %r1, 1;
+@%q bra A;
+PTX
+        expect_products $least
+        kernel="a loop with a break in the middle, $rounds rounds"
+        ask_tested $rounds <<'PTX'
+A: TESTED
+@!%q bra E;
+st.global.u32 [%b], %r1;
+add.u64 %b, %b, 8; add.u32 %r1, %r1, 1; ld.global.u32 %r3, [%b]; setp.ne.u32 %p, %r3, 9;
+@%p bra A;
+E:
+PTX
+        expect_products $least
+    done
+    # A counter that steps over its limit: what is given must not make the code behind the loop unreachable.
+    kernel='a loop that cannot be left'
+    ask_tested 10 <<'PTX'
+A: st.volatile.global.u32 [%a], %r1; add.u32 %r1, %r1, 3;
+setp.ne.u32 %q, %r1, 1000;
+@%q bra A;
+PTX
+    status=$?
+    expect 2 'cannot be left after so few rounds'
     # Additions of integers, for the GPU, have a bound; other atomic operations, those of the system, and other instructions of which
     # not all forms were measured, have none.
     while IFS='|' read -r wanted words operation; do
@@ -339,10 +402,31 @@ PTX
 0|line 5 |match.all.sync.b32 %r2, %r1, -1;
 1|compares all lanes of a warp|match.any.sync.b32 %r2, %r1, -1;
 FORMS
+    # Blocks that a kernel forbids: a launch of 64 threads. verify refuses them, too.
+    while IFS='|' read -r wanted words directive; do
+        sed "s/{ .reg/$directive { .reg/; s/match.any[^;]*;//" "$folder/form.ptx" >"$folder/block.ptx"
+        kernel="bound with $directive"
+        "$gridsmith" bound "$folder/block.ptx" --launch "$folder/line.json" --gpu h200 --instructions 2>"$folder/err" >"$folder/out"
+        status=$?
+        expect "$wanted" "$words"
+        [ "$wanted" -eq 0 ] && continue
+        kernel="verify with $directive"
+        "$gridsmith" verify "$folder/block.ptx" --kernel k --as persistent --launch "$folder/line.json" 2>"$folder/err" >"$folder/out"
+        status=$?
+        expect 2 "$words"
+    done <<'BLOCKS'
+2|may have at most 63 threads (.maxntid|.maxntid 63
+0||.maxntid 64
+0||.maxntid 1, 8, 8
+2|must be 32 x 2 x 1 threads (.reqntid), not 64 x 1 x 1|.reqntid 32, 2
+0||.reqntid 64
+BLOCKS
     # What times were not measured for: clusters, addresses of which nothing is known, more memory than was measured.
     sed 's/{ .reg/.reqnctapercluster 2, 1, 1 { .reg/' "$folder/form.ptx" | sed 's/match.any[^;]*;//' >"$folder/cluster.ptx"
     sed 's/match.any[^;]*;//' "$folder/form.ptx" >"$folder/plain.ptx"
     sed 's/{"buffer"[^}]*}/{"int64": 140000000000000}/' "$folder/line.json" >"$folder/address.json"
+    sed 's/{"buffer"[^}]*}/{"int64": 12918456320}/' "$folder/line.json" >"$folder/context.json"
+    sed 's/{"buffer"[^}]*}/{"int64": -4294967296}/' "$folder/line.json" >"$folder/negative.json"
     sed 's/"count": [0-9]*/"count": 600000000/' "$folder/line.json" >"$folder/large.json"
     while read -r wanted file launch words; do
         "$gridsmith" bound "$folder/$file.ptx" --launch "$folder/$launch.json" --gpu h200 2>"$folder/err" >"$folder/out"
@@ -350,10 +434,32 @@ FORMS
         expect "$wanted" "$words"
     done <<'LIMITS'
 0 plain line done after
-2 cluster line has clusters of blocks
-2 plain address argument 0 may be an address
-2 plain large MB of memory
+1 cluster line has clusters of blocks
+1 plain address argument 0 may be an address
+1 plain context argument 0 may be an address
+0 plain negative done after
+1 plain large MB of memory
 LIMITS
+    # More code than an SM keeps, and more cycles than can be counted.
+    cat >"$folder/line.cu.ptx" <<'PTX'
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 to, .param .u32 most) { .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %a;
+PTX
+    { cat "$folder/line.cu.ptx"; printf 'ld.param.u64 %%a, [to];\n'
+      awk 'BEGIN { for (i = 0; i < 3000; i++) printf "st.volatile.global.u32 [%%a+%d], %%r%d;\n", 4 * i, i % 9 }'; echo 'ret; }'; } >"$folder/long.ptx"
+    { cat "$folder/line.cu.ptx"; printf 'ld.param.u64 %%a, [to];\nmov.u32 %%r1, 0;\nA: mov.u32 %%r2, 0;\nB: st.volatile.global.u32 [%%a], %%r2;\n'
+      printf 'add.u32 %%r2, %%r2, 1;\nsetp.ne.u32 %%p, %%r2, 2000000000;\n@%%p bra B;\nadd.u32 %%r1, %%r1, 1;\nsetp.ne.u32 %%p, %%r1, 2000000000;\n@%%p bra A;\nret; }\n'; } >"$folder/years.ptx"
+    while read -r file words; do
+        "$gridsmith" bound "$folder/$file.ptx" --launch "$folder/line.json" --gpu h200 2>"$folder/err" >"$folder/out"
+        status=$?; kernel=$file
+        expect 1 "$words"
+        expect 1 'at 0x'
+    done <<'LARGE'
+long bytes, and an SM keeps 32768
+years this takes more than 2^60 cycles, which is 18 years at 2 GHz; the loop in line 8 has 4e+18 rounds in all
+LARGE
 fi
 
 ask half_waits --instructions; status=$?

@@ -504,7 +504,7 @@ static void check_kernel(uint64_t seed, uint64_t index, bool has_assembler, stru
         BLOCKS, (int)kernel->block[0], (int)kernel->block[1], ELEMENTS * 4, ELEMENTS * 4, PARAMETER);
     gs_launch_file *launch = gs_launch_read(gs_input_memory("launch", text, strlen(text), &error), &error);
     assert_non_null(launch);
-    gs_code code = gs_count_rounds("k", kernel->text.data, kernel->text.count, "k", launch, &list, &error);
+    gs_code code = gs_count_rounds("k", kernel->text.data, kernel->text.count, "k", launch, 60, &list, &error);
     if (code != GS_OK)
         fail_msg("kernel %llu: %s, line %ld\n%s", (unsigned long long)index, error.message, error.line,
                  kernel->text.data);
@@ -531,6 +531,21 @@ TEST(transactions_of_an_input_are_those_of_its_lanes) {
            (long long)totals.lowered);
     assert_true(totals.known > totals.accesses / 10);
     assert_true(!has_assembler || totals.lowered > 0);
+}
+
+TEST(a_run_that_does_not_end_is_refused) {
+    static const char kernel[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\n"
+                                 "A: bra A;\n}\n";
+    static const char text[] =
+        "{\"schema\":\"gridsmith.launch/1\",\"grid\":[1,1,1],\"block\":[1,1,1],\"arguments\":[]}";
+    gs_loop_rounds_list list = {0};
+    gs_error error = {.code = GS_OK};
+    gs_launch_file *launch = gs_launch_read(gs_input_memory("launch", text, strlen(text), &error), &error);
+    assert_non_null(launch);
+    assert_int_equal(gs_count_rounds("k", kernel, strlen(kernel), "k", launch, 1, &list, &error), GS_E_REFUSED);
+    assert_non_null(strstr(error.message, "the run of k on the CPU, for its input: timeout after 1 second"));
+    gs_launch_free(launch);
+    free(list.data);
 }
 
 TEST_MAIN(NULL, NULL)

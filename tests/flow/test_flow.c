@@ -390,10 +390,14 @@ TEST(takes_rounds_of_the_user) {
     assert_non_null(strstr(error.message, "the rounds of the loop in line 17 are not known; --loop 17=ROUNDS"));
     assert_int_equal(walk_case("counts", -1, 4, &by_line, &counted, &error), GS_OK);
     assert_true(by_line.is_used);
-    assert_int_equal(counted.open[0].most, 12);
+    assert_int_equal(counted.open[0].most, 13); /* the code before its test once more */
     assert_int_equal(walk_case("counts", -1, 4, &elsewhere, &counted, &error), GS_E_REFUSED);
     assert_int_equal(walk_case("counts", 5, 4, &by_line, &counted, &error), GS_OK);
     assert_int_equal(counted.open[0].most, 5);
+    assert_int_equal(walk_case("counts", 13, 4, &by_line, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 13);
+    assert_int_equal(walk_case("counts", 14, 4, &by_line, &counted, &error), GS_E_USAGE);
+    assert_non_null(strstr(error.message, "in line 17, has 14 rounds by its code"));
 }
 
 /* The loop of `counts`, as one of the PTX that a branch back closes: its other branches back, its lines, and the loops

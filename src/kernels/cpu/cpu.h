@@ -146,9 +146,9 @@ typedef struct gs_loop_rounds_list {
 
 /* Counts the rounds of the loops of a PTX kernel for the input of a launch, on the CPU, and the transactions of its
    loads and stores, and finds the lines that no thread comes to. GS_E_REFUSED: a branch depends on what the CPU may
-   compute otherwise than a GPU. The caller frees list->data. */
+   compute otherwise than a GPU, or the run takes more than `seconds`. The caller frees list->data. */
 gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
-                        const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error);
+                        const gs_launch_file *launch, uint32_t seconds, gs_loop_rounds_list *list, gs_error *error);
 
 /* ---- host: kernels on the CPU ---- */
 

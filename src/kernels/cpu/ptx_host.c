@@ -370,9 +370,11 @@ static void put_table(gs_ptx_host *host, const gs_build *build) {
             continue;
         gs_ptx_put(host, "    {");
         gs_text_put_json(host->into, known_name(host, build, function, name));
-        gs_ptx_put(host, ", k%u, %u, sizes%u, pointers%u, %llu, %llu, %llu},\n", i, function->parameter_count, i, i,
-                   (unsigned long long)gs_ptx_shared_bytes(host, i), (unsigned long long)local_bytes(host),
-                   (unsigned long long)host->array_bytes[i]);
+        const uint32_t *most = function->limits.max_threads, *only = function->limits.required_threads;
+        gs_ptx_put(host, ", k%u, %u, sizes%u, pointers%u, %llu, %llu, %llu, %llu, {%u, %u, %u}},\n", i,
+                   function->parameter_count, i, i, (unsigned long long)gs_ptx_shared_bytes(host, i),
+                   (unsigned long long)local_bytes(host), (unsigned long long)host->array_bytes[i],
+                   (unsigned long long)most[0] * most[1] * most[2], only[0], only[1], only[2]);
         count++;
     }
     gs_ptx_put(host, "    {0}};\nconst int gs_kernel_count = %u;\n", count);

@@ -26,11 +26,8 @@
 
 /* The label before statement `branch` that it leads to; GS_PTX_NONE: it leads forward. */
 static uint32_t label_before(const struct gs_counting *counting, uint32_t branch) {
-    const gs_ptx_statement *statement = gs_counting_statement(counting, branch);
-    uint32_t target = counting->module->operands.data[statement->operands].first;
     for (uint32_t i = 0; i < branch; i++)
-        if (gs_counting_statement(counting, i)->kind == GS_PTX_LABEL &&
-            gs_counting_same_token(counting->module, gs_counting_statement(counting, i)->word, target))
+        if (gs_counting_leads_to(counting, branch, i))
             return i;
     return GS_PTX_NONE;
 }
@@ -287,9 +284,16 @@ static gs_code check_exact(struct gs_counting *counting, const gs_launch_file *l
     return gs_rounds_check_exact(counting, launch);
 }
 
+/* A run that takes too long is no mistake of the user: the kernel has no bound. */
+static gs_code fail_run(const char *symbol, gs_error *error) {
+    gs_error reason = *error;
+    bool is_timeout = strncmp(reason.message, "timeout", strlen("timeout")) == 0;
+    return gs_fail(error, is_timeout ? GS_E_REFUSED : reason.code,
+                   "the run of %.100s on the CPU, for its input: %.300s", symbol, reason.message);
+}
+
 static gs_code run_counted(struct gs_counting *counting, const gs_launch_file *launch, const char *symbol,
-                           gs_text *text) {
-    enum { SECONDS = 60 };
+                           uint32_t seconds, gs_text *text) {
     const char *kernels[] = {symbol};
     gs_build build = {
         .name = counting->module->name, .text = text->data, .size = text->count, .kernels = kernels, .kernel_count = 1};
@@ -298,7 +302,7 @@ static gs_code run_counted(struct gs_counting *counting, const gs_launch_file *l
     void **buffers = calloc(launch->arguments.count + 1, sizeof *buffers);
     gs_executor *executor = counts && buffers ? gs_executor_host(counting->error) : NULL;
     void *module = executor ? executor->ops->compile(executor, &build, counting->error) : NULL;
-    gs_work work = {.seconds = SECONDS};
+    gs_work work = {.seconds = seconds};
     gs_code code = module ? GS_OK : counts && buffers ? counting->error->code : gs_fail_memory(counting->error);
     if (code == GS_OK) {
         gs_work_call(&work, symbol, launch->grid, launch->block, (size_t)launch->shared_bytes)->counts = -1;
@@ -306,7 +310,7 @@ static gs_code run_counted(struct gs_counting *counting, const gs_launch_file *l
         gs_work_pass_buffer(&work, gs_work_buffer(&work, counts, words * sizeof *counts));
     }
     if (code == GS_OK)
-        code = executor->ops->run(module, &work, counting->error);
+        code = executor->ops->run(module, &work, counting->error) == GS_OK ? GS_OK : fail_run(symbol, counting->error);
     if (code == GS_OK)
         code = check_exact(counting, launch, counts + counting->labels_count);
     if (code == GS_OK)
@@ -327,7 +331,7 @@ static gs_code run_counted(struct gs_counting *counting, const gs_launch_file *l
 }
 
 gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
-                        const gs_launch_file *launch, gs_loop_rounds_list *list, gs_error *error) {
+                        const gs_launch_file *launch, uint32_t seconds, gs_loop_rounds_list *list, gs_error *error) {
     gs_ptx_module module = {0};
     gs_text counted = {0};
     struct gs_counting counting = {.module = &module, .list = list, .error = error};
@@ -344,7 +348,7 @@ gs_code gs_count_rounds(const char *name, const char *text, size_t size, const c
     if (code == GS_OK && !add_counters(&counting, &counted))
         code = gs_fail_memory(error);
     if (code == GS_OK)
-        code = run_counted(&counting, launch, symbol, &counted);
+        code = run_counted(&counting, launch, symbol, seconds, &counted);
     gs_text_free(&counted);
     free(counting.labels);
     free(counting.counter_of);

@@ -1,6 +1,6 @@
 /*
- * rounds.h: what the files that count on the CPU share: rounds.c, rounds_places.c, rounds_accesses.c and
- * rounds_exact.c.
+ * rounds.h: what the files that count on the CPU share: rounds.c, rounds_accesses.c, rounds_exact.c and
+ * rounds_statements.c.
  */
 #ifndef GS_ROUNDS_H
 #define GS_ROUNDS_H
@@ -30,22 +30,15 @@ static inline const gs_ptx_statement *gs_counting_statement(const struct gs_coun
     return &counting->module->statements.data[counting->function->statements + number];
 }
 
+/* Whether a statement is a branch to a label. */
+bool gs_counting_leads_to(const struct gs_counting *counting, uint32_t branch, uint32_t label);
 /* Whether code outside of a loop leads into it by a branch to a label from `first` to its branch back. */
 bool gs_counting_is_entered(const struct gs_counting *counting, uint32_t label, uint32_t branch, uint32_t first);
 /* The line of each statement's first token and, behind these, of its last token. NULL: out of memory. */
 uint32_t *gs_counting_lines(const struct gs_counting *counting);
-/* The word of the first of two marks of a statement. */
-static inline size_t gs_counting_ways_at(const struct gs_counting *counting, uint32_t statement) {
-    return counting->labels_count + counting->pieces + 2 * (size_t)statement;
-}
-
-/* The word of the first access. */
-static inline size_t gs_counting_accesses_at(const struct gs_counting *counting) {
-    return gs_counting_ways_at(counting, counting->function->statement_count);
-}
-
-/* Whether two tokens are the same word. */
-bool gs_counting_same_token(const gs_ptx_module *module, uint32_t a, uint32_t b);
+/* The word of the first of two ways at a branch, and that of the first access. */
+size_t gs_counting_ways_at(const struct gs_counting *counting, uint32_t statement);
+size_t gs_counting_accesses_at(const struct gs_counting *counting);
 
 /* Adds what counts the transactions of accesses, and keeps them in the list. */
 void gs_accesses_add(const struct gs_counting *counting, gs_edits *edits);

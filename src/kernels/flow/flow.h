@@ -27,9 +27,10 @@ typedef struct gs_flow_launch {
     size_t bytes;
 } gs_flow_launch;
 
-/* Where a loop is whose rounds are given: the line or the offset of its first instruction, or the line of a branch back
-   to it. Or, without rounds, a line that no thread comes to, or one of branches that all threads leave the same way. Or
-   a line of PTX with a load or store, and the most transactions that it makes where its loops are those of the PTX. */
+/* Where a loop is whose rounds are given: the line or the offset of its first instruction, where a round is one of its
+   body in the source, or the line of a branch back to it, where it is one of its code. Or, without rounds, a line that
+   no thread comes to, or one of branches that all threads leave the same way. Or a line of PTX with a load or store,
+   and the most transactions that it makes where its loops are those of the PTX. */
 typedef enum gs_flow_place {
     GS_FLOW_LINE,
     GS_FLOW_OFFSET,

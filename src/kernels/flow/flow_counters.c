@@ -12,6 +12,9 @@
  * A counter may also be shifted in each round. To the right, with zeros, it is 0 after at most 32 rounds, whatever it
  * was. To the left, it must reach the limit before bits are lost, also in the shift before the first comparison.
  *
+ * Rounds that the user gives count if they are fewer. But they never say what registers hold where the code says how
+ * many rounds there are: a number that is too small would make what is behind the loop unreachable.
+ *
  * A round is one execution of the header. A comparison of a counter that can pass the limit by going around from the
  * largest number to the smallest gives no bound.
  */
@@ -425,7 +428,8 @@ static void find_rounds(struct pass *pass) {
 
 /* What registers hold at the begin of any round. */
 static void spread_over_rounds(const struct pass *pass, const gs_flow_written_set *set, gs_flow_state *state) {
-    int64_t rounds = pass->counting->graph->loops.data[pass->loop].times;
+    const gs_flow_loop *loop = &pass->counting->graph->loops.data[pass->loop];
+    int64_t rounds = loop->source == GS_FLOW_GIVEN && pass->rounds >= 0 ? pass->rounds : loop->times;
     memcpy(state->facts, pass->entry->facts, sizeof state->facts);
     gs_flow_forget(state, set);
     for (int i = 0; i < GS_VALUES; i++) {
@@ -490,6 +494,18 @@ static bool count_exactly(const struct pass *pass, int32_t exit, const gs_flow_s
     return false;
 }
 
+/* Whether a thread may end in a loop. */
+static bool may_end_inside(const gs_flow_graph *graph, int32_t loop) {
+    bool may_end = false;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (size_t at = graph->blocks.data[i].first; at < graph->blocks.data[i].end; at++) {
+            unsigned operation = gs_operation(&graph->code->data[at]);
+            bool is_end = operation == GS_OP_EXIT || operation == GS_OP_RET || operation == GS_OP_CALL;
+            may_end = may_end || (is_end && gs_flow_in_loop(graph, (int32_t)i, loop));
+        }
+    return may_end;
+}
+
 /* What counters hold behind a loop with an exact number of rounds. */
 static gs_code leave_loop(struct pass *pass, const gs_flow_written_set *set, gs_flow_state *after) {
     int32_t exit = only_exit(pass->counting->graph, pass->loop);
@@ -501,6 +517,8 @@ static gs_code leave_loop(struct pass *pass, const gs_flow_written_set *set, gs_
     gs_code result = execute_block(pass, exit, &state, &goes_on);
     if (result != GS_OK || !count_exactly(pass, exit, &state, &rounds))
         return result;
+    if (!may_end_inside(pass->counting->graph, pass->loop))
+        pass->counting->graph->loops.data[pass->loop].exact = rounds;
     for (int i = 0; i < GS_VALUES; i++) {
         gs_flow_value value = state.values[i];
         bool is_written = i < GS_UNIFORM_BASE ? set->registers[i] : set->uniform[i - GS_UNIFORM_BASE];
@@ -517,6 +535,21 @@ static gs_code leave_loop(struct pass *pass, const gs_flow_written_set *set, gs_
             after->values[i] = gs_flow_number(first.low + sum + value.low, first.low + sum + value.high);
     }
     return GS_OK;
+}
+
+/* Whether a loop has ways out, and no thread goes on any of them. */
+static bool is_closed(const struct pass *pass) {
+    const gs_flow_graph *graph = pass->counting->graph;
+    bool has_ways = false;
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (int side = 0; side < 2 && gs_flow_in_loop(graph, (int32_t)i, pass->loop); side++) {
+            int32_t next = graph->blocks.data[i].next[side];
+            bool is_out = next != GS_NO_BLOCK && !gs_flow_in_loop(graph, next, pass->loop);
+            if (is_out && pass->out[next])
+                return false;
+            has_ways = has_ways || is_out;
+        }
+    return has_ways && !may_end_inside(graph, pass->loop);
 }
 
 /* `after`: what is known exactly behind the loop; `out`: what comes to each block behind it. */
@@ -546,6 +579,8 @@ static gs_code count_loop(struct counting *counting, int32_t loop, const gs_flow
     struct pass second = {.counting = counting, .loop = loop, .entry = entry, .out = out};
     if (result == GS_OK)
         result = pass_loop(&second, begin);
+    if (result == GS_OK)
+        counted->is_closed = counted->source == GS_FLOW_GIVEN && is_closed(&second);
     clear_pass(&first);
     clear_pass(&second);
     free(begin);

@@ -330,7 +330,8 @@ static void fill_loop(gs_flow_graph *graph, int32_t from, int32_t loop, bool *is
 }
 
 static bool add_loop(gs_flow_graph *graph, int32_t header) {
-    gs_flow_loop loop = {.header = header, .parent = graph->blocks.data[header].loop, .times = -1};
+    gs_flow_loop loop = {
+        .header = header, .parent = graph->blocks.data[header].loop, .times = -1, .given = GS_NOT_GIVEN, .exact = -1};
     int32_t number = (int32_t)graph->loops.count;
     bool *is_inside = calloc(graph->blocks.count + 1, sizeof *is_inside);
     if (!is_inside || !GS_PUSH(&graph->loops, loop)) {
@@ -351,7 +352,7 @@ static bool add_loop(gs_flow_graph *graph, int32_t header) {
 
 /* Outer headers have lower ranks than those of the loops inside. */
 static gs_code find_loops(gs_flow_graph *graph, int32_t entry, gs_error *error) {
-    gs_flow_loop whole = {.header = entry, .times = 1};
+    gs_flow_loop whole = {.header = entry, .times = 1, .given = GS_NOT_GIVEN, .exact = -1};
     bool *is_header = calloc(graph->blocks.count + 1, sizeof *is_header);
     bool is_stored = is_header && GS_PUSH(&graph->loops, whole);
     gs_code code = GS_OK;

@@ -15,6 +15,7 @@ enum {
     GS_NO_UNIFORM = 63,
     GS_NO_PREDICATE = 7,
     GS_NO_BLOCK = -1,
+    GS_NOT_GIVEN = -1,
     GS_MOST_GROUPS = 32 /* of threads of a warp */
 };
 
@@ -58,6 +59,9 @@ typedef struct gs_flow_loop {
     int32_t header, parent;
     int64_t times;
     gs_flow_source source;
+    int32_t given;  /* the number of the rounds that the user gives; GS_NOT_GIVEN: none */
+    int64_t exact;  /* the rounds that the code makes, no more and no fewer; -1: not known */
+    bool is_closed; /* nothing leaves it in the rounds that are given */
 } gs_flow_loop;
 
 typedef struct gs_flow_graph {

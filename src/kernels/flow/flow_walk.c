@@ -412,6 +412,9 @@ static bool shares_line(const struct walker *walker, const gs_flow_graph *graph,
     return false;
 }
 
+/* Takes over the rounds of `given`. Those of the user are of the body as the source has it. The code before the test
+   of the loop is executed once more, and where that is does not show: compilers put a test at the end and do what
+   follows it early. */
 static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
     for (size_t i = 1; i < graph->loops.count; i++)
         for (size_t j = 0; j < walker->given_count; j++) {
@@ -423,10 +426,34 @@ static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
                 return gs_flow_refuse(walker->error, begin_of(graph, i),
                                       "several loops begin in line %u; --loop 0x%zx=ROUNDS means this one", given->at,
                                       begin_of(graph, i) * GS_FLOW_BYTES);
+            bool is_of_user = given->place != GS_FLOW_BRANCH_LINE;
             given->is_used = true;
-            loop->times = given->rounds;
-            loop->source = given->place == GS_FLOW_BRANCH_LINE ? GS_FLOW_OF_BRANCH_LINE : GS_FLOW_GIVEN;
+            loop->times = is_of_user && given->rounds < INT64_MAX ? given->rounds + 1 : given->rounds;
+            loop->source = is_of_user ? GS_FLOW_GIVEN : GS_FLOW_OF_BRANCH_LINE;
+            loop->given = is_of_user ? (int32_t)j : GS_NOT_GIVEN;
         }
+    return GS_OK;
+}
+
+/* Fewer rounds than the loop has for certain, or than it needs to be left, are a mistake of the user. */
+static gs_code check_given(const struct walker *walker, const gs_flow_graph *graph) {
+    for (size_t i = 1; i < graph->loops.count; i++) {
+        const gs_flow_loop *loop = &graph->loops.data[i];
+        if (loop->given == GS_NOT_GIVEN)
+            continue;
+        const gs_flow_rounds *given = &walker->given[loop->given];
+        char place[20], option[60];
+        snprintf(place, sizeof place, given->place == GS_FLOW_OFFSET ? "0x%x" : "%u", given->at);
+        snprintf(option, sizeof option, "--loop %s=%lld", place, (long long)given->rounds);
+        if (loop->exact >= 0 && given->rounds < INT64_MAX && given->rounds + 1 < loop->exact)
+            return gs_fail(walker->error, GS_E_USAGE, "%s: the loop at 0x%zx, in line %u, has %lld rounds by its code",
+                           option, begin_of(graph, i) * GS_FLOW_BYTES, line_at(walker, begin_of(graph, i)),
+                           (long long)loop->exact);
+        if (loop->is_closed)
+            return gs_fail(walker->error, GS_E_USAGE,
+                           "%s: the loop at 0x%zx, in line %u, cannot be left after so few rounds", option,
+                           begin_of(graph, i) * GS_FLOW_BYTES, line_at(walker, begin_of(graph, i)));
+    }
     return GS_OK;
 }
 
@@ -635,6 +662,8 @@ static gs_code walk_function(struct walker *walker, size_t entry, bool is_called
         result = use_given_rounds(walker, &graph);
     if (result == GS_OK)
         result = gs_flow_count_rounds(&graph, walker->launch, walker->error);
+    if (result == GS_OK)
+        result = check_given(walker, &graph);
     if (result == GS_OK && !is_called)
         result = drop_never(walker, &graph);
     if (result == GS_OK)

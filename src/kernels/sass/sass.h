@@ -179,6 +179,9 @@ typedef struct gs_sass_resources {
     uint64_t shared_bytes; /* static, without the share of the runtime */
 } gs_sass_resources;
 
+/* GS_E_USAGE: the kernel that has these records forbids such blocks (.maxntid, .reqntid). */
+gs_code gs_sass_check_block(const gs_sass_records *own, const char *kernel, const uint32_t block[3], gs_error *error);
+
 bool gs_sass_is_kernel(const gs_sass_symbol *symbol);
 /* Of the kernel with this number in image->symbols. */
 gs_code gs_sass_resources_of(const gs_sass_image *image, uint32_t symbol, gs_sass_resources *resources,

@@ -73,6 +73,35 @@ bool gs_body_is_sound(const gs_body *body) {
     return parts_are_sound(body, 0, body->parts.count, NULL, 0);
 }
 
+gs_code gs_body_fail_large(const gs_body *body, gs_error *error) {
+    const gs_body_part *around[GS_MOST_DEPTH + 1], *largest = NULL;
+    double rounds[GS_MOST_DEPTH + 1] = {1}, most = 0;
+    int depth = 0;
+    for (size_t i = 0; i < body->parts.count; i++) {
+        const gs_body_part *part = &body->parts.data[i];
+        while (depth && around[depth]->end <= i)
+            depth--;
+        if (part->kind != GS_PART_LOOP || depth == GS_MOST_DEPTH)
+            continue;
+        around[++depth] = part;
+        rounds[depth] = rounds[depth - 1] * (double)part->times;
+        if (rounds[depth] > most) {
+            most = rounds[depth];
+            largest = part;
+        }
+    }
+    char line[32] = "";
+    if (largest && largest->line)
+        snprintf(line, sizeof line, " in line %u", largest->line);
+    if (largest)
+        return gs_fail(error, GS_E_REFUSED,
+                       "at 0x%x: this takes more than 2^60 cycles, which is 18 years at 2 GHz; the loop%s has %.3g "
+                       "rounds in all",
+                       largest->offset, line, most);
+    gs_fail_large(error);
+    return error->code = GS_E_REFUSED;
+}
+
 /* ---- counts ---- */
 
 /* Adds `times` of `more` to `sum`, or takes the larger one. */

@@ -84,6 +84,9 @@ void gs_body_close(gs_body *body, size_t part);
    deeper than GS_MOST_DEPTH. The functions below expect that. */
 bool gs_body_is_sound(const gs_body *body);
 
+/* GS_E_REFUSED: the kernel takes more than GS_MOST_CYCLES. The place is the loop with the most rounds in all. */
+gs_code gs_body_fail_large(const gs_body *body, gs_error *error);
+
 /* The most instructions of each class that a warp executes: an array of classes.count. False: more than 2^60. */
 bool gs_body_most(const gs_body *body, int64_t *of_class);
 

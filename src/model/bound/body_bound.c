@@ -115,7 +115,7 @@ static int64_t launch_of(const struct crowd *crowd) {
     return launch_ns;
 }
 
-static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
+static gs_code sum_bound(struct crowd *crowd, const gs_body *body, gs_error *error) {
     gs_body_bound *bound = crowd->bound;
     int64_t thousandths = 1000;
     bound->path_cycles = crowd->demand.path_cycles;
@@ -136,7 +136,7 @@ static gs_code sum_bound(struct crowd *crowd, gs_error *error) {
         add_product(crowd, &bound->cycles, 1, bound->unit_cycles[i]);
     }
     if (crowd->overflows || !gs_scale(bound->cycles, 1000, 1, &bound->nanoseconds))
-        return gs_fail_large(error);
+        return gs_body_fail_large(body, error);
     bound->nanoseconds = gs_divide_up(bound->nanoseconds, crowd->machine->clock_mhz);
     bound->launch_ns = launch_of(crowd);
     bound->nanoseconds += bound->launch_ns;
@@ -200,7 +200,7 @@ static gs_code check_reach(const gs_body *body, gs_error *error) {
     const int64_t reach_bytes = (int64_t)2 << 30;
     if (body->memory_bytes <= reach_bytes)
         return GS_OK;
-    return gs_fail(error, GS_E_UNSUPPORTED,
+    return gs_fail(error, GS_E_REFUSED,
                    "no bound is known: the kernel has %lld MB of memory, and latencies were measured in %lld MB",
                    (long long)(body->memory_bytes >> 20), (long long)(reach_bytes >> 20));
 }
@@ -233,12 +233,12 @@ gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_bod
             continue;
         code = gs_demand_of(machine, body, kind, &crowd.demand, error);
         if (code == GS_OK)
-            code = sum_bound(&crowd, error);
+            code = sum_bound(&crowd, body, error);
         if (code == GS_OK && (bound->kind == GS_LATENCY_KINDS || found.cycles < bound->cycles))
             *bound = found;
     }
     if (code == GS_OK && bound->kind == GS_LATENCY_KINDS)
-        code = gs_fail(error, GS_E_UNSUPPORTED,
-                       "no bound is known: the latencies beside others that write were not measured");
+        code =
+            gs_fail(error, GS_E_REFUSED, "no bound is known: the latencies beside others that write were not measured");
     return code;
 }

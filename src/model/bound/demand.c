@@ -434,13 +434,13 @@ static gs_code find_classes(struct demanding *demanding, gs_error *error) {
     if (!demanding->classes || !demanding->most)
         return gs_fail_memory(error);
     if (!gs_body_most(body, demanding->most))
-        return gs_fail_large(error);
+        return gs_body_fail_large(body, error);
     for (size_t i = 0; i < body->classes.count; i++)
         if (strstr(body->classes.data[i], "_store"))
             demanding->most_stores = gs_max(demanding->most_stores, demanding->most[i]);
     for (size_t i = 0; i < body->classes.count; i++)
         if (!(demanding->classes[i] = find_class(demanding->machine, body->classes.data[i])))
-            return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the latencies have no class \"%.60s\"",
+            return gs_fail(error, GS_E_REFUSED, "no bound is known: the latencies have no class \"%.60s\"",
                            body->classes.data[i]);
     for (size_t i = 0; i < body->parts.count; i++) {
         const gs_body_part *part = &body->parts.data[i];
@@ -455,14 +455,21 @@ static gs_code find_classes(struct demanding *demanding, gs_error *error) {
     return GS_OK;
 }
 
+/* The line of the first instruction; INT64_MAX: there is none. */
+static int64_t first_line(const gs_body *body, int64_t line_bytes) {
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < body->parts.count; i++)
+        if (body->parts.data[i].kind == GS_PART_INSTRUCTION)
+            least = gs_min(least, body->parts.data[i].offset / line_bytes);
+    return least;
+}
+
 /* Lines from the first instruction to the last. */
 static int64_t count_lines(const gs_body *body, int64_t line_bytes) {
-    int64_t least = INT64_MAX, most = 0;
+    int64_t least = first_line(body, line_bytes), most = 0;
     for (size_t i = 0; i < body->parts.count; i++)
-        if (body->parts.data[i].kind == GS_PART_INSTRUCTION) {
-            least = gs_min(least, body->parts.data[i].offset / line_bytes);
+        if (body->parts.data[i].kind == GS_PART_INSTRUCTION)
             most = gs_max(most, body->parts.data[i].offset / line_bytes);
-        }
     return least > most ? 0 : most - least + 1;
 }
 
@@ -471,8 +478,10 @@ static gs_code know_code(struct demanding *demanding, int64_t bytes, gs_error *e
     const gs_machine *machine = demanding->machine;
     bool is_near = bytes <= machine->near_code_bytes;
     if (bytes > machine->code_bytes)
-        return gs_fail(error, GS_E_UNSUPPORTED, "no bound is known: the code has %lld bytes, and an SM keeps %lld",
-                       (long long)bytes, (long long)machine->code_bytes);
+        return gs_fail(
+            error, GS_E_REFUSED, "at 0x%llx: no bound is known: the code has %lld bytes, and an SM keeps %lld",
+            (long long)(first_line(demanding->body, machine->line_bytes) * machine->line_bytes + machine->code_bytes),
+            (long long)bytes, (long long)machine->code_bytes);
     demanding->fetch_cycles = is_near ? machine->near_fetch_cycles : machine->fetch_cycles;
     demanding->jump_cycles = demanding->fetch_cycles + (is_near ? machine->near_jump_cycles : machine->jump_cycles);
     demanding->call_cycles = 2 * gs_max(demanding->jump_cycles, machine->fetch_cycles + machine->jump_cycles);
@@ -540,7 +549,7 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_
         memcpy(demand->held_millicycles, sum.held, sizeof demand->held_millicycles);
         for (size_t i = 0; i < body->parts.count; i++)
             demand->has_barrier = demand->has_barrier || body->parts.data[i].kind == GS_PART_BARRIER;
-        code = demanding.has_overflown ? gs_fail_large(error) : GS_OK;
+        code = demanding.has_overflown ? gs_body_fail_large(body, error) : GS_OK;
     }
     free(demanding.classes);
     free(demanding.most);

@@ -169,7 +169,7 @@ gs_code gs_body_share(const gs_gpu *gpu, const gs_machine *machine, const gs_bod
     *shares = (gs_body_shares){0};
     gs_code code = sharing.row_of ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && !count_rows(&sharing, shares, 0, body->parts.count, 1, 0))
-        code = gs_fail_large(error);
+        code = gs_body_fail_large(body, error);
     if (code == GS_OK && machine)
         code = find_reliefs(&sharing, shares);
     if (code == GS_OK && machine)

@@ -90,10 +90,11 @@ static void put_loops(gs_text *text, const gs_body *body) {
             continue;
         gs_text_add(text, "%s", is_first ? "loops: " : ", ");
         gs_put_body_place(text, part->line, part->offset);
-        gs_text_add(text, " %" PRId64 "%s", part->times,
-                    part->source == GS_ROUNDS_GIVEN      ? " (given)"
-                    : part->source == GS_ROUNDS_OF_INPUT ? " (of this input)"
-                                                         : "");
+        gs_text_add(text, " %" PRId64, part->times);
+        if (part->source == GS_ROUNDS_GIVEN)
+            gs_text_add(text, " (%" PRId64 " given, and its test once more)", part->times - 1);
+        else if (part->source == GS_ROUNDS_OF_INPUT)
+            gs_text_add(text, " (of this input)");
         is_first = false;
     }
     gs_text_add(text, is_first ? "" : "\n");

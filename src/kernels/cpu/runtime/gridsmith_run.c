@@ -1013,11 +1013,18 @@ static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
     }
 }
 
-static void check_shape(const gs_job_call *call) {
+static void check_shape(const gs_kernel *kernel, const gs_job_call *call) {
     uint64_t threads = (uint64_t)call->block[0] * call->block[1] * call->block[2];
     if (!threads || threads > MOST_THREADS)
         fail_job(GS_JOB_WRONG, "a block has %llu threads; it must have 1 to %d", (unsigned long long)threads,
                  MOST_THREADS);
+    if (kernel->most_threads && threads > kernel->most_threads)
+        fail_job(GS_JOB_WRONG, "a block of %s may have at most %llu threads (.maxntid), not %llu", kernel->name,
+                 kernel->most_threads, (unsigned long long)threads);
+    const unsigned *only = kernel->required_block;
+    if (only[0] && memcmp(only, call->block, sizeof kernel->required_block) != 0)
+        fail_job(GS_JOB_WRONG, "a block of %s must be %u x %u x %u threads (.reqntid), not %u x %u x %u", kernel->name,
+                 only[0], only[1], only[2], call->block[0], call->block[1], call->block[2]);
 }
 
 static void fill_tails(const struct launch *launch) {
@@ -1030,7 +1037,7 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
     const gs_kernel *kernel = find_kernel(call->kernel);
     gs_job_argument *given = gs_job_arguments(job) + call->first;
     void *pointers[MOST_ARGUMENTS], *arguments[MOST_ARGUMENTS];
-    check_shape(call);
+    check_shape(kernel, call);
     check_arguments(kernel, call);
     for (unsigned i = 0; i < call->arguments; i++) {
         pointers[i] = given[i].buffer >= 0 ? buffers[given[i].buffer] : NULL;

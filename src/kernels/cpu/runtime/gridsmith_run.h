@@ -80,6 +80,8 @@ typedef struct gs_kernel {
     size_t shared_bytes;             /* static shared memory, before the dynamic one */
     size_t local_bytes;              /* of the stack of a thread, in addition to the usual size */
     size_t array_bytes;              /* of it, local variables that are declared */
+    unsigned long long most_threads; /* of a block, as the kernel declares it (.maxntid); 0: it does not */
+    unsigned required_block[3];      /* the only block that it may have (.reqntid); 0: any */
 } gs_kernel;
 
 #define GS_SHOWN __attribute__((visibility("default")))
