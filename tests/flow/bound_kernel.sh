@@ -381,6 +381,11 @@ PTX
 0|line 5 |membar.gl;
 1|a fence for the whole system|membar.sys;
 0|line 5 |match.all.sync.b32 %r2, %r1, -1;
+1|is PTX's dp2a or dp4a, which were not measured|dp4a.s32.s32 %r2, %r1, %r2, %r1;
+1|is PTX's mma of integers, which was not measured|mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}, {%r1}, {%r2}, {%r1,%r2};
+1|is PTX's mma of bits, which was not measured|mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%r1,%r2}, {%r1}, {%r2}, {%r1,%r2};
+1|extracts bits, as PTX's bfe, szext and fns do|szext.clamp.s32 %r2, %r1, %r2;
+1|is PTX's sad, which was not measured|sad.u32 %r2, %r1, %r2, %r1;
 1|compares all lanes of a warp|match.any.sync.b32 %r2, %r1, -1;
 FORMS
     # Blocks that a kernel forbids: a launch of 64 threads. verify refuses them, too.
