@@ -658,6 +658,9 @@ static int check_kernel_usage(const gs_command *command, const struct options *o
     if (options->launch && (options->warps || options->repeat || options->issue))
         return gs_usage(command,
                         "--warps, --repeat and --issue do not go with --launch: the kernel and the GPU set them");
+    if (options->launch && (options->fair || options->no_search || options->memory_mb))
+        return gs_usage(command,
+                        "--fair, --no-search and --memory do not go with --launch: it searches for no schedule");
     if (options->json && options->csv)
         return gs_usage(command, "--json and --csv exclude each other");
     return 0;

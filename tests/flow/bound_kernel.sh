@@ -67,6 +67,11 @@ expect 2 'excludes --json and --csv'
 ask counts --instructions --html; status=$?
 expect 2 'excludes --json and --csv'
 
+for option in --fair --no-search --memory=10; do
+    ask counts --instructions $option; status=$?
+    expect 2 'do not go with --launch: it searches for no schedule'
+done
+
 # Fewer rounds, a lower bound.
 cycles_with() {
     sed "s/\"int32\": 100/\"int32\": $1/" tests/cases/flow-launch.json >"$folder/launch.json"
@@ -128,24 +133,24 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
             2>"$folder/err" >"$folder/out"; status=$?; kernel=$operation
         expect "$wanted" "$words"
     done <<'INPUTS'
-1|another way than on the CPU|ld.relaxed.cta.global.u32 %r1, [%rd1+28];
-1|another way than on the CPU|ld.global.f32 %f1, [%rd1+28]; sqrt.approx.f32 %f2, %f1; mov.b32 %r1, %f2; shr.u32 %r1, %r1, 28;
+1|what others may write meanwhile in line 120|ld.relaxed.cta.global.u32 %r1, [%rd1+28];
+1|it depends on an approximation in line 120|ld.global.f32 %f1, [%rd1+28]; sqrt.approx.f32 %f2, %f1; mov.b32 %r1, %f2; shr.u32 %r1, %r1, 28;
 0|(of this input)|ld.global.f32 %f1, [%rd1+28]; sqrt.rn.f32 %f2, %f1; mov.b32 %r1, %f2; shr.u32 %r1, %r1, 28;
-1|another way than on the CPU|ld.global.f32 %f1, [%rd1+28]; ex2.approx.f32 %f2, %f1; st.global.f32 [%rd1], %f2; ld.global.u32 %r1, [%rd1+28];
+1|an approximation in line 120, which is stored in line 120|ld.global.f32 %f1, [%rd1+28]; ex2.approx.f32 %f2, %f1; st.global.f32 [%rd1], %f2; ld.global.u32 %r1, [%rd1+28];
 0|(of this input)|ld.global.f32 %f1, [%rd1+28]; ex2.approx.f32 %f2, %f1; st.global.f32 [%rd1], %f2; ld.global.nc.u32 %r1, [%rd1+28];
-1|another way than on the CPU|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
 0|(of this input)|ld.global.f32 %f1, [%rd1+28]; mul.rn.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
-1|another way than on the CPU|atom.global.gpu.add.u32 %r1, [%rd1+28], 1;
+1|the order of atomic operations in line 120|atom.global.gpu.add.u32 %r1, [%rd1+28], 1;
 0|(of this input)|red.global.gpu.add.u32 [%rd1+32], 1; ld.global.u32 %r1, [%rd1+28];
-1|another way than on the CPU|mov.u32 %r1, %smid; and.b32 %r1, %r1, 3;
-1|another way than on the CPU|mov.u32 %r1, %clock; and.b32 %r1, %r1, 3;
-1|another way than on the CPU|mov.u32 %r4, %clock; setp.eq.u32 %q, %r4, 0; mov.u32 %r1, 5; @%q mov.u32 %r1, 6;
-1|another way than on the CPU|cvt.u32.u64 %r1, %rd1; shr.u32 %r1, %r1, 29;
-1|another way than on the CPU|mov.u32 %r1, here; shr.u32 %r1, %r1, 4;
-1|another way than on the CPU|and.b64 %x, %rd1, 1020; cvt.u32.u64 %r1, %x;
-1|another way than on the CPU|and.b64 %x, %rd1, 60; add.u64 %x, %x, %rd1; ld.global.u32 %r1, [%x];
-1|another way than on the CPU|st.global.u64 [%rd1+40], %rd1; ld.global.u32 %r1, [%rd1+28];
-1|another way than on the CPU|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.gt.u32 %q, %r4, 900; @%q add.u32 %r1, %r1, 9;
+1|a register of the machine in line 120|mov.u32 %r1, %smid; and.b32 %r1, %r1, 3;
+1|a register of the machine in line 120|mov.u32 %r1, %clock; and.b32 %r1, %r1, 3;
+1|a register of the machine in line 120|mov.u32 %r4, %clock; setp.eq.u32 %q, %r4, 0; mov.u32 %r1, 5; @%q mov.u32 %r1, 6;
+1|the number of an address in line 120|cvt.u32.u64 %r1, %rd1; shr.u32 %r1, %r1, 29;
+1|the number of an address in line 120|mov.u32 %r1, here; shr.u32 %r1, %r1, 4;
+1|the number of an address in line 120|and.b64 %x, %rd1, 1020; cvt.u32.u64 %r1, %x;
+1|the number of an address in line 120|and.b64 %x, %rd1, 60; add.u64 %x, %x, %rd1; ld.global.u32 %r1, [%x];
+1|the number of an address in line 120, which is stored in line 120|st.global.u64 [%rd1+40], %rd1; ld.global.u32 %r1, [%rd1+28];
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.gt.u32 %q, %r4, 900; @%q add.u32 %r1, %r1, 9;
 0|(of this input)|add.u64 %x, %rd1, 20; selp.b64 %x, %x, %rd1, 1; ld.global.u32 %r1, [%x+8];
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; cvt.u64.u32 %x, %r1; add.u64 %x, %x, %rd1; sub.u64 %x, %x, %rd1; cvt.u32.u64 %r1, %x;
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; setp.eq.u64 %q, %rd1, 0; @%q add.u32 %r1, %r1, 9;
@@ -400,6 +405,11 @@ PTX
 0|line 5 |membar.gl;
 1|a fence for the whole system|membar.sys;
 0|line 5 |match.all.sync.b32 %r2, %r1, -1;
+1|is PTX's dp2a or dp4a, which were not measured|dp4a.s32.s32 %r2, %r1, %r2, %r1;
+1|is PTX's mma of integers, which was not measured|mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}, {%r1}, {%r2}, {%r1,%r2};
+1|is PTX's mma of bits, which was not measured|mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%r1,%r2}, {%r1}, {%r2}, {%r1,%r2};
+1|extracts bits, as PTX's bfe, szext and fns do|szext.clamp.s32 %r2, %r1, %r2;
+1|is PTX's sad, which was not measured|sad.u32 %r2, %r1, %r2, %r1;
 1|compares all lanes of a warp|match.any.sync.b32 %r2, %r1, -1;
 FORMS
     # Blocks that a kernel forbids: a launch of 64 threads. verify refuses them, too.

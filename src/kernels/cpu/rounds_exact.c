@@ -19,18 +19,27 @@
 
 #include <stdlib.h>
 
+/* Where an inexact value begins, and the store through which it went first, if any: 1 + the statement; 0: none. */
+struct cause {
+    uint32_t begin, store;
+};
+
+enum { SPACES = 8 }; /* bits of a set of GS_PTX_IN_* */
+
 struct exactness {
     const gs_ptx_module *module;
     const gs_ptx_function *function;
-    const bool *is_passed;         /* of each statement */
-    bool *is_inexact, *is_product; /* of each register; a product may be fused with a sum */
+    const bool *is_passed; /* of each statement */
+    uint32_t statement;    /* that is looked at */
+    struct cause *inexact; /* of each register, */
+    struct cause *product; /* and whether it is a product, which may be fused with a sum */
     const gs_launch_file *launch;
-    uint32_t *origin;         /* of each register: of all that is written to it, */
-    uint32_t *latest;         /* and of what was written last, */
-    uint32_t *latest_piece;   /* if that was in this piece of the code, */
-    uint32_t piece;           /* which has a number, and no label or branch inside */
-    uint8_t memory;           /* a set of GS_PTX_IN_* that is inexact */
-    bool has_inexact_carries; /* that of some instruction with .cc */
+    uint32_t *origin;       /* of each register: of all that is written to it, */
+    uint32_t *latest;       /* and of what was written last, */
+    uint32_t *latest_piece; /* if that was in this piece of the code, */
+    uint32_t piece;         /* which has a number, and no label or branch inside */
+    struct cause memory[SPACES];
+    struct cause carries; /* those of some instruction with .cc */
     bool has_changed;
 };
 
@@ -50,32 +59,51 @@ static bool is_of_machine(uint32_t special) {
     }
 }
 
-/* Whether a register of this set is read in an operand. */
-static bool reads(const struct exactness *exactness, const gs_ptx_operand *operand, const bool *set) {
-    bool found = (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ && set[operand->value]) ||
-                 (operand->kind == GS_PTX_SPECIAL && set == exactness->is_inexact && is_of_machine(operand->value));
-    for (uint32_t i = 0; i < operand->count && !found; i++)
+static struct cause here(const struct exactness *exactness) {
+    return (struct cause){.begin = exactness->statement + 1};
+}
+
+/* The cause in a set of the first register that is read in an operand, if any has one. */
+static struct cause reads(const struct exactness *exactness, const gs_ptx_operand *operand, const struct cause *set) {
+    struct cause found = {0};
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
+        found = set[operand->value];
+    else if (operand->kind == GS_PTX_SPECIAL && set == exactness->inexact && is_of_machine(operand->value))
+        found = here(exactness);
+    for (uint32_t i = 0; i < operand->count && !found.begin; i++)
         found = reads(exactness, &exactness->module->operands.data[operand->children + i], set);
     return found;
 }
 
-static void mark_written(struct exactness *exactness, const gs_ptx_operand *operand, bool *set) {
-    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && !set[operand->value])
-        exactness->has_changed = set[operand->value] = true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        mark_written(exactness, &exactness->module->operands.data[operand->children + i], set);
+static void set_cause(struct exactness *exactness, struct cause *of, struct cause cause) {
+    if (of->begin)
+        return;
+    *of = cause;
+    exactness->has_changed = true;
 }
 
-static bool reads_any(const struct exactness *exactness, const gs_ptx_statement *statement, const bool *set) {
-    bool found = statement->guard != GS_PTX_NONE && set[statement->guard];
-    for (uint32_t i = 0; i < statement->count && !found; i++)
+static void mark_written(struct exactness *exactness, const gs_ptx_operand *operand, struct cause *set,
+                         struct cause cause) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE)
+        set_cause(exactness, &set[operand->value], cause);
+    for (uint32_t i = 0; i < operand->count; i++)
+        mark_written(exactness, &exactness->module->operands.data[operand->children + i], set, cause);
+}
+
+static struct cause reads_any(const struct exactness *exactness, const gs_ptx_statement *statement,
+                              const struct cause *set) {
+    struct cause found = {0};
+    if (statement->guard != GS_PTX_NONE)
+        found = set[statement->guard];
+    for (uint32_t i = 0; i < statement->count && !found.begin; i++)
         found = reads(exactness, &exactness->module->operands.data[statement->operands + i], set);
     return found;
 }
 
-static void mark_all_written(struct exactness *exactness, const gs_ptx_statement *statement, bool *set) {
+static void mark_all_written(struct exactness *exactness, const gs_ptx_statement *statement, struct cause *set,
+                             struct cause cause) {
     for (uint32_t i = 0; i < statement->count; i++)
-        mark_written(exactness, &exactness->module->operands.data[statement->operands + i], set);
+        mark_written(exactness, &exactness->module->operands.data[statement->operands + i], set, cause);
 }
 
 /* Whether it reads what a called function has returned. */
@@ -90,26 +118,34 @@ static bool reads_return(const struct exactness *exactness, const gs_ptx_stateme
            symbol->value - function->parameters >= function->parameter_count; /* unsigned: also those before */
 }
 
-/* Whether its result is inexact whatever it reads. */
-static bool is_source(const struct exactness *exactness, const gs_ptx_statement *statement) {
+/* Why its result is inexact whatever it reads; NULL: it is not. */
+static const char *source_of(const struct exactness *exactness, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = exactness->module;
     bool is_real = gs_ptx_is_real(module, statement);
     gs_ptx_math math = gs_ptx_math_of(statement);
     bool is_sum = math == GS_PTX_MATH_ADD || math == GS_PTX_MATH_SUB;
     switch (statement->opcode) {
     case GS_PTX_ATOMIC:
+        return "the order of atomic operations";
     case GS_PTX_TEXTURE:
+        return "a texture";
     case GS_PTX_CALL:
+        return "the result of a call";
     case GS_PTX_WARPGROUP:
-        return true;
+        return "a product of matrices";
     case GS_PTX_MATRIX:
-        return is_real && !gs_ptx_reads(module, statement);
+        return is_real && !gs_ptx_reads(module, statement) ? "a product of matrices" : NULL;
     case GS_PTX_LOAD:
-        return gs_ptx_is_strong(module, statement) || reads_return(exactness, statement);
+        return gs_ptx_is_strong(module, statement)  ? "what others may write meanwhile"
+               : reads_return(exactness, statement) ? "the result of a call"
+                                                    : NULL;
     default:
-        return gs_ptx_has(module, statement, "approx full") || math == GS_PTX_MATH_ACTIVE ||
-               (is_sum && is_real && !gs_ptx_has(module, statement, "rn rz rm rp") &&
-                reads_any(exactness, statement, exactness->is_product));
+        return gs_ptx_has(module, statement, "approx full") ? "an approximation"
+               : math == GS_PTX_MATH_ACTIVE                 ? "which threads are together"
+               : is_sum && is_real && !gs_ptx_has(module, statement, "rn rz rm rp") &&
+                       reads_any(exactness, statement, exactness->product).begin
+                   ? "a sum that may be fused with a product"
+                   : NULL;
     }
 }
 
@@ -247,39 +283,89 @@ static bool is_of_address(struct exactness *exactness, const gs_ptx_statement *s
     return false;
 }
 
+/* The cause of what a statement loads, if that is inexact. */
+static struct cause loaded(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    uint8_t read = gs_ptx_reads(exactness->module, statement);
+    struct cause found = {0};
+    for (int i = 0; i < SPACES && !found.begin && !gs_ptx_reads_constants(exactness->module, statement); i++)
+        if (read >> i & 1)
+            found = exactness->memory[i];
+    return found;
+}
+
+/* All memory that may be written. */
+static void store(struct exactness *exactness, uint8_t written, struct cause cause) {
+    if (!cause.store)
+        cause.store = exactness->statement + 1;
+    for (int i = 0; i < SPACES; i++)
+        if (written >> i & 1)
+            set_cause(exactness, &exactness->memory[i], cause);
+}
+
 static void pass_statement(struct exactness *exactness, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = exactness->module;
     bool is_plain = !gs_ptx_has(module, statement, "rn rz rm rp");
     if (gs_ptx_math_of(statement) == GS_PTX_MATH_MUL && gs_ptx_is_real(module, statement) && is_plain)
-        mark_all_written(exactness, statement, exactness->is_product);
-    bool is_loaded = gs_ptx_reads(module, statement) & exactness->memory && !gs_ptx_reads_constants(module, statement);
-    bool is_carried = exactness->has_inexact_carries && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY;
-    bool is_inexact = is_loaded || is_carried || reads_any(exactness, statement, exactness->is_inexact);
-    is_inexact = is_of_address(exactness, statement) || is_inexact;
-    bool is_order = statement->opcode == GS_PTX_ATOMIC && !is_inexact && !gs_ptx_is_real(module, statement) &&
+        mark_all_written(exactness, statement, exactness->product, here(exactness));
+    struct cause cause = loaded(exactness, statement);
+    if (!cause.begin && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY)
+        cause = exactness->carries;
+    if (!cause.begin)
+        cause = reads_any(exactness, statement, exactness->inexact);
+    if (is_of_address(exactness, statement) && !cause.begin)
+        cause = here(exactness);
+    bool is_order = statement->opcode == GS_PTX_ATOMIC && !cause.begin && !gs_ptx_is_real(module, statement) &&
                     gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_EXCH &&
                     gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_CAS; /* what it leaves has no order */
-    if (!is_inexact && !is_source(exactness, statement))
+    if (!cause.begin && source_of(exactness, statement))
+        cause = here(exactness);
+    if (!cause.begin)
         return;
-    mark_all_written(exactness, statement, exactness->is_inexact);
+    mark_all_written(exactness, statement, exactness->inexact, cause);
     set_origins(exactness, statement, NUMBER);
-    if (gs_ptx_has(module, statement, "cc") && !exactness->has_inexact_carries)
-        exactness->has_changed = exactness->has_inexact_carries = true;
-    uint8_t written = is_order ? 0 : gs_ptx_writes(module, statement);
-    exactness->has_changed = exactness->has_changed || written & ~exactness->memory;
-    exactness->memory |= written;
+    if (gs_ptx_has(module, statement, "cc"))
+        set_cause(exactness, &exactness->carries, cause);
+    if (!is_order)
+        store(exactness, gs_ptx_writes(module, statement), cause);
 }
 
-static gs_code check_branches(const struct exactness *exactness, gs_error *error) {
+/* What begins at a statement whose result is inexact. */
+static const char *describe_begin(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    const char *source = source_of(exactness, statement);
+    for (uint32_t i = 0; i < statement->count && !source; i++) {
+        const gs_ptx_operand *operand = operand_at(exactness, statement, i);
+        if (operand->kind == GS_PTX_SPECIAL && is_of_machine(operand->value))
+            source = "a register of the machine";
+    }
+    return source ? source : "the number of an address";
+}
+
+static gs_code fail_branch(const struct exactness *exactness, const struct gs_counting *counting, uint32_t branch,
+                           struct cause cause) {
+    uint32_t *lines = gs_counting_lines(counting);
+    char stored[60] = "";
+    if (!lines)
+        return gs_fail_memory(counting->error);
+    if (cause.store)
+        snprintf(stored, sizeof stored, ", which is stored in line %u", lines[cause.store - 1]);
+    gs_ptx_fail(exactness->module, gs_counting_statement(counting, branch)->first, counting->error, GS_E_REFUSED,
+                "on a GPU this may go another way than on the CPU: it depends on %s in line %u%s",
+                describe_begin(exactness, gs_counting_statement(counting, cause.begin - 1)), lines[cause.begin - 1],
+                stored);
+    free(lines);
+    return GS_E_REFUSED;
+}
+
+static gs_code check_branches(struct exactness *exactness, const struct gs_counting *counting) {
     for (uint32_t i = 0; i < exactness->function->statement_count; i++) {
-        const gs_ptx_statement *statement = &exactness->module->statements.data[exactness->function->statements + i];
+        const gs_ptx_statement *statement = gs_counting_statement(counting, i);
         bool leaves = exactness->is_passed[i] && statement->kind == GS_PTX_INSTRUCTION &&
                       statement->opcode >= GS_PTX_BRANCH && statement->opcode <= GS_PTX_EXIT;
-        if (leaves && (statement->guard != GS_PTX_NONE || statement->opcode == GS_PTX_BRANCH_TABLE) &&
-            reads_any(exactness, statement, exactness->is_inexact))
-            return gs_ptx_fail(exactness->module, statement->first, error, GS_E_REFUSED,
-                               "on a GPU this may go another way than on the CPU: it depends on an approximation, the "
-                               "order of atomic operations, an address, or the machine");
+        bool has_ways = leaves && (statement->guard != GS_PTX_NONE || statement->opcode == GS_PTX_BRANCH_TABLE);
+        exactness->statement = i;
+        struct cause cause = has_ways ? reads_any(exactness, statement, exactness->inexact) : (struct cause){0};
+        if (cause.begin)
+            return fail_branch(exactness, counting, i, cause);
     }
     return GS_OK;
 }
@@ -293,6 +379,7 @@ static void pass_all(struct exactness *exactness) {
         const gs_ptx_statement *statement = &exactness->module->statements.data[function->statements + i];
         bool is_instruction = statement->kind == GS_PTX_INSTRUCTION;
         bool leaves = is_instruction && statement->opcode >= GS_PTX_BRANCH && statement->opcode <= GS_PTX_EXIT;
+        exactness->statement = i;
         if (exactness->is_passed[i] && is_instruction)
             pass_statement(exactness, statement);
         exactness->piece += statement->kind == GS_PTX_LABEL || leaves;
@@ -304,32 +391,32 @@ static bool is_placed(const struct exactness *exactness, const gs_ptx_statement 
     const gs_ptx_module *module = exactness->module;
     uint32_t number = gs_ptx_reads(module, statement) ? gs_ptx_address_read(module, statement)
                                                       : gs_ptx_address_written(module, statement);
-    if (number == GS_PTX_NONE || (statement->guard != GS_PTX_NONE && exactness->is_inexact[statement->guard]))
+    if (number == GS_PTX_NONE || (statement->guard != GS_PTX_NONE && exactness->inexact[statement->guard].begin))
         return false;
     const gs_ptx_operand *address = operand_at(exactness, statement, number);
     const gs_ptx_operand *inside = address->count ? &module->operands.data[address->children] : address;
     uint32_t origin = inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
-    return origin >= FIRST_VARIABLE && !reads(exactness, address, exactness->is_inexact);
+    return origin >= FIRST_VARIABLE && !reads(exactness, address, exactness->inexact).begin;
 }
 
 gs_code gs_rounds_check_exact(const struct gs_counting *counting, const gs_launch_file *launch) {
     struct exactness exactness = {
         .module = counting->module, .function = counting->function, .is_passed = counting->is_passed, .launch = launch};
     size_t registers = counting->function->register_count + 1;
-    exactness.is_inexact = calloc(registers, sizeof *exactness.is_inexact);
-    exactness.is_product = calloc(registers, sizeof *exactness.is_product);
+    exactness.inexact = calloc(registers, sizeof *exactness.inexact);
+    exactness.product = calloc(registers, sizeof *exactness.product);
     exactness.origin = calloc(registers, sizeof *exactness.origin);
     exactness.latest = calloc(registers, sizeof *exactness.latest);
     exactness.latest_piece = calloc(registers, sizeof *exactness.latest_piece);
     bool is_stored =
-        exactness.is_inexact && exactness.is_product && exactness.origin && exactness.latest && exactness.latest_piece;
+        exactness.inexact && exactness.product && exactness.origin && exactness.latest && exactness.latest_piece;
     for (exactness.has_changed = true; is_stored && exactness.has_changed;)
         pass_all(&exactness);
-    gs_code code = is_stored ? check_branches(&exactness, counting->error) : gs_fail_memory(counting->error);
+    gs_code code = is_stored ? check_branches(&exactness, counting) : gs_fail_memory(counting->error);
     for (uint32_t i = 0; i < counting->function->statement_count && code == GS_OK; i++)
         counting->is_placed[i] = counting->is_passed[i] && is_placed(&exactness, gs_counting_statement(counting, i));
-    free(exactness.is_inexact);
-    free(exactness.is_product);
+    free(exactness.inexact);
+    free(exactness.product);
     free(exactness.origin);
     free(exactness.latest);
     free(exactness.latest_piece);

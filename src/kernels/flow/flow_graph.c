@@ -134,7 +134,19 @@ static gs_code check_instruction(const gs_flow_instruction *instruction, size_t 
         uint16_t number;
         const char *words;
     } refused[] = {
+        {0x001, "is PTX's pmevent, which was not measured"},
+        {0x014, "is PTX's sad, which was not measured"},
+        {0x01a, "extracts bits, as PTX's bfe, szext and fns do, which was not measured"},
+        {0x01b, "masks bits, as PTX's bmsk and bfi do, which was not measured"},
+        {0x026, "is PTX's dp2a or dp4a, which were not measured"},
+        {0x02d, "is PTX's griddepcontrol.launch_dependents, which was not measured"},
         {0x02e, "waits for the kernel before it"},
+        {0x02f, "is PTX's elect.sync, which was not measured"},
+        {0x037, "is PTX's mma of integers, which was not measured"},
+        {0x039, "is PTX's cvt.pack, which was not measured"},
+        {0x03a, "is PTX's movmatrix, which was not measured"},
+        {0x03d, "is PTX's mma of bits, which was not measured"},
+        {0x044, "is PTX's stmatrix, which was not measured"},
         {0x143, "calls a function that is not in this code, or through a pointer"},
         {0x149, "jumps to an address in a register"},
         {0x14a, "jumps to an address"},
