@@ -115,14 +115,12 @@ static void put_machine(gs_text *text, const gs_machine *machine) {
     gs_text_add(
         text,
         "%s\n%lld MHz; a launch %lld ns, %lld beside others, %lld if they write, a block %lld cycles; a line of "
-        "%lld bytes %lld cycles, %lld the first time, %lld at a jump; %lld bytes of code are kept; up to %lld "
-        "bytes %lld cycles, %lld at a jump; a line of constants %lld the first time\n",
+        "%lld bytes %lld cycles, %lld the first time, %lld at a jump; %lld bytes of code are kept; a line of constants "
+        "%lld the first time\n",
         machine->found, (long long)machine->clock_mhz, (long long)machine->launch_ns,
         (long long)machine->loaded_launch_ns, (long long)machine->written_launch_ns, (long long)machine->block_cycles,
         (long long)machine->line_bytes, (long long)machine->fetch_cycles, (long long)machine->cold_fetch_cycles,
-        (long long)machine->jump_cycles, (long long)machine->code_bytes, (long long)machine->near_code_bytes,
-        (long long)machine->near_fetch_cycles, (long long)machine->near_jump_cycles,
-        (long long)machine->cold_constant_cycles);
+        (long long)machine->jump_cycles, (long long)machine->code_bytes, (long long)machine->cold_constant_cycles);
     gs_text_add(text, "%-18s %9s %9s %13s  %s\n", "class", "latency", "loaded", "transactions",
                 "cycles of each unit for a transaction");
     for (size_t i = 0; i < machine->classes.count; i++) {

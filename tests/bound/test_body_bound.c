@@ -423,18 +423,13 @@ TEST(the_parts_of_a_bound_are_those_of_the_body) {
     assert_int_equal(bound.block_cycles, 50);
     assert_int_equal(bound.cycles, bound.path_cycles + 50 + 480 + 423 + 50 + 100);
     assert_int_equal(bound.nanoseconds, bound.cycles + 5000);
-    /* code that fits into the nearest cache: a jump in each round, and no more */
-    machine->near_code_bytes = 128, machine->near_fetch_cycles = 1, machine->near_jump_cycles = 3;
-    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
-    assert_int_equal(bound.path_cycles, 10 * (1 + 3 + 400 + 4 + 1 + 20));
-    /* a call, and its return, are not near */
+    /* a call and its return: two jumps */
+    machine->jump_cycles = 3;
     body.parts.data[1].is_call = true;
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
-    assert_int_equal(bound.path_cycles, 10 * (1 + 3 + 2 * 7 + 400 + 4 + 1 + 20));
+    assert_int_equal(bound.path_cycles, 10 * (7 + 3 + 2 * (7 + 3) + 400 + 4 + 1 + 20));
     body.parts.data[1].is_call = false;
-    machine->near_code_bytes = 127;
-    assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 132, false, &bound, &error), GS_OK);
-    assert_int_equal(bound.path_cycles, 10 * (7 + 400 + 4 + 1 + 20));
+    machine->jump_cycles = 0;
     /* another block on the SM, of which all 8 warps can be met, because the chain moves at barriers */
     assert_int_equal(gs_bound_body(gpu, machine, &body, &shape, 264, false, &bound, &error), GS_OK);
     assert_int_equal(bound.most_on_sm, 2);

@@ -29,6 +29,10 @@ expect() {
 ask counts --instructions; status=$?
 expect 0 'loops: line 17 100'
 expect 0 'line 18                   100'
+for latencies in corpus/h200-kernel-latencies*.json; do
+    ask counts --latencies "$latencies"; status=$?
+    expect 0 'done after'
+done
 ask counts --latencies tests/bound/machine.json; status=$?
 expect 0 'done after'
 expect 0 'its first block to its last:'

@@ -437,28 +437,6 @@ static gs_code measure_rows(struct timing *timing, gs_error *error) {
 
 /* ---- instructions, constants, launches, the clock ---- */
 
-/* The cycles of a jump in code that is near: what a round of a loop takes beyond the instructions in it, each of which
-   needs the result of the one before. */
-static gs_code measure_near_jump(struct timing *timing, gs_error *error) {
-    enum { ROUNDS = 64 };
-    int64_t sms = timing->device->gpu->sms;
-    int32_t chain = gs_timed_class_body(GS_TIMED_LOOP_ROW, GS_TIMED_CHAIN);
-    struct extremes loop, brief, full, ns;
-    gs_code code =
-        time_body(timing, gs_timed_class_body(GS_TIMED_LOOP_ROW, GS_TIMED_LOOP), ROUNDS, sms, 1, &loop, &ns, error);
-    if (code == GS_OK)
-        code = time_body(timing, chain, SHORT_CHAIN, sms, 1, &brief, &ns, error);
-    if (code == GS_OK)
-        code = time_body(timing, chain, LONG_CHAIN, sms, 1, &full, &ns, error);
-    if (code != GS_OK)
-        return code;
-    int64_t latency = gs_max(full.least - brief.most, 0) / (LONG_CHAIN - SHORT_CHAIN);
-    int64_t jump = gs_divide_up(loop.most, ROUNDS) - latency * GS_TIMED_LOOP_STEPS;
-    timing->machine->near_jump_cycles =
-        gs_max(gs_max(jump, timing->machine->near_jump_cycles), timing->machine->near_fetch_cycles);
-    return GS_OK;
-}
-
 /* A chain of `count` steps, compared with one of `least`: of both, the time of an SM from the start of its first warp
    to the end of its last, because warps that run one after the other hide what each of them waits for. `late` gets by
    how many cycles it is longer than its instructions take to be issued, for each of `waits`; in the crowd of warps that
@@ -487,12 +465,11 @@ static gs_code time_crowds(struct timing *timing, size_t row, int32_t least, int
     return GS_OK;
 }
 
-/* Lines that follow each other, and jumps, in code of 1 to 31 KB. It is near as long as a line takes no more than a
-   cycle. A branch that is taken counts as two jumps, to its side and behind it; it has at least three instructions. */
+/* Lines that follow each other, and jumps, in code of 1 to 31 KB. A branch that is taken counts as two jumps, to its
+   side and behind it; it has at least three instructions. */
 static gs_code measure_crowds(struct timing *timing, gs_error *error) {
-    enum { LINE_INSTRUCTIONS = LINE_BYTES / GS_TIMED_INSTRUCTION_BYTES, MOST_LATE = 1, BRANCH = 3, NEAR_JUMP = 12 };
+    enum { LINE_INSTRUCTIONS = LINE_BYTES / GS_TIMED_INSTRUCTION_BYTES, BRANCH = 3 };
     gs_machine *machine = timing->machine;
-    bool is_near = true;
     gs_code code = GS_OK;
     for (int i = 1; i < GS_TIMED_CROWDED_CODES && code == GS_OK; i++) {
         int32_t least = gs_timed_code_counts[0], count = gs_timed_code_counts[i];
@@ -505,14 +482,8 @@ static gs_code measure_crowds(struct timing *timing, gs_error *error) {
                                &jump, error);
         machine->fetch_cycles = gs_max(machine->fetch_cycles, line);
         machine->jump_cycles = gs_max(machine->jump_cycles, jump);
-        is_near = is_near && line <= MOST_LATE && jump <= NEAR_JUMP;
-        if (!is_near)
-            continue;
-        machine->near_fetch_cycles = MOST_LATE;
-        machine->near_jump_cycles = gs_max(machine->near_jump_cycles, jump);
-        machine->near_code_bytes = (int64_t)count * GS_TIMED_CODE_INSTRUCTIONS * GS_TIMED_INSTRUCTION_BYTES;
     }
-    return code == GS_OK && machine->near_code_bytes ? measure_near_jump(timing, error) : code;
+    return code;
 }
 
 /* A loop of one instruction, for a jump; chains of several lengths, in their first round and in the second. What an

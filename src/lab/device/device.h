@@ -68,8 +68,6 @@ enum {
     GS_TIMED_LARGE_CODE = 6,    /* of them, the first that one warp executes */
     GS_TIMED_JUMP_ROW = 42,     /* a test, and a jump over three lines of code; no class */
     GS_TIMED_JUMP_BYTES = 512,  /* of a step */
-    GS_TIMED_LOOP_ROW = 4,      /* a loop with GS_TIMED_LOOP_STEPS of its instructions in each round */
-    GS_TIMED_LOOP_STEPS = 16,
     GS_TIMED_CONSTANT_ROW = 15,
     GS_TIMED_CONSTANT_LINE = 64 /* bytes */
 };
@@ -78,8 +76,8 @@ extern const int32_t gs_timed_code_counts[GS_TIMED_CODES];
 int32_t gs_timed_jump_count(int code);
 
 /* The body of a row: `count` is 32 or 64 for chains, GS_TIMED_SINGLES for single ones, and one of gs_timed_code_counts
-   for chains and cold ones of GS_TIMED_CODE_ROW; of GS_TIMED_JUMP_ROW, as many as have the same bytes; a loop of that
-   row, or of GS_TIMED_LOOP_ROW, has 64 rounds, a cold one of GS_TIMED_CONSTANT_ROW 64. */
+   for chains and cold ones of GS_TIMED_CODE_ROW; of GS_TIMED_JUMP_ROW, as many as have the same bytes; a loop of
+   GS_TIMED_CODE_ROW has 64 rounds, a cold one of GS_TIMED_CONSTANT_ROW 64. */
 static inline int32_t gs_timed_class_body(size_t row, gs_timed_kind kind) {
     return GS_TIMED_CLASSES + 4 * (int32_t)row + (int32_t)kind;
 }

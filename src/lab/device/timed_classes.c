@@ -223,10 +223,7 @@ static const char source_end[] =
     "    started = now();\n"
     "    if (KIND == 3) {\n"
     "#pragma unroll 1\n"
-    "        for (int i = 0; i < COUNT; i++) {\n"
-    "#pragma unroll\n"
-    "            for (int j = 0; j < STEPS(ROW); j++) step<ROW>(c, a);\n"
-    "        }\n"
+    "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
     "    } else {\n"
     "#pragma unroll\n"
     "        for (int i = 0; i < COUNT; i++) step<ROW>(c, a);\n"
@@ -307,7 +304,6 @@ static void add_constants(gs_text *source) {
 
 void gs_timed_class_source(gs_text *source) {
     add_constants(source);
-    gs_text_add(source, "#define STEPS(row) ((row) == %d ? %d : 1)\n", GS_TIMED_LOOP_ROW, GS_TIMED_LOOP_STEPS);
     gs_text_add(source, "#define START(row) (");
     for (size_t i = 0; i < gs_timed_row_count; i++)
         if (gs_timed_rows[i].start)
@@ -348,7 +344,5 @@ gs_code gs_timed_list_classes(gs_timed *timed, int architecture, gs_error *error
         code = add_kernel(timed, gs_timed_class_body(GS_TIMED_JUMP_ROW, GS_TIMED_CHAIN), gs_timed_jump_count(i), error);
     if (code == GS_OK)
         code = add_kernel(timed, gs_timed_class_body(GS_TIMED_CONSTANT_ROW, GS_TIMED_COLD), 64, error);
-    if (code == GS_OK)
-        code = add_kernel(timed, gs_timed_class_body(GS_TIMED_LOOP_ROW, GS_TIMED_LOOP), 64, error);
     return code == GS_OK ? add_kernel(timed, gs_timed_class_body(GS_TIMED_CODE_ROW, GS_TIMED_LOOP), 64, error) : code;
 }

@@ -52,8 +52,6 @@ struct demanding {
     size_t last_load;                 /* the last part that reads memory of the GPU */
     size_t outer_loop;                /* that is walked; SIZE_MAX: none */
     gs_latency_kind kind;
-    int64_t fetch_cycles, jump_cycles;
-    int64_t call_cycles;    /* of a call and its return, which are not measured in code that is near */
     int64_t barrier_cycles; /* that instructions before a barrier can hold units of a partition after it */
     uint32_t line;          /* of the last instruction */
     bool is_barrier;        /* the next instruction is one: what follows waits for its latency */
@@ -182,15 +180,17 @@ static void take_larger(struct sum *sum, const struct sum *other) {
 
 /* ---- the tree ---- */
 
-/* The cycles that a warp waits for an instruction to be fetched. */
+/* The cycles that a warp waits for an instruction to be fetched. A call and its return are two jumps. */
 static int64_t fetch_of(struct demanding *demanding, const gs_body_part *part) {
-    uint32_t line = (uint32_t)(part->offset / demanding->machine->line_bytes);
+    const gs_machine *machine = demanding->machine;
+    int64_t jump_cycles = machine->fetch_cycles + machine->jump_cycles;
+    uint32_t line = (uint32_t)(part->offset / machine->line_bytes);
     bool is_same = line == demanding->line;
     bool is_jump = demanding->is_first || (!is_same && line != demanding->line + 1);
     demanding->line = line;
     demanding->is_first = false;
-    int64_t cycles = is_jump ? demanding->jump_cycles : is_same ? 0 : demanding->fetch_cycles;
-    return part->is_call ? cycles + demanding->call_cycles : cycles;
+    int64_t cycles = is_jump ? jump_cycles : is_same ? 0 : machine->fetch_cycles;
+    return part->is_call ? cycles + 2 * jump_cycles : cycles;
 }
 
 static int64_t transactions_of(const gs_body_part *part, const gs_machine_class *row) {
@@ -473,18 +473,14 @@ static int64_t count_lines(const gs_body *body, int64_t line_bytes) {
     return least > most ? 0 : most - least + 1;
 }
 
-/* How long a warp waits for lines of code that a cache has, by how much code there is. */
-static gs_code know_code(struct demanding *demanding, int64_t bytes, gs_error *error) {
+/* An SM keeps all lines of code: how long it takes for others was not measured. */
+static gs_code check_code(const struct demanding *demanding, int64_t bytes, gs_error *error) {
     const gs_machine *machine = demanding->machine;
-    bool is_near = bytes <= machine->near_code_bytes;
     if (bytes > machine->code_bytes)
         return gs_fail(
             error, GS_E_REFUSED, "at 0x%llx: no bound is known: the code has %lld bytes, and an SM keeps %lld",
             (long long)(first_line(demanding->body, machine->line_bytes) * machine->line_bytes + machine->code_bytes),
             (long long)bytes, (long long)machine->code_bytes);
-    demanding->fetch_cycles = is_near ? machine->near_fetch_cycles : machine->fetch_cycles;
-    demanding->jump_cycles = demanding->fetch_cycles + (is_near ? machine->near_jump_cycles : machine->jump_cycles);
-    demanding->call_cycles = 2 * gs_max(demanding->jump_cycles, machine->fetch_cycles + machine->jump_cycles);
     return GS_OK;
 }
 
@@ -535,7 +531,7 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
     demand->constant_lines = count_constants(body, machine->constant_line_bytes);
     gs_code code = demand->constant_lines < 0 ? gs_fail_memory(error)
-                                              : know_code(&demanding, demand->lines * machine->line_bytes, error);
+                                              : check_code(&demanding, demand->lines * machine->line_bytes, error);
     if (code == GS_OK)
         code = find_classes(&demanding, error);
     if (code == GS_OK) {

@@ -176,8 +176,6 @@ typedef struct gs_machine {
     int64_t fetch_cycles;                              /* that a warp waits for a line that its SM has */
     int64_t cold_fetch_cycles;                         /* and for one that it does not have */
     int64_t jump_cycles;                               /* and for one that a branch leads to; 0: as fetch_cycles */
-    int64_t near_code_bytes;                           /* of code that is small enough for the nearest cache, */
-    int64_t near_fetch_cycles, near_jump_cycles;       /* and the two times for it; 0: not measured */
     int64_t constant_line_bytes, cold_constant_cycles; /* constants come in lines as well; 0: not measured */
     int64_t block_cycles; /* from headroom for a block to its first instruction, and from its last to headroom */
     int64_t launch_ns;    /* of an empty kernel, from when it is the next to be launched on an idle GPU to its end */
