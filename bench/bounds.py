@@ -387,7 +387,7 @@ def show_mode(rows, mode):
     late = show_late(measured, mode)
     short = sum(row[mode].get("formula_cycles", 0) / CLOCK_GHZ < row[mode]["least_ns"] for row in measured)
     print(f"the paper's formula is below the shortest run in {short}")
-    print(f"bound / longest run: least {ratios[0][0]:.2f}, median {ratios[len(ratios) // 2][0]:.2f}, "
+    print(f"bound / longest run: least {ratios[0][0]:.2f}, median {statistics.median(ratio for ratio, _ in ratios):.2f}, "
           f"most {ratios[-1][0]:.2f}; the largest:")
     show_ratios(ratios[-10:], mode)
     show_parts(measured, mode)
