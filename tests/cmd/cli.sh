@@ -1102,6 +1102,30 @@ printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$wo
 mistake "a file without a kernel" 'a kernel of a file needs "kernel" and "launch"' "$program" plan "$work/list.json"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","block_threads":64,"registers":32,"model":{"workers":-1}}]}' >"$work/list.json"
 mistake "a model without workers" "must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
+bad_kernel() { # WORDS KERNEL: a list of this kernel is refused, with its place
+    printf '{"schema":"gridsmith.plan-kernels/1","kernels":[%s]}' "$2" >"$work/list.json"
+    mistake "a list of $2" "$1" "$program" plan "$work/list.json" --on model
+    says "list.json:1:"
+}
+bad_model() { # WORDS KEYS: the same for a kernel with a model of these keys
+    bad_kernel "$1" '{"name":"a","block_threads":64,"registers":32,"alone_us":5,"model":'"$2"'}'
+}
+bad_model 'model must be an object' '[]'
+bad_model '"workers" is missing' '{}'
+bad_model '"workers" must be a number' '{"workers":"2"}'
+bad_model '"surplus" must be a number from 1' '{"workers":2,"surplus":null}'
+bad_model '"units" must be a list of up to 6 numbers' '{"workers":2,"units":0.5}'
+bad_model '"units" must be a list' '{"workers":2,"units":[0,0,0,0,0,0,0]}'
+bad_model '"units" must be a list of up to 6 numbers from 0 to 1' '{"workers":2,"units":[0.5,2]}'
+bad_model '"halves" must be a list' '{"workers":2,"halves":["1.05"]}'
+bad_model '"never_ends" must be true or false' '{"workers":2,"never_ends":1}'
+bad_model 'unknown key "unit" (did you mean "units"?)' '{"workers":2,"unit":[1]}'
+bad_kernel '"size" must be a string, not a number' '{"zoo":"lbm","size":7}'
+bad_kernel 'unknown key "blocks"' '{"zoo":"lbm","blocks":7}'
+bad_kernel '"zoo" must be a string' '{"zoo":7}'
+bad_kernel '"launch" must be a string' '{"file":"a.cu","kernel":"a","launch":[]}'
+printf '{"schema":"gridsmith.plan-kernels/1","kernel":[]}' >"$work/list.json"
+mistake "a list without kernels" 'list.json:1:1: "kernels" must be a list' "$program" plan "$work/list.json" --on model
 
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list
