@@ -1358,6 +1358,9 @@ for list in , lbm, ,lbm lbm,,fft; do
     mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"
 done
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
+printf '\037\213\010\000aaaaaaaaaaaaaaaaaaaaaaaa' >"$work/damaged.gz"
+mistake "a damaged gzip file" "damaged.gz: the gzip file is damaged" "$program" plan --simulate "$work/damaged.gz" --tasks lbm
+[ "$(grep -o damaged.gz "$work/err" | wc -l)" = 1 ] || fail "a damaged gzip file is named twice"
 mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
 mistake "nothing to record" "/dev/null has no run" "$program" record --device model:h200 /dev/null
 mistake "no measurements to show" "has no row of 'zoo bench -o'" "$program" zoo bench --measured /dev/null
