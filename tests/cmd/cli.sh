@@ -1051,6 +1051,7 @@ says "1.71"
 check "a plan with pairs of other forms is simulated" 0 "$program" plan --simulate "$work/plan.json" --tasks gemm:20,stream:20
 says "2 pairs of the plan need kernels with fewer registers or threads"
 check "part of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --most 5
+says "with --measurements, the same command continues"
 check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan"
 cmp -s "$work/out" "$work/plan.txt" || fail "a plan in two parts is another"
 check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
@@ -1064,6 +1065,7 @@ printf '{"schema":"gridsmith.plan-kernels/1","kernels":[%s,%s]}' \
     '{"name":"short","block_threads":128,"registers":32,"alone_us":50,"model":{"workers":2,"units":[0.85,0.61],"surplus":2.53}}' \
     >"$work/unequal.json"
 check "a plan of unequal loads" 0 "$program" plan "$work/unequal.json" --on model --all
+says "1 pair, "
 says "(split 115 + 17 SMs): +0.0%"
 printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
@@ -1358,9 +1360,28 @@ for list in , lbm, ,lbm lbm,,fft; do
     mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"
 done
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
+mistake "a file with a number" 'short.tasks" is a file, which takes no ":3"' "$program" plan --simulate "$plan" --tasks "$work/short.tasks:3"
+for option in "--rounds 3" "--seconds 9" "--size tiny"; do
+    # shellcheck disable=SC2086
+    mistake "$option without --play" "--rounds, --seconds and --size are for --play" "$program" plan --simulate "$plan" --tasks lbm $option
+done
+check "a plan to play without a GPU" 3 "$program" plan --play "$plan" --tasks lbm:3
+says "pairs               3"
+says "gridsmith: no NVIDIA driver was found"
+check "the same as JSON" 3 "$program" plan --play "$plan" --tasks lbm:3 --json
+documents gridsmith.simulation/1
+sed 's/"alone_us": 159.7/"alone_us": null/' "$plan" >"$work/null.json"
+mistake "a kernel without a duration" 'the plan has no duration of "lbm"' "$program" plan --simulate "$work/null.json" --tasks lbm
+mistake "a task of it" 'task "t": the plan has no duration of "lbm"' "$program" plan --simulate "$work/null.json" --tasks "$work/short.tasks"
+sed 's/"alone_us": 6526.6/"alone_us": null/' "$plan" >"$work/null.json"
+mistake "a network of it" "needs the kernel tgemm, which has no duration in the plan" "$program" plan --simulate "$work/null.json" --tasks vgg16
+mistake "a damaged plan" 'damaged.json:9:' sh -c "sed 's/\"alone_us\": 2611.4/\"alone_us\": -2611.4/' '$plan' >'$work/damaged.json' && '$program' plan --simulate '$work/damaged.json' --tasks lbm"
 printf '\037\213\010\000aaaaaaaaaaaaaaaaaaaaaaaa' >"$work/damaged.gz"
 mistake "a damaged gzip file" "damaged.gz: the gzip file is damaged" "$program" plan --simulate "$work/damaged.gz" --tasks lbm
 [ "$(grep -o damaged.gz "$work/err" | wc -l)" = 1 ] || fail "a damaged gzip file is named twice"
+printf '%s' '{"schema":"gridsmith.task/1","task":"a\u001b[31m\nb","kernels":[{"kernel":"lbm"}]}' >"$work/escape.json"
+check "a task whose name could harm a terminal" 0 "$program" plan --simulate "$plan" --tasks "$work/escape.json"
+says "a?[31m?b   "
 mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
 mistake "nothing to record" "/dev/null has no run" "$program" record --device model:h200 /dev/null
 mistake "no measurements to show" "has no row of 'zoo bench -o'" "$program" zoo bench --measured /dev/null

@@ -331,6 +331,8 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
     const char *name = gpu.value ? read_name(&reading, &root, "gpu") : NULL;
     if (reading.code == GS_OK && name && !(table->gpu = strdup(name)))
         return gs_fail_memory(error);
+    if (table->gpu)
+        gs_make_printable(table->gpu);
     read_list(&reading, &root, "kernels", read_kernel);
     reading.seen = calloc(table->kernels.count * table->kernels.count + 1, sizeof *reading.seen);
     if (reading.code == GS_OK && !reading.seen)
