@@ -100,14 +100,14 @@ static int refill_buffer(gs_input *input, gs_error *error) {
     bool is_first = gztell(input->file) == 0;
     int count = gzread(input->file, input->buffer, sizeof input->buffer);
     int problem = Z_OK;
-    const char *reason = gzerror(input->file, &problem);
+    gzerror(input->file, &problem);
     if (problem == Z_ERRNO) {
         gs_fail_read(error, input->name);
         return GS_INPUT_FAILED;
     }
     if (count < 0 || (count == 0 && problem == Z_BUF_ERROR)) {
         gs_fail(error, GS_E_FORMAT, "%s: the gzip file is %s", input->name,
-                problem == Z_BUF_ERROR ? "cut short" : reason);
+                problem == Z_BUF_ERROR ? "cut short" : "damaged");
         return GS_INPUT_FAILED;
     }
     input->bytes = input->buffer;

@@ -36,7 +36,7 @@ struct load {
     size_t tasks;
 };
 
-struct play {
+struct gs_plan_play {
     const gs_plan_play_options *options;
     gs_zoo_applications tasks;
     gs_text words[MOST_TASKS]; /* of the tasks: names, and files in the folder */
@@ -59,7 +59,7 @@ static double seconds_since(int64_t ns) {
 /* ---- what is played ---- */
 
 /* What the words of the user name: the same applications as those of `zoo load`, so mistakes are found here. */
-static gs_code open_tasks(struct play *play, gs_error *error) {
+static gs_code open_tasks(gs_plan_play *play, gs_error *error) {
     char *rest = NULL, *list = strdup(play->options->tasks);
     gs_code code = list ? GS_OK : gs_fail_memory(error);
     for (char *word = list ? strtok_r(list, ",", &rest) : NULL; word && code == GS_OK;
@@ -72,7 +72,7 @@ static gs_code open_tasks(struct play *play, gs_error *error) {
 }
 
 /* The PTX of a kernel of a file goes to the folder, and the launch is told so. */
-static gs_code keep_compiled(struct play *play, const gs_zoo_application *task, json_t *launch, size_t number,
+static gs_code keep_compiled(gs_plan_play *play, const gs_zoo_application *task, json_t *launch, size_t number,
                              gs_error *error) {
     const char *file = json_string_value(json_object_get(launch, "file")), *symbol,
                *kernel = json_string_value(json_object_get(launch, "kernel")),
@@ -92,7 +92,7 @@ static gs_code keep_compiled(struct play *play, const gs_zoo_application *task, 
 }
 
 /* A task of a file, with the PTX of its kernels, as a file. */
-static gs_code write_task(struct play *play, size_t number, const char *name, gs_error *error) {
+static gs_code write_task(gs_plan_play *play, size_t number, const char *name, gs_error *error) {
     const gs_zoo_application *task = &play->tasks.data[number];
     json_t *json = json_loads(task->text, 0, NULL), *kernels = json_object_get(json, "kernels");
     gs_code code = json ? GS_OK : gs_fail_memory(error);
@@ -107,7 +107,7 @@ static gs_code write_task(struct play *play, size_t number, const char *name, gs
 }
 
 /* Each task of a file gets a file of its own, because it may have to run in a process of its own. */
-static gs_code name_tasks(struct play *play, gs_error *error) {
+static gs_code name_tasks(gs_plan_play *play, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++) {
         const gs_zoo_application *task = &play->tasks.data[i];
@@ -125,7 +125,7 @@ static gs_code name_tasks(struct play *play, gs_error *error) {
     return code;
 }
 
-static gs_code open_play(struct play *play, gs_error *error) {
+static gs_code open_play(gs_plan_play *play, gs_error *error) {
     ssize_t length = readlink("/proc/self/exe", play->program, sizeof play->program - 1);
     gs_code code = open_tasks(play, error);
     if (code == GS_OK && length <= 0)
@@ -151,7 +151,7 @@ static void close_load(struct load *load) {
     *load = (struct load){0};
 }
 
-static void close_play(struct play *play) {
+static void close_play(gs_plan_play *play) {
     for (size_t i = 0; i < play->load_count; i++)
         close_load(&play->loads[i]);
     gs_mps_stop(&play->mps);
@@ -170,21 +170,22 @@ static void close_play(struct play *play) {
 /* ---- programs ---- */
 
 /* The first line that a program has printed as an error, or else how it ended. */
-static gs_code fail_as(const struct play *play, const char *what, int status, gs_error *error) {
+static gs_code fail_as(const gs_plan_play *play, const char *what, int status, gs_error *error) {
     static const char prefix[] = "gridsmith: ";
     enum { NO_GPU = 3 }; /* as exit code */
     char *errors = gs_folder_read(play->folder, "errors", 4096), end[120];
     const char *line = errors && strncmp(errors, prefix, sizeof prefix - 1) == 0 ? errors + sizeof prefix - 1 : errors;
     gs_process_say_end(status, end, sizeof end);
     gs_code code = gs_process_exit_code(status) == NO_GPU ? GS_E_NO_GPU : GS_E_IO;
-    gs_fail(error, code, "%s: %.*s", what, line && *line ? (int)strcspn(line, "\n") : (int)strlen(end),
-            line && *line ? line : end);
+    bool is_said = code == GS_E_NO_GPU; /* there is none for any program */
+    gs_fail(error, code, "%s%s%.*s", is_said ? "" : what, is_said ? "" : ": ",
+            line && *line ? (int)strcspn(line, "\n") : (int)strlen(end), line && *line ? line : end);
     free(errors);
     return code;
 }
 
 /* Starts a process with these tasks. `change` is a variable of its environment, or NULL. */
-static gs_code start_load(struct play *play, size_t first, size_t tasks, bool is_served, const char *change,
+static gs_code start_load(gs_plan_play *play, size_t first, size_t tasks, bool is_served, const char *change,
                           gs_error *error) {
     const gs_plan_play_options *options = play->options;
     struct load *load = &play->loads[play->load_count++];
@@ -234,7 +235,7 @@ struct span {
 };
 
 /* The next event of a load, which must be this one. A load that hangs ends itself when the time of its way is over. */
-static gs_code read_event(const struct play *play, struct load *load, const char *wanted, struct span *span,
+static gs_code read_event(const gs_plan_play *play, struct load *load, const char *wanted, struct span *span,
                           gs_error *error) {
     char line[1024];
     json_t *json = fgets(line, sizeof line, load->events) ? json_loads(line, 0, NULL) : NULL;
@@ -254,7 +255,7 @@ static gs_code read_event(const struct play *play, struct load *load, const char
 }
 
 /* Reads an event of `tasks` tasks of each load; `all` is from the first begin to the last end. */
-static gs_code read_events(struct play *play, size_t tasks, const char *wanted, struct span *all, gs_error *error) {
+static gs_code read_events(gs_plan_play *play, size_t tasks, const char *wanted, struct span *all, gs_error *error) {
     gs_code code = GS_OK;
     *all = (struct span){0};
     for (size_t i = 0; i < play->load_count; i++)
@@ -270,7 +271,7 @@ static gs_code read_events(struct play *play, size_t tasks, const char *wanted, 
 }
 
 /* A round of all loads: of the tasks that the line names, or of all of them. Adds its time. */
-static gs_code play_round(struct play *play, const char *line, size_t tasks, double *us, gs_error *error) {
+static gs_code play_round(gs_plan_play *play, const char *line, size_t tasks, double *us, gs_error *error) {
     struct span all;
     for (size_t i = 0; i < play->load_count; i++)
         if (write(play->loads[i].lines, line, strlen(line)) != (ssize_t)strlen(line))
@@ -280,7 +281,7 @@ static gs_code play_round(struct play *play, const char *line, size_t tasks, dou
     return code;
 }
 
-static gs_code play_in_turn(struct play *play, double *us, gs_error *error) {
+static gs_code play_in_turn(gs_plan_play *play, double *us, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < play->tasks.count && code == GS_OK; i++) {
         char line[32];
@@ -295,7 +296,7 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static gs_code await_loads(struct play *play, const char *way, int64_t began_ns, gs_error *error) {
+static gs_code await_loads(gs_plan_play *play, const char *way, int64_t began_ns, gs_error *error) {
     struct span ready;
     gs_code code = read_events(play, MOST_TASKS, "ready", &ready, error);
     if (code == GS_OK)
@@ -304,7 +305,7 @@ static gs_code await_loads(struct play *play, const char *way, int64_t began_ns,
     return code;
 }
 
-static void say_late(struct play *play, const char *way, size_t done, size_t rounds, double needed) {
+static void say_late(gs_plan_play *play, const char *way, size_t done, size_t rounds, double needed) {
     fprintf(stderr, "gridsmith plan: %s: %zu of %zu rounds in its part of --seconds %lld", way, done, rounds,
             (long long)play->options->seconds);
     if (done)
@@ -321,7 +322,7 @@ static void say_round(const char *way, size_t number, double us) {
 }
 
 /* The median of the rounds of the loads that are ready: of those that are likely to end until then. */
-static gs_code play_rounds(struct play *play, const char *way, bool in_turn, int64_t until_ns, double *us,
+static gs_code play_rounds(gs_plan_play *play, const char *way, bool in_turn, int64_t until_ns, double *us,
                            gs_error *error) {
     double all[GS_PLAY_ROUNDS + WARM_UP] = {0};
     size_t rounds = (size_t)play->options->rounds + WARM_UP, done = 0;
@@ -345,7 +346,7 @@ static gs_code play_rounds(struct play *play, const char *way, bool in_turn, int
 }
 
 /* Lets a load end, which compares its results. */
-static gs_code end_load(const struct play *play, struct load *load, gs_error *error) {
+static gs_code end_load(const gs_plan_play *play, struct load *load, gs_error *error) {
     char line[1024];
     int status = 0;
     close(load->lines);
@@ -358,7 +359,7 @@ static gs_code end_load(const struct play *play, struct load *load, gs_error *er
 }
 
 /* Ends all loads; after an error, by force. */
-static gs_code end_loads(struct play *play, gs_code code, gs_error *error) {
+static gs_code end_loads(gs_plan_play *play, gs_code code, gs_error *error) {
     for (size_t i = 0; i < play->load_count; i++) {
         if (code == GS_OK)
             code = end_load(play, &play->loads[i], error);
@@ -371,7 +372,7 @@ static gs_code end_loads(struct play *play, gs_code code, gs_error *error) {
 /* ---- ways ---- */
 
 /* The time of the next way, or of several that belong together. Returns when it begins. */
-static int64_t begin_way(struct play *play, int ways) {
+static int64_t begin_way(gs_plan_play *play, int ways) {
     int64_t now = gs_now_ns(), left = gs_max(play->end_ns - now, 0);
     play->way_end_ns = now + left / play->ways_left * ways;
     play->ways_left -= ways;
@@ -379,7 +380,7 @@ static int64_t begin_way(struct play *play, int ways) {
 }
 
 /* That a way did not end in its time is no error: the others count. */
-static gs_code end_way(struct play *play, const char *way, int64_t began_ns, gs_code code, double *us) {
+static gs_code end_way(gs_plan_play *play, const char *way, int64_t began_ns, gs_code code, double *us) {
     if (code == GS_OK || gs_now_ns() < play->way_end_ns)
         return code;
     fprintf(stderr, "gridsmith plan: %s: not done after %.1f s, its part of --seconds %lld\n", way,
@@ -390,7 +391,7 @@ static gs_code end_way(struct play *play, const char *way, int64_t began_ns, gs_
 }
 
 /* In one process: one at a time, then all of them on streams. */
-static gs_code play_direct(struct play *play, gs_plan_played *played, gs_error *error) {
+static gs_code play_direct(gs_plan_play *play, gs_plan_played *played, gs_error *error) {
     int64_t began_ns = begin_way(play, 2);
     gs_code code = start_load(play, 0, play->tasks.count, false, NULL, error);
     if (code == GS_OK)
@@ -404,7 +405,7 @@ static gs_code play_direct(struct play *play, gs_plan_played *played, gs_error *
 }
 
 /* Each in a process of its own. */
-static gs_code play_apart(struct play *play, const char *way, bool is_served, const char *variable, const char *value,
+static gs_code play_apart(gs_plan_play *play, const char *way, bool is_served, const char *variable, const char *value,
                           double *us, gs_error *error) {
     gs_text change = {0};
     int64_t began_ns = gs_now_ns();
@@ -420,7 +421,7 @@ static gs_code play_apart(struct play *play, const char *way, bool is_served, co
     return end_way(play, way, began_ns, end_loads(play, code, error), us);
 }
 
-static gs_code play_mps(struct play *play, gs_plan_played *played, gs_error *error) {
+static gs_code play_mps(gs_plan_play *play, gs_plan_played *played, gs_error *error) {
     int64_t began_ns = begin_way(play, 1);
     gs_code code = gs_mps_start(&play->mps, true, error);
     if (code == GS_OK) {
@@ -432,7 +433,7 @@ static gs_code play_mps(struct play *play, gs_plan_played *played, gs_error *err
 }
 
 /* Starts the daemon, and waits until it listens. */
-static gs_code start_daemon(struct play *play, gs_error *error) {
+static gs_code start_daemon(gs_plan_play *play, gs_error *error) {
     const char *const words[] = {play->program, "serve", "--no-mps", "--socket",          play->socket.data,
                                  "--profiles",  "",      "--plan",   play->options->plan, NULL};
     const gs_process_options started = {.words = words,
@@ -455,7 +456,7 @@ static gs_code start_daemon(struct play *play, gs_error *error) {
     return code;
 }
 
-static gs_code play_served(struct play *play, gs_plan_played *played, gs_error *error) {
+static gs_code play_served(gs_plan_play *play, gs_plan_played *played, gs_error *error) {
     int64_t began_ns = begin_way(play, 1);
     gs_code code = start_daemon(play, error);
     if (code != GS_OK)
@@ -464,20 +465,35 @@ static gs_code play_served(struct play *play, gs_plan_played *played, gs_error *
     return play_apart(play, "daemon", true, "GRIDSMITH_SOCKET", play->socket.data, &played->served_us, error);
 }
 
-gs_code gs_plan_play(const gs_plan_play_options *options, gs_plan_played *played, gs_error *error) {
+gs_plan_play *gs_plan_play_open(const gs_plan_play_options *options, gs_error *error) {
+    gs_plan_play *play = calloc(1, sizeof *play);
+    if (!play) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    play->options = options;
+    play->end_ns = gs_now_ns() + options->seconds * INT64_C(1000000000);
+    if (open_play(play, error) == GS_OK)
+        return play;
+    gs_plan_play_close(play);
+    return NULL;
+}
+
+gs_code gs_plan_play_run(gs_plan_play *play, gs_plan_played *played, gs_error *error) {
     bool has_mps = gs_mps_may_start();
-    struct play play = {.options = options,
-                        .ways_left = has_mps ? 4 : 3,
-                        .end_ns = gs_now_ns() + options->seconds * INT64_C(1000000000)};
+    play->ways_left = has_mps ? 4 : 3;
     *played = (gs_plan_played){.alone_us = 0};
-    gs_code code = open_play(&play, error);
-    if (code == GS_OK)
-        code = play_direct(&play, played, error);
+    gs_code code = play_direct(play, played, error);
     if (code == GS_OK && has_mps)
-        code = play_mps(&play, played, error);
+        code = play_mps(play, played, error);
     if (code == GS_OK)
-        code = play_served(&play, played, error);
-    played->is_late = play.is_late;
-    close_play(&play);
+        code = play_served(play, played, error);
+    played->is_late = play->is_late;
     return code;
+}
+
+void gs_plan_play_close(gs_plan_play *play) {
+    if (play)
+        close_play(play);
+    free(play);
 }

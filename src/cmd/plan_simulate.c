@@ -59,6 +59,7 @@ struct study {
     gs_simulation results[POLICIES];
     int count;
     gs_plan_played played; /* with --play */
+    bool is_played;
 };
 
 /* ---- the command line ---- */
@@ -93,6 +94,8 @@ static gs_code add_file(struct study *study, const char *path, gs_error *error) 
 
 static gs_code fail_unknown(const struct study *study, const char *name, gs_error *error) {
     gs_similar similar = {.word = name};
+    if (gs_plan_table_is_unmeasured(&study->table, name))
+        return gs_fail(error, GS_E_USAGE, "the plan has no duration of \"%.60s\"", name);
     for (size_t i = 0; gs_network_at(i); i++)
         gs_similar_try(&similar, gs_network_at(i));
     for (size_t i = 0; i < study->table.kernels.count; i++)
@@ -109,17 +112,19 @@ static bool is_file(const struct study *study, const char *word) {
 
 /* NAME[:N] */
 static gs_code add_word(struct study *study, char *word, gs_error *error) {
-    int64_t repeat = 1;
-    if (is_file(study, word))
+    char *colon = strrchr(word, ':'), *end = colon;
+    int64_t repeat = colon ? strtoll(colon + 1, &end, 10) : 1;
+    bool is_number = colon && end != colon + 1 && !*end;
+    if (is_file(study, word) && (!is_number || access(word, F_OK) == 0))
         return add_file(study, word, error);
-    char *colon = strrchr(word, ':');
-    if (colon) {
-        char *end;
-        repeat = strtoll(colon + 1, &end, 10);
-        if (*end || end == colon + 1 || repeat < 1 || repeat > INT32_MAX)
-            return gs_fail(error, GS_E_USAGE, "\"%.60s\" must be NAME:N, with a number from 1", word);
+    if (colon && (!is_number || repeat < 1 || repeat > INT32_MAX))
+        return gs_fail(error, GS_E_USAGE, "\"%.60s\" must be NAME:N, with a number from 1", word);
+    if (colon)
         *colon = 0;
-    }
+    if (is_file(study, word))
+        return gs_fail(error, GS_E_USAGE,
+                       "\"%.60s\" is a file, which takes no \":%lld\": \"repeat\" of a task says how often it runs",
+                       word, (long long)repeat);
     if (gs_network_exists(word))
         return gs_task_list_add_network(&study->tasks, word, &study->network, &study->table, repeat, error);
     int32_t kernel = gs_plan_table_find(&study->table, word);
@@ -242,8 +247,6 @@ static void print_table(const struct study *study) {
                100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
     }
     print_tasks(study, &study->results[study->count - 1]);
-    if (study->options->play)
-        print_played(study);
 }
 
 static void write_result(gs_writer *writer, const struct study *study, int at) {
@@ -285,7 +288,7 @@ static gs_code write_json(const struct study *study, gs_error *error) {
     for (int i = 0; i < study->count; i++)
         write_result(&writer, study, i);
     gs_write_end(&writer);
-    if (study->options->play) {
+    if (study->is_played) {
         gs_write_object(&writer, "played");
         write_played(&writer, "alone_us", study->played.alone_us);
         write_played(&writer, "streams_us", study->played.streams_us);
@@ -308,10 +311,11 @@ static void note_doubts(const struct study *study) {
     for (size_t i = 0; i < study->table.pairs.count; i++)
         reshaped += study->table.pairs.data[i].option == GS_TABLE_INTRA_SM && study->table.pairs.data[i].is_reshaped;
     if (reshaped > 0)
-        fprintf(stderr,
-                "gridsmith plan: %zu pairs of the plan need kernels with fewer registers or threads, which the daemon "
-                "does not have: they run in sequence\n",
-                reshaped);
+        fprintf(
+            stderr,
+            "gridsmith plan: %zu pair%s of the plan need%s kernels with fewer registers or threads, which the daemon "
+            "does not have: they run in sequence\n",
+            reshaped, reshaped == 1 ? "" : "s", reshaped == 1 ? "s" : "");
     const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
     if (has_network(study) && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
@@ -330,32 +334,62 @@ static void free_study(struct study *study) {
     gs_gpu_free(study->other);
 }
 
+/* Reads all, so that mistakes are found before anything is printed, and simulates. */
+static gs_code make_study(struct study *study, const char *plan, gs_error *error) {
+    gs_code code = read_plan(study, plan, error);
+    if (code == GS_OK)
+        code = open_gpus(study, error);
+    if (code == GS_OK)
+        code = add_tasks(study, error);
+    if (code == GS_OK && study->options->gemm && !has_network(study))
+        code = gs_fail(error, GS_E_USAGE, "--gemm is for networks, and no task is one");
+    return code == GS_OK ? play_all(study, error) : code;
+}
+
+static gs_code print_study(const struct study *study, gs_error *error) {
+    note_doubts(study);
+    if (study->options->json)
+        return write_json(study, error);
+    print_table(study);
+    return GS_OK;
+}
+
+/* The simulation is printed before it is played, or, as JSON, with it. If it cannot be played, it is printed alone. */
+static gs_code play_on_gpu(struct study *study, const char *plan, gs_error *error) {
+    const simulate_options *options = study->options;
+    gs_plan_play_options wanted = {plan, options->tasks, options->size ? options->size : "large",
+                                   options->rounds ? options->rounds : 5, options->seconds ? options->seconds : 600};
+    gs_plan_play *play = gs_plan_play_open(&wanted, error);
+    if (!play)
+        return error->code;
+    if (!options->json)
+        print_study(study, NULL);
+    gs_code code = fflush(stdout) == 0 ? gs_plan_play_run(play, &study->played, error)
+                                       : gs_fail_system(error, "write", "standard output");
+    gs_plan_play_close(play);
+    study->is_played = code == GS_OK;
+    if (options->json && study->is_played)
+        return print_study(study, error);
+    if (options->json)
+        print_study(study, NULL);
+    else if (study->is_played)
+        print_played(study);
+    return code;
+}
+
 static int run_simulate(const gs_command *command, void *given, const gs_words *words) {
     struct study study = {.options = given, .network = gs_network_defaults()};
+    const simulate_options *options = given;
     gs_error error = {.code = GS_OK};
     char gemm[96];
-    if (study.options->gemm && !read_gemm(study.options->gemm, gemm, sizeof gemm, &study.network))
-        return gs_usage(command, "--gemm must be NAME or NAME:ROWSxCOLUMNSxDEPTH, not \"%.60s\"", study.options->gemm);
-    study.network.batch = (int32_t)study.options->batch;
-    gs_code code = read_plan(&study, words->data[0], &error);
+    if (!options->play && (options->rounds || options->seconds || options->size))
+        return gs_usage(command, "--rounds, --seconds and --size are for --play");
+    if (options->gemm && !read_gemm(options->gemm, gemm, sizeof gemm, &study.network))
+        return gs_usage(command, "--gemm must be NAME or NAME:ROWSxCOLUMNSxDEPTH, not \"%.60s\"", options->gemm);
+    study.network.batch = (int32_t)options->batch;
+    gs_code code = make_study(&study, words->data[0], &error);
     if (code == GS_OK)
-        code = open_gpus(&study, &error);
-    if (code == GS_OK)
-        code = add_tasks(&study, &error);
-    if (code == GS_OK && study.options->gemm && !has_network(&study))
-        code = gs_fail(&error, GS_E_USAGE, "--gemm is for networks, and no task is one");
-    if (code == GS_OK)
-        code = play_all(&study, &error);
-    gs_plan_play_options play = {words->data[0], study.options->tasks, study.options->size, study.options->rounds,
-                                 study.options->seconds};
-    if (code == GS_OK && study.options->play)
-        code = gs_plan_play(&play, &study.played, &error);
-    if (code == GS_OK)
-        note_doubts(&study);
-    if (code == GS_OK && study.options->json)
-        code = write_json(&study, &error);
-    else if (code == GS_OK)
-        print_table(&study);
+        code = options->play ? play_on_gpu(&study, words->data[0], &error) : print_study(&study, &error);
     free_study(&study);
     return code == GS_OK ? study.played.is_late : gs_report(&error);
 }
@@ -371,7 +405,7 @@ static const gs_command command_simulate = {
                "  gridsmith plan --play plan.json --tasks resnet50:10,lbm:500\n"
                "  gridsmith plan --play plan.json --tasks tasks.json\n",
     GS_OPTION_TABLE(simulate_options, option_table),
-    .defaults = &(const simulate_options){.size = "large", .rounds = 5, .seconds = 600, .batch = 32, .unknown = 100},
+    .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
     .run = run_simulate,
 };

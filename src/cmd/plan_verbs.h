@@ -23,6 +23,10 @@ typedef struct gs_plan_played {
     bool is_late;  /* not all rounds of all ways ended within the seconds */
 } gs_plan_played;
 
-gs_code gs_plan_play(const gs_plan_play_options *options, gs_plan_played *played, gs_error *error);
+/* Opening finds mistakes in the names of tasks; it needs no GPU. NULL: an error. The options must stay. */
+typedef struct gs_plan_play gs_plan_play;
+gs_plan_play *gs_plan_play_open(const gs_plan_play_options *options, gs_error *error);
+gs_code gs_plan_play_run(gs_plan_play *play, gs_plan_played *played, gs_error *error);
+void gs_plan_play_close(gs_plan_play *play); /* NULL is allowed */
 
 #endif

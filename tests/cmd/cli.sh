@@ -1051,6 +1051,7 @@ says "1.71"
 check "a plan with pairs of other forms is simulated" 0 "$program" plan --simulate "$work/plan.json" --tasks gemm:20,stream:20
 says "2 pairs of the plan need kernels with fewer registers or threads"
 check "part of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --most 5
+says "with --measurements, the same command continues"
 check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan"
 cmp -s "$work/out" "$work/plan.txt" || fail "a plan in two parts is another"
 check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
@@ -1064,6 +1065,7 @@ printf '{"schema":"gridsmith.plan-kernels/1","kernels":[%s,%s]}' \
     '{"name":"short","block_threads":128,"registers":32,"alone_us":50,"model":{"workers":2,"units":[0.85,0.61],"surplus":2.53}}' \
     >"$work/unequal.json"
 check "a plan of unequal loads" 0 "$program" plan "$work/unequal.json" --on model --all
+says "1 pair, "
 says "(split 115 + 17 SMs): +0.0%"
 printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
@@ -1102,6 +1104,30 @@ printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$wo
 mistake "a file without a kernel" 'a kernel of a file needs "kernel" and "launch"' "$program" plan "$work/list.json"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","block_threads":64,"registers":32,"model":{"workers":-1}}]}' >"$work/list.json"
 mistake "a model without workers" "must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
+bad_kernel() { # WORDS KERNEL: a list of this kernel is refused, with its place
+    printf '{"schema":"gridsmith.plan-kernels/1","kernels":[%s]}' "$2" >"$work/list.json"
+    mistake "a list of $2" "$1" "$program" plan "$work/list.json" --on model
+    says "list.json:1:"
+}
+bad_model() { # WORDS KEYS: the same for a kernel with a model of these keys
+    bad_kernel "$1" '{"name":"a","block_threads":64,"registers":32,"alone_us":5,"model":'"$2"'}'
+}
+bad_model 'model must be an object' '[]'
+bad_model '"workers" is missing' '{}'
+bad_model '"workers" must be a number' '{"workers":"2"}'
+bad_model '"surplus" must be a number from 1' '{"workers":2,"surplus":null}'
+bad_model '"units" must be a list of up to 6 numbers' '{"workers":2,"units":0.5}'
+bad_model '"units" must be a list' '{"workers":2,"units":[0,0,0,0,0,0,0]}'
+bad_model '"units" must be a list of up to 6 numbers from 0 to 1' '{"workers":2,"units":[0.5,2]}'
+bad_model '"halves" must be a list' '{"workers":2,"halves":["1.05"]}'
+bad_model '"never_ends" must be true or false' '{"workers":2,"never_ends":1}'
+bad_model 'unknown key "unit" (did you mean "units"?)' '{"workers":2,"unit":[1]}'
+bad_kernel '"size" must be a string, not a number' '{"zoo":"lbm","size":7}'
+bad_kernel 'unknown key "blocks"' '{"zoo":"lbm","blocks":7}'
+bad_kernel '"zoo" must be a string' '{"zoo":7}'
+bad_kernel '"launch" must be a string' '{"file":"a.cu","kernel":"a","launch":[]}'
+printf '{"schema":"gridsmith.plan-kernels/1","kernel":[]}' >"$work/list.json"
+mistake "a list without kernels" 'list.json:1:1: "kernels" must be a list' "$program" plan "$work/list.json" --on model
 
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list
@@ -1334,6 +1360,28 @@ for list in , lbm, ,lbm lbm,,fft; do
     mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"
 done
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
+mistake "a file with a number" 'short.tasks" is a file, which takes no ":3"' "$program" plan --simulate "$plan" --tasks "$work/short.tasks:3"
+for option in "--rounds 3" "--seconds 9" "--size tiny"; do
+    # shellcheck disable=SC2086
+    mistake "$option without --play" "--rounds, --seconds and --size are for --play" "$program" plan --simulate "$plan" --tasks lbm $option
+done
+check "a plan to play without a GPU" 3 "$program" plan --play "$plan" --tasks lbm:3
+says "pairs               3"
+says "gridsmith: no NVIDIA driver was found"
+check "the same as JSON" 3 "$program" plan --play "$plan" --tasks lbm:3 --json
+documents gridsmith.simulation/1
+sed 's/"alone_us": 159.7/"alone_us": null/' "$plan" >"$work/null.json"
+mistake "a kernel without a duration" 'the plan has no duration of "lbm"' "$program" plan --simulate "$work/null.json" --tasks lbm
+mistake "a task of it" 'task "t": the plan has no duration of "lbm"' "$program" plan --simulate "$work/null.json" --tasks "$work/short.tasks"
+sed 's/"alone_us": 6526.6/"alone_us": null/' "$plan" >"$work/null.json"
+mistake "a network of it" "needs the kernel tgemm, which has no duration in the plan" "$program" plan --simulate "$work/null.json" --tasks vgg16
+mistake "a damaged plan" 'damaged.json:9:' sh -c "sed 's/\"alone_us\": 2611.4/\"alone_us\": -2611.4/' '$plan' >'$work/damaged.json' && '$program' plan --simulate '$work/damaged.json' --tasks lbm"
+printf '\037\213\010\000aaaaaaaaaaaaaaaaaaaaaaaa' >"$work/damaged.gz"
+mistake "a damaged gzip file" "damaged.gz: the gzip file is damaged" "$program" plan --simulate "$work/damaged.gz" --tasks lbm
+[ "$(grep -o damaged.gz "$work/err" | wc -l)" = 1 ] || fail "a damaged gzip file is named twice"
+printf '%s' '{"schema":"gridsmith.task/1","task":"a\u001b[31m\nb","kernels":[{"kernel":"lbm"}]}' >"$work/escape.json"
+check "a task whose name could harm a terminal" 0 "$program" plan --simulate "$plan" --tasks "$work/escape.json"
+says "a?[31m?b   "
 mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
 mistake "nothing to record" "/dev/null has no run" "$program" record --device model:h200 /dev/null
 mistake "no measurements to show" "has no row of 'zoo bench -o'" "$program" zoo bench --measured /dev/null

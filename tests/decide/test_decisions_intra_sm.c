@@ -59,11 +59,12 @@ static bool is_intra_sm(const plan_scene *scene) {
 
 /* The daemon compiles kernels as the plan has them alone. A pair with fewer registers or threads would not fit. */
 TEST(a_pair_of_other_forms_is_not_for_the_daemon) {
-    static const char text[] = "{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":["
-                               "{\"name\":\"a\",\"block_threads\":128,\"registers\":64,\"alone_us\":100},"
-                               "{\"name\":\"b\",\"block_threads\":128,\"registers\":64,\"alone_us\":100}],\"pairs\":["
-                               "{\"first\":\"a\",\"second\":\"b\",\"option\":\"inside\",\"first_workers_per_sm\":5,"
-                               "\"second_workers_per_sm\":4,\"second_registers\":%d,\"together_us\":120}]}";
+    static const char text[] =
+        "{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":["
+        "{\"name\":\"a\",\"blocks\":1,\"block_threads\":128,\"registers\":64,\"alone_us\":100},"
+        "{\"name\":\"b\",\"blocks\":1,\"block_threads\":128,\"registers\":64,\"alone_us\":100}],\"pairs\":["
+        "{\"first\":\"a\",\"second\":\"b\",\"option\":\"inside\",\"first_workers_per_sm\":5,"
+        "\"second_workers_per_sm\":4,\"second_registers\":%d,\"together_us\":120}]}";
     for (int registers = 48; registers <= 64; registers += 16) {
         char plan[sizeof text + 20];
         gs_plan_table table;

@@ -361,7 +361,7 @@ TEST(plans_have_as_many_kernels_as_are_read) {
         gs_error error = {.code = GS_OK};
         gs_text_add(&text, "{\"schema\": \"gridsmith.plan/1\", \"pairs\": [], \"kernels\": [");
         for (int i = 0; i < count; i++)
-            gs_text_add(&text, "%s{\"name\": \"k%d\", \"alone_us\": 5}", i ? ", " : "", i);
+            gs_text_add(&text, "%s{\"name\": \"k%d\", \"blocks\": 1, \"alone_us\": 5}", i ? ", " : "", i);
         gs_text_add(&text, "]}");
         assert_int_equal(read_plan(&text, &table, &error), count == MOST ? GS_OK : GS_E_FORMAT);
         assert_true(count == MOST || strstr(error.message, "at most 4096 kernels"));

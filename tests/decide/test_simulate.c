@@ -187,7 +187,7 @@ TEST(the_order_of_kernels_in_a_table_does_not_matter) {
 
 static const char *const small_plan =
     "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"more\": [1], \"kernels\": ["
-    "{\"name\": \"a\", \"form\": \"full\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
+    "{\"name\": \"a\", \"form\": \"whole\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
     "\"shared_bytes\": 0,"
     " \"workers_per_sm\": 8, \"alone_us\": 100, \"model\": {\"base_us\": 0, \"per_block_us\": 0.0946969696969697,"
     " \"min_blocks\": 100, \"max_blocks\": 100000, \"residual\": 0.01}},"
@@ -196,7 +196,7 @@ static const char *const small_plan =
     " \"alone_us\": 60},"
     "{\"name\": \"b\", \"form\": \"half\", \"blocks\": 4000, \"block_threads\": 64, \"registers\": 32, \"alone_us\": "
     "50},"
-    "{\"name\": \"broken\", \"form\": \"full\", \"blocks\": 1},"
+    "{\"name\": \"broken\", \"form\": \"whole\", \"blocks\": 1, \"alone_us\": null},"
     "{\"name\": \"c\", \"blocks\": 132, \"block_threads\": 1024, \"registers\": 64, \"workers_per_sm\": 1, "
     "\"alone_us\": 40}],"
     "\"pairs\": ["
@@ -218,17 +218,6 @@ TEST(waves_of_a_plan_are_counted) {
     plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 133, 1).value, 132, 1e-9);
     plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 133, 0.75).value, 99, 1e-9);
     assert_int_equal(gs_table_kernel_us(&table.kernels.data[0], 264, 1).doubt, GS_DOUBT_NONE);
-    gs_plan_table_clear(&table);
-}
-
-TEST(kernels_of_a_plan_have_blocks) {
-    gs_plan_table table =
-        table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": ["
-                 "{\"name\": \"a\", \"alone_us\": 1}, {\"name\": \"b\", \"blocks\": 0, \"alone_us\": 1}, "
-                 "{\"name\": \"c\", \"blocks\": 1, \"alone_us\": 1}]}");
-    assert_int_equal(table.kernels.count, 3);
-    for (size_t i = 0; i < table.kernels.count; i++)
-        assert_int_equal(table.kernels.data[i].blocks, 1);
     gs_plan_table_clear(&table);
 }
 
@@ -283,17 +272,16 @@ static double together_for(const gs_pair_rates *rates, double ratio) {
     return second + (1 - second * rates->first) / rates->first_alone;
 }
 
-/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. Points that lack a number do
-   not count. */
+/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. */
 static gs_plan_table table_of_points(const gs_pair_rates *rates, int count) {
     gs_text text = {0};
-    gs_text_add(&text,
-                "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
-                "{\"name\": \"a\", \"alone_us\": 100}, {\"name\": \"b\", \"alone_us\": 80}], \"pairs\": "
-                "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"together_us\": 160, \"points\": ["
-                "{\"ratio\": 1}, {\"us\": 90}");
+    gs_text_add(&text, "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
+                       "{\"name\": \"a\", \"blocks\": 1, \"alone_us\": 100}, {\"name\": \"b\", \"blocks\": 1, "
+                       "\"alone_us\": 80}], \"pairs\": "
+                       "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"first_sms\": 66, "
+                       "\"together_us\": 160, \"points\": [");
     for (int i = 0; i < count; i++)
-        gs_text_add(&text, ", {\"ratio\": %.17g, \"us\": %.17g}", 3.0 * (i + 0.5) / count,
+        gs_text_add(&text, "%s{\"ratio\": %.17g, \"us\": %.17g}", i ? ", " : "", 3.0 * (i + 0.5) / count,
                     100 * together_for(rates, 3.0 * (i + 0.5) / count));
     gs_text_add(&text, "]}]}");
     gs_plan_table table = table_of(text.data);
@@ -336,15 +324,21 @@ TEST(points_of_a_plan_become_rates) {
     gs_plan_table_clear(&none);
 }
 
-static void expect_plan_error(const char *text, long column, const char *words) {
+/* Returns the column of the error. */
+static long expect_plan_words(const char *text, size_t count, const char *words) {
     gs_plan_table table;
     gs_error error = {.code = GS_OK};
-    gs_input *input = gs_input_memory("plan", text, strlen(text), &error);
-    assert_int_equal(gs_plan_table_read(input, &table, &error), GS_E_FORMAT);
-    if (!strstr(error.message, words) || error.column != column)
-        fail_msg("%ld: %s", error.column, error.message);
+    gs_input *input = gs_input_memory("plan", text, count, &error);
+    gs_code code = gs_plan_table_read(input, &table, &error);
+    if (gs_code_exit(code) != 2 || !strstr(error.message, words) || error.line != 1)
+        fail_msg("%ld:%ld: \"%s\", not \"%s\"", error.line, error.column, error.message, words);
     gs_plan_table_clear(&table);
     gs_input_close(input);
+    return error.column;
+}
+
+static void expect_plan_error(const char *text, long column, const char *words) {
+    assert_int_equal(expect_plan_words(text, strlen(text), words), column);
 }
 
 TEST(mistakes_in_plans_are_named) {
@@ -357,16 +351,24 @@ TEST(mistakes_in_plans_are_named) {
                       "must be a name");
     expect_plan_error(
         "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\", \"alone_us\": -1}], \"pairs\": []}", 70,
-        "must be a number from 0");
-    expect_plan_error(
-        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\", \"alone_us\": 1}], \"pairs\": "
-        "[{\"first\": \"a\", \"second\": \"a\", \"option\": \"on\"}]}",
-        125, "must be inside, split or turns");
+        "must be a number from 1e-06");
+    expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\", \"blocks\": 1, \"alone_us\": "
+                      "1}], \"pairs\": "
+                      "[{\"first\": \"a\", \"second\": \"a\", \"option\": \"on\"}]}",
+                      138, "must be turns, inside or split");
 }
 
 /* Each number of a plan is read as it is, up to its limit; the next one is refused. */
 TEST(numbers_of_a_plan_have_limits) {
-    enum { KERNEL, MODEL, PAIR, POINT };
+    enum { KERNEL, MODEL, PAIR, POINT, OBJECTS };
+    static const char *const begins[OBJECTS] = {
+        "{\"schema\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\"", ", \"model\": {\"more\": 1",
+        "}}], \"pairs\": [{\"first\": \"a\", \"second\": \"a\", \"option\": \"split\"", ", \"points\": [{\"more\": 1"};
+    static const char *const usual[OBJECTS][8] = {
+        {"alone_us", "blocks"},
+        {"base_us", "per_block_us", "min_blocks", "max_blocks", "residual", "wave_blocks"},
+        {"first_sms"},
+        {"ratio", "us"}};
     static const struct {
         int where;
         const char *key, *most, *more;
@@ -389,23 +391,25 @@ TEST(numbers_of_a_plan_have_limits) {
         {PAIR, "first_us", "1e-6", "0"},
         {PAIR, "second_us", "1e12", "1.1e12"},
         {POINT, "ratio", "1e6", "1.1e6"},
+        {PAIR, "first_sms", "1", "0"},
         {POINT, "us", "1e12", "1.1e12"},
     };
     for (size_t i = 0; i < GS_COUNT(numbers); i++)
         for (int is_more = 0; is_more < 2; is_more++) {
             gs_plan_table table;
             gs_error error = {.code = GS_OK};
-            gs_text number = {0}, text = {0};
+            gs_text text = {0};
             const char *value = is_more ? numbers[i].more : numbers[i].most;
-            bool is_alone = strcmp(numbers[i].key, "alone_us") == 0;
-            gs_text_add(&number, ", \"%s\": %s", numbers[i].key, value);
-            gs_text_add(&text,
-                        "{\"schema\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\"%s%s, \"model\": "
-                        "{\"wave_blocks\": 1%s}}], \"pairs\": [{\"first\": \"a\", \"second\": \"a\", \"option\": "
-                        "\"split\"%s, \"points\": [{\"more\": 1%s}]}]}",
-                        is_alone ? "" : ", \"alone_us\": 1", numbers[i].where == KERNEL ? number.data : "",
-                        numbers[i].where == MODEL ? number.data : "", numbers[i].where == PAIR ? number.data : "",
-                        numbers[i].where == POINT ? number.data : "");
+            for (int where = 0; where < OBJECTS; where++) {
+                bool is_here = numbers[i].where == where;
+                gs_text_add(&text, "%s", begins[where]);
+                for (size_t k = 0; usual[where][k]; k++)
+                    if (!is_here || strcmp(usual[where][k], numbers[i].key) != 0)
+                        gs_text_add(&text, ", \"%s\": 1", usual[where][k]);
+                if (is_here)
+                    gs_text_add(&text, ", \"%s\": %s", numbers[i].key, value);
+            }
+            gs_text_add(&text, "}]}]}");
             gs_input *input = gs_input_memory("plan", text.data, text.count, &error);
             if ((gs_plan_table_read(input, &table, &error) != GS_OK) != is_more)
                 fail_msg("%s of %s: %s", numbers[i].key, value, error.message);
@@ -415,9 +419,69 @@ TEST(numbers_of_a_plan_have_limits) {
                 assert_int_equal(table.pairs.count, 1);
             gs_plan_table_clear(&table);
             gs_input_close(input);
-            gs_text_free(&number);
             gs_text_free(&text);
         }
+}
+
+/* Replaces the first occurrence. */
+static gs_text replaced(const char *text, const char *what, const char *with) {
+    gs_text changed = {0};
+    const char *at = strstr(text, what);
+    if (!at)
+        fail_msg("%s is not in the plan", what);
+    gs_text_add(&changed, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
+    return changed;
+}
+
+/* What was damaged, or written by hand with a mistake, does not become another plan. */
+TEST(damaged_plans_are_refused) {
+    static const struct {
+        const char *what, *with, *words;
+    } changes[] = {
+        {"\"gpu\": \"h200\"", "\"gpu\": 7", "\"gpu\" must be a name"},
+        {", \"blocks\": 2000", "", "\"blocks\" is missing"},
+        {"\"blocks\": 2000", "\"blocks\": 0", "\"blocks\" must be from 1"},
+        {"\"blocks\": 2000", "\"blocks\": \"2000\"", "\"blocks\" must be a whole number"},
+        {", \"alone_us\": null", "", "\"alone_us\" is missing"},
+        {"\"alone_us\": 60", "\"alone_us\": -60", "\"alone_us\" must be a number from 1e-06"},
+        {"\"alone_us\": 60", "\"alone_us\": \"60\"", "\"alone_us\" must be a number from 1e-06"},
+        {"\"form\": \"half\"", "\"form\": \"hal\"", "\"form\" must be whole, half, quarter or black box"},
+        {"\"form\": \"half\"", "\"form\": 2", "\"form\" must be whole"},
+        {"\"name\": \"c\"", "\"name\": \"a\", \"form\": \"whole\"", "the plan has the kernel \"a\" twice"},
+        {"\"model\": {", "\"model\": 3, \"was\": {", "\"model\" must be an object or null"},
+        {"\"per_block_us\": 0.0946969696969697,", "", "\"per_block_us\" is missing"},
+        {"\"max_blocks\": 100000", "\"max_blocks\": 10", "\"max_blocks\" must be a number from 100"},
+        {"\"first_workers_per_sm\": 4, ", "", "\"first_workers_per_sm\" is missing"},
+        {"\"option\": \"inside\"", "\"option\": \"split\"", "\"first_sms\" is missing"},
+        {"\"option\": \"inside\", ", "", "\"option\" is missing"},
+        {"\"option\": \"inside\"", "\"option\": true", "\"option\" must be turns, inside or split"},
+        {"\"together_us\": 125", "\"together_us\": [125]", "\"together_us\" must be a number"},
+        {"\"points\": []", "\"points\": {}", "\"points\" must be a list of at most"},
+        {"\"points\": []", "\"points\": [1]", "a point must be an object"},
+        {"\"points\": []", "\"points\": [{\"us\": 3}]", "\"ratio\" is missing"},
+        {"\"points\": []", "\"points\": [{\"ratio\": 1, \"us\": -3}]", "\"us\" must be a number from"},
+        {"\"first\": \"a\"", "\"first\": \"d\"", "the plan has no kernel \"d\""},
+        {"\"second\": \"c\"", "\"second\": \"b\"", "the plan has the pair \"a\" and \"b\" twice"},
+        {"\"first\": \"a\", \"second\": \"c\"", "\"first\": \"b\", \"second\": \"a\"",
+         "the plan has the pair \"b\" and \"a\" twice"},
+        {"\"together_us\": 3}]}", "\"together_us\": 3}]} {}", "there is more behind the plan"},
+    };
+    for (size_t i = 0; i < GS_COUNT(changes); i++) {
+        gs_text text = replaced(small_plan, changes[i].what, changes[i].with);
+        expect_plan_words(text.data, text.count, changes[i].words);
+        gs_text_free(&text);
+    }
+    for (size_t i = 0; i < strlen(small_plan); i++)
+        expect_plan_words(small_plan, i, i ? "the text ends" : "the file is empty");
+}
+
+/* What the plan lists without a duration is known to be there. */
+TEST(a_kernel_without_a_duration_is_of_the_plan) {
+    gs_plan_table table = table_of(small_plan);
+    assert_true(gs_plan_table_is_unmeasured(&table, "broken"));
+    assert_false(gs_plan_table_is_unmeasured(&table, "a"));
+    assert_false(gs_plan_table_is_unmeasured(&table, "none"));
+    gs_plan_table_clear(&table);
 }
 
 /* Of several forms of a kernel the fastest counts, in whatever order they come. */

@@ -231,7 +231,8 @@ sed 's/"task":"t"/"task":"t","at_us":9000000/' "$work/one.json" >"$work/later.js
 on small 1 "on the GPU" plan --play "$plan" --tasks "$work/later.json" --size tiny --rounds 1 --seconds 4
 grep -q "one process: not done after .* s, its part of --seconds 4" "$work/err" || fail "a way that takes too long"
 ! grep -q "^streams" "$work/out" || fail "a way that did not end has a row"
-on no-device 3 'gridsmith zoo load: there is no GPU "0"' plan --play "$plan" --tasks lbm --size tiny
+on no-device 3 'gridsmith: there is no GPU "0"' plan --play "$plan" --tasks lbm --size tiny
+grep -q "^pairs  " "$work/out" || fail "a simulation that cannot be played is not printed"
 on small 0 "of many in a row" zoo launch --repeat 20
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
 

@@ -4,6 +4,9 @@
  * A kernel may be listed in several forms; the fastest one counts. Pairs with at least five points get the two-stage
  * model, if it is better than its simple form. Pairs with fewer points get the simple form, and pairs without points
  * the plan's one measurement.
+ *
+ * What is read must be right, and be there: a plan that was damaged must not become another plan. Keys that are not
+ * read are ignored.
  */
 #include "simulate.h"
 
@@ -12,7 +15,8 @@
 
 enum { LEAST_POINTS = 5, FEW_POINTS = 2, MOST_KERNELS = 4096 };
 
-#define MOST_US 1e12
+#define LEAST_US 1e-6
+#define MOST_US  1e12
 
 /* ---- reading ---- */
 
@@ -20,9 +24,17 @@ enum { LEAST_POINTS = 5, FEW_POINTS = 2, MOST_KERNELS = 4096 };
 struct reading {
     const gs_json *json;
     gs_plan_table *table;
+    bool *seen; /* pairs, by their kernels */
     gs_code code;
     gs_error *error;
 };
+
+/* A key that must be there. */
+static void need_key(struct reading *reading, const gs_step *at, const char *key) {
+    json_t *value = gs_step_key(at, key).value;
+    if (reading->code == GS_OK && (!value || json_is_null(value)))
+        reading->code = gs_json_fail(reading->json, at, false, reading->error, "\"%s\" is missing", key);
+}
 
 /* The value of a key that may be missing. False: there is none to read. */
 static bool find_value(const struct reading *reading, const gs_step *at, const char *key, gs_step *step) {
@@ -44,10 +56,11 @@ static void read_number(struct reading *reading, const gs_step *at, const char *
 }
 
 /* The same for whole numbers. */
-static void read_count(struct reading *reading, const gs_step *at, const char *key, int64_t most, int64_t *value) {
+static void read_count(struct reading *reading, const gs_step *at, const char *key, int64_t least, int64_t most,
+                       int64_t *value) {
     gs_step step;
     if (find_value(reading, at, key, &step))
-        reading->code = gs_json_int(reading->json, &step, 0, most, value, reading->error);
+        reading->code = gs_json_int(reading->json, &step, least, most, value, reading->error);
 }
 
 /* A name, which must be there. */
@@ -61,14 +74,20 @@ static const char *read_name(struct reading *reading, const gs_step *at, const c
 }
 
 static void read_model(struct reading *reading, const gs_step *at, gs_table_kernel *kernel) {
-    gs_step step = gs_step_key(at, "model");
+    static const char *const needed[] = {"base_us", "per_block_us", "min_blocks", "max_blocks", "residual"};
+    gs_step step;
     gs_line_model *model = &kernel->model;
-    if (!json_is_object(step.value))
+    if (!find_value(reading, at, "model", &step))
         return;
+    if (!json_is_object(step.value))
+        reading->code =
+            gs_json_fail(reading->json, &step, false, reading->error, "\"model\" must be an object or null");
+    for (size_t i = 0; i < GS_COUNT(needed); i++)
+        need_key(reading, &step, needed[i]);
     read_number(reading, &step, "base_us", -MOST_US, MOST_US, &model->base);
     read_number(reading, &step, "per_block_us", 0, MOST_US, &model->slope);
     read_number(reading, &step, "min_blocks", 0, MOST_US, &model->least);
-    read_number(reading, &step, "max_blocks", 0, MOST_US, &model->most);
+    read_number(reading, &step, "max_blocks", model->least, MOST_US, &model->most);
     read_number(reading, &step, "residual", 0, MOST_US, &model->residual);
     read_number(reading, &step, "wave_blocks", 0, MOST_US, &model->wave);
     kernel->has_model = model->slope > 0;
@@ -77,94 +96,145 @@ static void read_model(struct reading *reading, const gs_step *at, gs_table_kern
 /* The shape of a block. What is missing stays as it is. */
 static void read_shape(struct reading *reading, const gs_step *at, const char *const keys[3], gs_shape *shape) {
     int64_t threads = shape->threads, registers = shape->registers, shared = shape->shared_bytes;
-    read_count(reading, at, keys[0], 65536, &threads);
-    read_count(reading, at, keys[1], 65536, &registers);
-    read_count(reading, at, keys[2], 1 << 24, &shared);
+    read_count(reading, at, keys[0], 0, 65536, &threads);
+    read_count(reading, at, keys[1], 0, 65536, &registers);
+    read_count(reading, at, keys[2], 0, 1 << 24, &shared);
     *shape = gs_shape_of((int32_t)threads, (int32_t)registers, shared);
 }
 
 static void read_workers(struct reading *reading, const gs_step *at, const char *key, int32_t *workers) {
     int64_t count = 0;
-    read_count(reading, at, key, GS_MAX_BLOCKS_PER_SM, &count);
+    read_count(reading, at, key, 0, GS_MAX_BLOCKS_PER_SM, &count);
     *workers = (int32_t)count;
 }
 
-/* Keeps a kernel; of several forms of a kernel, the fastest. */
-static gs_code keep_kernel(gs_plan_table *table, const gs_table_kernel *kernel, const char *name, gs_error *error) {
-    int32_t known = gs_plan_table_find(table, name);
-    if (known >= 0) {
-        gs_table_kernel *other = &table->kernels.data[known];
-        char *kept = other->name;
-        if (kernel->alone_us < other->alone_us)
-            *other = *kernel;
-        other->name = kept;
-        return GS_OK;
-    }
-    if (!GS_RESERVE(&table->kernels, 1))
+/* Which of these words a key has, which may be missing. */
+static int read_word(struct reading *reading, const gs_step *at, const char *key, const char *const *words,
+                     size_t count) {
+    gs_step step;
+    if (!find_value(reading, at, key, &step))
+        return -1;
+    const char *word = json_string_value(step.value);
+    for (size_t i = 0; i < count && word; i++)
+        if (strcmp(word, words[i]) == 0)
+            return (int)i;
+    gs_text known = {0};
+    for (size_t i = 0; i < count; i++)
+        gs_text_add(&known, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", words[i]);
+    reading->code =
+        known.failed ? gs_fail_memory(reading->error)
+                     : gs_json_fail(reading->json, &step, false, reading->error, "\"%s\" must be %s", key, known.data);
+    gs_text_free(&known);
+    return -1;
+}
+
+/* Appends a kernel, with a copy of the name. */
+static gs_code add_kernel(gs_table_kernels *kernels, const gs_table_kernel *kernel, const char *name, gs_error *error) {
+    if (!GS_RESERVE(kernels, 1))
         return gs_fail_memory(error);
-    gs_table_kernel *added = &table->kernels.data[table->kernels.count];
+    gs_table_kernel *added = &kernels->data[kernels->count];
     *added = *kernel;
     added->name = strdup(name);
-    table->kernels.count += added->name != NULL;
+    kernels->count += added->name != NULL;
     return added->name ? GS_OK : gs_fail_memory(error);
 }
 
-/* Kernels without a measured duration are left out. */
+static int32_t find_kernel(const gs_table_kernels *kernels, const char *name) {
+    for (size_t i = 0; i < kernels->count; i++)
+        if (strcmp(kernels->data[i].name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+/* Keeps a kernel; of several forms of a kernel, the fastest. */
+static void keep_kernel(struct reading *reading, const gs_step *at, const gs_table_kernel *kernel, const char *name) {
+    gs_table_kernels *kernels = kernel->alone_us > 0 ? &reading->table->kernels : &reading->table->unmeasured;
+    int32_t known = find_kernel(kernels, name);
+    gs_table_kernel *other = known >= 0 ? &kernels->data[known] : NULL;
+    if (!other) {
+        reading->code = add_kernel(kernels, kernel, name, reading->error);
+    } else if (kernel->form >= 0 && other->form == kernel->form) {
+        gs_step step = gs_step_key(at, "name");
+        reading->code =
+            gs_json_fail(reading->json, &step, false, reading->error, "the plan has the kernel \"%.60s\" twice", name);
+    } else if (kernel->alone_us < other->alone_us) {
+        char *kept = other->name;
+        *other = *kernel;
+        other->name = kept;
+    }
+}
+
 static void read_kernel(struct reading *reading, const gs_step *at) {
     static const char *const keys[3] = {"block_threads", "registers", "shared_bytes"};
+    static const char *const forms[] = {"whole", "half", "quarter", "black box"};
     gs_table_kernel kernel = {.blocks = 1};
     const char *name = read_name(reading, at, "name");
-    read_count(reading, at, "blocks", INT64_MAX / 2, &kernel.blocks);
+    if (reading->code == GS_OK && !gs_step_key(at, "alone_us").value)
+        need_key(reading, at, "alone_us"); /* it may be null */
+    read_number(reading, at, "alone_us", LEAST_US, MOST_US, &kernel.alone_us);
+    if (kernel.alone_us > 0)
+        need_key(reading, at, "blocks");
+    read_count(reading, at, "blocks", kernel.alone_us > 0, INT64_MAX / 2, &kernel.blocks);
     read_shape(reading, at, keys, &kernel.shape);
     read_workers(reading, at, "workers_per_sm", &kernel.workers);
-    read_number(reading, at, "alone_us", 0, MOST_US, &kernel.alone_us);
     read_model(reading, at, &kernel);
-    const char *form = json_string_value(json_object_get(at->value, "form"));
-    kernel.is_black_box = form && strcmp(form, "black box") == 0;
-    kernel.blocks = gs_max(kernel.blocks, 1);
-    if (reading->code == GS_OK && kernel.alone_us != 0)
-        reading->code = keep_kernel(reading->table, &kernel, name, reading->error);
+    kernel.form = read_word(reading, at, "form", forms, GS_COUNT(forms));
+    kernel.is_black_box = kernel.form == GS_COUNT(forms) - 1;
+    if (reading->code == GS_OK)
+        keep_kernel(reading, at, &kernel, name);
 }
 
 static void read_option(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
-    static const char *const names[] = {"turns", "inside", "split"};
-    const char *name = read_name(reading, at, "option");
-    gs_step step = gs_step_key(at, "option");
-    if (reading->code != GS_OK)
-        return;
-    for (size_t i = 0; i < GS_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            pair->option = (gs_table_option)i;
-            return;
-        }
-    reading->code =
-        gs_json_fail(reading->json, &step, false, reading->error, "\"option\" must be inside, split or turns");
+    static const char *const names[] = {
+        [GS_TABLE_SERIAL] = "turns", [GS_TABLE_INTRA_SM] = "inside", [GS_TABLE_SPLIT] = "split"};
+    need_key(reading, at, "option");
+    int option = read_word(reading, at, "option", names, GS_COUNT(names));
+    pair->option = option < 0 ? GS_TABLE_SERIAL : (gs_table_option)option;
 }
 
-/* The points: durations of both together, divided by that of the first alone. */
+/* A duration together, divided by that of the first alone. */
+static gs_fit_point read_point(struct reading *reading, const gs_step *at, double first_us) {
+    double us = 0, ratio = 0;
+    if (!json_is_object(at->value))
+        reading->code = gs_json_fail(reading->json, at, false, reading->error, "a point must be an object");
+    need_key(reading, at, "ratio");
+    need_key(reading, at, "us");
+    read_number(reading, at, "ratio", LEAST_US, 1e6, &ratio);
+    read_number(reading, at, "us", LEAST_US, MOST_US, &us);
+    return (gs_fit_point){ratio, us / first_us};
+}
+
 static void read_points(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
-    gs_step list = gs_step_key(at, "points");
+    gs_step list;
     gs_fit_point points[GS_PAIR_MODEL_POINTS];
-    size_t count = gs_min_u64(json_array_size(list.value), GS_PAIR_MODEL_POINTS), kept = 0;
+    if (!find_value(reading, at, "points", &list))
+        return;
+    size_t count = json_array_size(list.value);
+    if (!json_is_array(list.value) || count > GS_PAIR_MODEL_POINTS)
+        reading->code = gs_json_fail(reading->json, &list, false, reading->error,
+                                     "\"points\" must be a list of at most %d points", GS_PAIR_MODEL_POINTS);
     for (size_t i = 0; i < count && reading->code == GS_OK; i++) {
         gs_step point = gs_step_index(&list, i);
-        double us = 0, ratio = 0;
-        read_number(reading, &point, "ratio", 0, 1e6, &ratio);
-        read_number(reading, &point, "us", 0, MOST_US, &us);
-        if (us > 0 && ratio > 0)
-            points[kept++] = (gs_fit_point){ratio, us / pair->first_us};
+        points[i] = read_point(reading, &point, pair->first_us);
     }
     if (reading->code != GS_OK)
         return;
-    pair->has_model = kept >= LEAST_POINTS && gs_pair_model_fit(points, kept, &pair->model) && pair->model.bend != 0;
-    pair->has_few = kept >= FEW_POINTS && gs_pair_few_rates(points, kept, &pair->few);
+    pair->has_model = count >= LEAST_POINTS && gs_pair_model_fit(points, count, &pair->model) && pair->model.bend != 0;
+    pair->has_few = count >= FEW_POINTS && gs_pair_few_rates(points, count, &pair->few);
     if (pair->has_few && pair->has_model)
         pair->has_model = pair->model.deviation < pair->few.deviation;
 }
 
+/* A kernel of the plan. -1: it has no duration. */
 static int32_t read_kernel_of_pair(struct reading *reading, const gs_step *at, const char *key) {
     const char *name = read_name(reading, at, key);
-    return reading->code == GS_OK ? gs_plan_table_find(reading->table, name) : -1;
+    int32_t kernel = reading->code == GS_OK ? gs_plan_table_find(reading->table, name) : -1;
+    if (reading->code == GS_OK && kernel < 0 && !gs_plan_table_is_unmeasured(reading->table, name)) {
+        gs_step step = gs_step_key(at, key);
+        reading->code =
+            gs_json_fail(reading->json, &step, false, reading->error, "the plan has no kernel \"%.60s\"", name);
+    }
+    return kernel;
 }
 
 /* The shape of a worker is that of its kernel, unless the pair says otherwise. */
@@ -179,25 +249,49 @@ static void read_shapes(struct reading *reading, const gs_step *at, gs_table_pai
     }
 }
 
-/* Pairs of kernels that are not in the table are left out. */
+/* How the two run: the worker blocks of each, or the SMs of the first. */
+static void read_places(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
+    int64_t first_sms = 0;
+    if (pair->option == GS_TABLE_INTRA_SM) {
+        need_key(reading, at, "first_workers_per_sm");
+        need_key(reading, at, "second_workers_per_sm");
+    }
+    if (pair->option == GS_TABLE_SPLIT)
+        need_key(reading, at, "first_sms");
+    read_workers(reading, at, "first_workers_per_sm", &pair->first_workers);
+    read_workers(reading, at, "second_workers_per_sm", &pair->second_workers);
+    read_count(reading, at, "first_sms", 1, GS_MAX_SMS, &first_sms);
+    pair->first_sms = (int32_t)first_sms;
+}
+
+static void refuse_second(struct reading *reading, const gs_step *at, const gs_table_pair *pair) {
+    const gs_table_kernel *kernels = reading->table->kernels.data;
+    size_t count = reading->table->kernels.count, first = (size_t)gs_min(pair->first, pair->second),
+           second = (size_t)gs_max(pair->first, pair->second);
+    bool *seen = &reading->seen[first * count + second];
+    if (*seen && reading->code == GS_OK)
+        reading->code = gs_json_fail(reading->json, at, false, reading->error,
+                                     "the plan has the pair \"%.60s\" and \"%.60s\" twice", kernels[pair->first].name,
+                                     kernels[pair->second].name);
+    *seen = true;
+}
+
+/* Pairs of kernels without a duration are left out. */
 static void read_pair(struct reading *reading, const gs_step *at) {
     gs_plan_table *table = reading->table;
     gs_table_pair pair = {.first = read_kernel_of_pair(reading, at, "first")};
     pair.second = read_kernel_of_pair(reading, at, "second");
+    read_option(reading, at, &pair);
     if (pair.first < 0 || pair.second < 0)
         return;
+    refuse_second(reading, at, &pair);
     pair.first_us = table->kernels.data[pair.first].alone_us;
     pair.second_us = table->kernels.data[pair.second].alone_us;
-    read_option(reading, at, &pair);
     read_shapes(reading, at, &pair);
-    read_workers(reading, at, "first_workers_per_sm", &pair.first_workers);
-    read_workers(reading, at, "second_workers_per_sm", &pair.second_workers);
-    int64_t first_sms = 0;
-    read_count(reading, at, "first_sms", GS_MAX_SMS, &first_sms);
-    pair.first_sms = (int32_t)first_sms;
+    read_places(reading, at, &pair);
     read_number(reading, at, "together_us", 0, MOST_US, &pair.together_us);
-    read_number(reading, at, "first_us", 1e-6, MOST_US, &pair.first_us);
-    read_number(reading, at, "second_us", 1e-6, MOST_US, &pair.second_us);
+    read_number(reading, at, "first_us", LEAST_US, MOST_US, &pair.first_us);
+    read_number(reading, at, "second_us", LEAST_US, MOST_US, &pair.second_us);
     read_points(reading, at, &pair);
     if (reading->code != GS_OK)
         return;
@@ -234,11 +328,30 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
     if (!word || strcmp(word, "gridsmith.plan/1") != 0)
         return gs_json_fail(json, format.value ? &format : &root, false, error,
                             "not a plan: \"schema\" must be \"gridsmith.plan/1\"");
-    if (json_is_string(gpu.value) && !(table->gpu = strdup(json_string_value(gpu.value))))
+    const char *name = gpu.value ? read_name(&reading, &root, "gpu") : NULL;
+    if (reading.code == GS_OK && name && !(table->gpu = strdup(name)))
         return gs_fail_memory(error);
+    if (table->gpu)
+        gs_make_printable(table->gpu);
     read_list(&reading, &root, "kernels", read_kernel);
+    reading.seen = calloc(table->kernels.count * table->kernels.count + 1, sizeof *reading.seen);
+    if (reading.code == GS_OK && !reading.seen)
+        reading.code = gs_fail_memory(error);
     read_list(&reading, &root, "pairs", read_pair);
+    free(reading.seen);
     return reading.code;
+}
+
+/* A plan is one value. */
+static gs_code refuse_more(gs_input *input, gs_error *error) {
+    gs_json more;
+    gs_code code = gs_json_next(input, &more, error);
+    if (code == GS_OK && more.root) {
+        gs_step root = gs_step_root(&more);
+        code = gs_json_fail(&more, &root, false, error, "there is more behind the plan");
+    }
+    gs_json_free(&more);
+    return code;
 }
 
 gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error) {
@@ -258,13 +371,18 @@ gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *erro
         code =
             json.root ? read_table(&json, table, error) : gs_input_fail(input, error, GS_E_FORMAT, "the file is empty");
     gs_json_free(&json);
-    return code;
+    return code == GS_OK ? refuse_more(input, error) : code;
+}
+
+static void clear_kernels(gs_table_kernels *kernels) {
+    for (size_t i = 0; i < kernels->count; i++)
+        free(kernels->data[i].name);
+    free(kernels->data);
 }
 
 void gs_plan_table_clear(gs_plan_table *table) {
-    for (size_t i = 0; i < table->kernels.count; i++)
-        free(table->kernels.data[i].name);
-    free(table->kernels.data);
+    clear_kernels(&table->kernels);
+    clear_kernels(&table->unmeasured);
     free(table->pairs.data);
     free(table->gpu);
     memset(table, 0, sizeof *table);
@@ -288,10 +406,11 @@ gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs
 }
 
 int32_t gs_plan_table_find(const gs_plan_table *table, const char *kernel) {
-    for (size_t i = 0; i < table->kernels.count; i++)
-        if (strcmp(table->kernels.data[i].name, kernel) == 0)
-            return (int32_t)i;
-    return -1;
+    return find_kernel(&table->kernels, kernel);
+}
+
+bool gs_plan_table_is_unmeasured(const gs_plan_table *table, const char *kernel) {
+    return find_kernel(&table->unmeasured, kernel) >= 0;
 }
 
 bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double *residual) {

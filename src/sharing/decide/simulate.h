@@ -23,9 +23,15 @@ typedef struct gs_table_kernel {
     double alone_us;     /* of the launch */
     gs_line_model model; /* over blocks */
     bool has_model;
+    int32_t form;        /* in which the plan lists it; -1: not known */
     bool is_black_box;   /* of a library: it cannot be confined */
     double one_block_us; /* how long a block takes; 0: not known */
 } gs_table_kernel;
+
+typedef struct gs_table_kernels {
+    gs_table_kernel *data;
+    size_t count, capacity;
+} gs_table_kernels;
 
 typedef enum gs_table_option { GS_TABLE_SERIAL, GS_TABLE_INTRA_SM, GS_TABLE_SPLIT } gs_table_option;
 
@@ -48,24 +54,24 @@ typedef struct gs_plan_table {
     const char *title; /* whose kernels these are, for errors; NULL: those of a plan */
     char *gpu;         /* its name; NULL: not known */
     int32_t sms;       /* of it; 0: not known */
-    struct {
-        gs_table_kernel *data;
-        size_t count, capacity;
-    } kernels;
+    gs_table_kernels kernels;
+    gs_table_kernels unmeasured; /* which the plan lists without a duration */
     struct {
         gs_table_pair *data;
         size_t count, capacity;
     } pairs;
 } gs_plan_table;
 
-/* Reads the JSON of a plan. Keys that are not used here are ignored. The caller clears the table, even after an error.
- */
+/* Reads the JSON of a plan. What it lacks, has twice or has of another type is an error; keys that are not used here
+   are ignored. The caller clears the table, even after an error. */
 gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error);
 void gs_plan_table_clear(gs_plan_table *table);
 /* Computes the duration of one block of each kernel from its launch on this GPU. */
 gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs_error *error);
 /* -1: there is none. */
 int32_t gs_plan_table_find(const gs_plan_table *table, const char *kernel);
+/* Whether the plan lists it without a duration. */
+bool gs_plan_table_is_unmeasured(const gs_plan_table *table, const char *kernel);
 /* The rates of the pair, and their residual. False: the two gain nothing together. */
 bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double *residual);
 /* The duration alone of a launch whose blocks have `work` times the work of the table's. */

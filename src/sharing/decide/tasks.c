@@ -33,8 +33,11 @@ static gs_listed_task *add_task(gs_task_list *tasks, const char *name, int64_t r
         return NULL;
     gs_listed_task *task = &tasks->data[tasks->count];
     *task = (gs_listed_task){.name = strdup(name), .repeat = repeat};
-    tasks->count += task->name != NULL;
-    return task->name ? task : NULL;
+    if (!task->name)
+        return NULL;
+    gs_make_printable(task->name);
+    tasks->count++;
+    return task;
 }
 
 /* A launch that waits for nothing. NULL: out of memory. */
@@ -115,9 +118,10 @@ static gs_code add_layers(gs_task_list *tasks, const gs_network *network, const 
                           const gs_plan_table *table, int64_t repeat, gs_error *error) {
     int32_t gemm = gs_plan_table_find(table, options->gemm);
     if (gemm < 0)
-        return gs_fail(error, GS_E_USAGE,
-                       "%.60s needs the kernel %.60s, which the plan lacks: name another one with --gemm",
-                       network->name, options->gemm);
+        return gs_fail(error, GS_E_USAGE, "%.60s needs the kernel %.60s, which %s: name another one with --gemm",
+                       network->name, options->gemm,
+                       gs_plan_table_is_unmeasured(table, options->gemm) ? "has no duration in the plan"
+                                                                         : "the plan lacks");
     gs_listed_task *task = add_task(tasks, network->name, repeat);
     if (!task)
         return gs_fail_memory(error);
@@ -216,8 +220,10 @@ static gs_code read_launch(const gs_json *json, const gs_step *at, gs_listed_tas
     int32_t kernel = code == GS_OK ? gs_plan_table_find(table, line.kernel) : -1;
     if (code == GS_OK && kernel < 0) {
         gs_step step = gs_step_key(at, "kernel");
-        code = gs_json_fail(json, &step, false, error, "task \"%.60s\": %s has no kernel \"%.60s\"", task->name,
-                            table->title ? table->title : "the plan", line.kernel);
+        bool is_unmeasured = gs_plan_table_is_unmeasured(table, line.kernel);
+        code = gs_json_fail(json, &step, false, error, "task \"%.60s\": %s has no %s \"%.60s\"", task->name,
+                            table->title ? table->title : "the plan", is_unmeasured ? "duration of" : "kernel",
+                            line.kernel);
     }
     if (code == GS_OK) {
         int64_t blocks = line.blocks > 0 ? line.blocks : table->kernels.data[kernel].blocks;

@@ -5,7 +5,6 @@
 #include "measure.h"
 #include "model/run/run.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* ---- adding ---- */
@@ -32,6 +31,7 @@ static gs_kernel_source *add_source(gs_named_kernels *list, const char *name, gs
     gs_kernel_source *source = &list->data[list->count++];
     *source = (gs_kernel_source){.is_elastic = list->is_elastic};
     snprintf(source->name, sizeof source->name, "%s", name);
+    gs_make_printable(source->name);
     memcpy(source->given.name, source->name, sizeof source->given.name);
     return source;
 }
@@ -88,7 +88,7 @@ static gs_code read_real(const gs_json *json, const gs_step *at, const char *key
         return GS_OK;
     double number = json_number_value(step.value);
     if (!json_is_number(step.value) || !(number >= least) || !(number <= most))
-        return gs_json_fail(json, &step, false, error, "must be a number from %g to %g", least, most);
+        return gs_json_fail(json, &step, false, error, "\"%s\" must be a number from %g to %g", key, least, most);
     *value = number;
     return GS_OK;
 }
@@ -97,43 +97,78 @@ static const char *text_of(const gs_step *at, const char *key) {
     return json_string_value(gs_step_key(at, key).value);
 }
 
-/* The fields of a model kernel: "workers" per SM, and optionally "surplus", "spills", "units", and "halves", the costs
-   of both. */
-static gs_code read_model(const gs_json *json, const gs_step *at, gs_kernel_source *source, gs_error *error) {
-    gs_step model = gs_step_key(at, "model"), units = gs_step_key(&model, "units"),
-            halves = gs_step_key(&model, "halves");
-    gs_model_kernel *kernel = &source->model;
+/* Up to `most` numbers from 0. */
+static gs_code read_numbers(const gs_json *json, const gs_step *at, const char *key, size_t most, double largest,
+                            double *numbers, gs_error *error) {
+    gs_step list = gs_step_key(at, key);
+    size_t count = json_array_size(list.value);
+    bool is_right = !list.value || (json_is_array(list.value) && count <= most);
+    for (size_t i = 0; i < count && is_right; i++) {
+        json_t *number = json_array_get(list.value, i);
+        numbers[i] = json_number_value(number);
+        is_right = json_is_number(number) && numbers[i] >= 0 && numbers[i] <= largest;
+    }
+    return is_right ? GS_OK
+                    : gs_json_fail(json, &list, false, error, "\"%s\" must be a list of up to %zu numbers from 0 to %g",
+                                   key, most, largest);
+}
+
+struct model_flags {
+    int32_t never_ends, is_changed;
+};
+
+static const gs_field model_fields[] = {
+    {"workers", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"surplus", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"spills", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"units", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"halves", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"never_ends", GS_FIELD_BOOL, false, offsetof(struct model_flags, never_ends), 0, 0},
+    {"changes", GS_FIELD_BOOL, false, offsetof(struct model_flags, is_changed), 0, 0},
+};
+
+/* The forms of a model kernel, by what a half and a quarter of its threads cost. */
+static void set_forms(gs_kernel_source *source, double workers, const double *halves) {
     gs_pair_search_kernel *given = &source->given;
-    double workers = 0;
-    if (!json_is_object(model.value))
-        return gs_json_fail(json, &model, false, error, "must be an object");
-    *kernel = (gs_model_kernel){.us = given->known_us, .surplus = 1};
-    gs_code code = read_real(json, &model, "workers", 1, GS_MAX_BLOCKS_PER_SM, &workers, error);
-    if (code == GS_OK)
-        code = read_real(json, &model, "surplus", 1, 1000, &kernel->surplus, error);
-    if (code == GS_OK)
-        code = read_real(json, &model, "spills", 0, 100, &kernel->spills, error);
-    if (code == GS_OK && (workers < 1 || kernel->us <= 0))
-        code = gs_json_fail(json, &model, false, error, "a kernel of the model needs \"workers\" and \"alone_us\"");
-    for (size_t i = 0; i < json_array_size(units.value) && i < GS_MODEL_UNITS && code == GS_OK; i++)
-        kernel->units[i] = json_number_value(json_array_get(units.value, i));
     for (int i = 0; i < GS_SEARCH_FORMS; i++) {
-        double cost = i ? json_number_value(json_array_get(halves.value, (size_t)i - 1)) : 1;
+        double cost = i ? halves[i - 1] : 1;
         given->has_form[i] = i == 0 || cost >= 1;
         given->forms[i] = given->forms[0];
         given->forms[i].threads >>= i;
         given->forms[i].shared_bytes >>= i;
-        kernel->cost[i] = cost;
-        kernel->needed[i] = workers * (1 << i);
-        kernel->registers[i] = given->forms[0].registers;
+        source->model.cost[i] = cost;
+        source->model.needed[i] = workers * (1 << i);
+        source->model.registers[i] = given->forms[0].registers;
     }
-    for (int i = 0; i < GS_MODEL_UNITS; i++)
-        kernel->units[i] = fmin(fmax(kernel->units[i], 0), 1);
-    given->is_black_box = false;
-    given->keeps_registers = false;
+}
+
+/* The fields of a model kernel: "workers" per SM, and optionally "surplus", "spills", "units", and "halves", the costs
+   of both. */
+static gs_code read_model(const gs_json *json, const gs_step *at, gs_kernel_source *source, gs_error *error) {
+    gs_step model = gs_step_key(at, "model");
+    gs_model_kernel *kernel = &source->model;
+    struct model_flags flags = {0};
+    double workers = 0, halves[GS_SEARCH_FORMS - 1] = {0};
+    *kernel = (gs_model_kernel){.us = source->given.known_us, .surplus = 1};
+    gs_code code = gs_json_object(json, &model, model_fields, GS_COUNT(model_fields), &flags, error);
+    if (code == GS_OK)
+        code = read_real(json, &model, "workers", 1, GS_MAX_BLOCKS_PER_SM, &workers, error);
+    if (code == GS_OK)
+        code = read_real(json, &model, "surplus", 1, 1000, &kernel->surplus, error);
+    if (code == GS_OK)
+        code = read_real(json, &model, "spills", 0, 100, &kernel->spills, error);
+    if (code == GS_OK)
+        code = read_numbers(json, &model, "units", GS_MODEL_UNITS, 1, kernel->units, error);
+    if (code == GS_OK)
+        code = read_numbers(json, &model, "halves", GS_COUNT(halves), 1000, halves, error);
+    if (code == GS_OK && kernel->us <= 0)
+        code = gs_json_fail(json, &model, false, error, "a kernel of the model needs \"alone_us\"");
+    set_forms(source, workers, halves);
+    source->given.is_black_box = false;
+    source->given.keeps_registers = false;
     source->kind = GS_SOURCE_MODEL;
-    kernel->never_ends = json_is_true(gs_step_key(&model, "never_ends").value);
-    kernel->is_changed = json_is_true(gs_step_key(&model, "changes").value);
+    kernel->never_ends = flags.never_ends;
+    kernel->is_changed = flags.is_changed;
     return code;
 }
 
@@ -177,27 +212,57 @@ static void resolve_path(const char *list_path, const char *path, char *into, si
         snprintf(into, size, "%.*s%s", (int)(slash - list_path + 1), list_path, path);
 }
 
+/* A kernel of the zoo or of a file. */
+struct entry {
+    char *name, *zoo, *size, *file, *kernel, *launch;
+};
+
+static const gs_field zoo_fields[] = {
+    {"zoo", GS_FIELD_NAME, true, offsetof(struct entry, zoo), 0, 0},
+    {"size", GS_FIELD_NAME, false, offsetof(struct entry, size), 0, 0},
+    {"name", GS_FIELD_NAME, false, offsetof(struct entry, name), 0, 0},
+};
+
+static const gs_field file_fields[] = {
+    {"file", GS_FIELD_NAME, true, offsetof(struct entry, file), 0, 0},
+    {"kernel", GS_FIELD_NAME, false, offsetof(struct entry, kernel), 0, 0},
+    {"launch", GS_FIELD_NAME, false, offsetof(struct entry, launch), 0, 0},
+    {"name", GS_FIELD_NAME, false, offsetof(struct entry, name), 0, 0},
+};
+
+static gs_code add_entry_of_file(const gs_json *json, const gs_step *at, const char *path, const struct entry *entry,
+                                 gs_named_kernels *list, gs_error *error) {
+    char file_path[2 * GS_SOURCE_PATH], launch_path[2 * GS_SOURCE_PATH];
+    if (!entry->kernel || !entry->launch)
+        return gs_json_fail(json, at, false, error, "a kernel of a file needs \"kernel\" and \"launch\"");
+    resolve_path(path, entry->file, file_path, sizeof file_path);
+    resolve_path(path, entry->launch, launch_path, sizeof launch_path);
+    return add_file(list, entry->name ? entry->name : entry->kernel, file_path, entry->kernel, launch_path, error);
+}
+
 static gs_code read_entry(const gs_json *json, const gs_step *at, const char *path, gs_named_kernels *list,
                           gs_error *error) {
-    const char *zoo = text_of(at, "zoo"), *file = text_of(at, "file"), *name = text_of(at, "name");
-    const char *kernel = text_of(at, "kernel"), *launch = text_of(at, "launch"), *size = text_of(at, "size");
-    char file_path[2 * GS_SOURCE_PATH], launch_path[2 * GS_SOURCE_PATH];
-    if (zoo)
-        return add_zoo(list, name ? name : zoo, zoo, size ? size : list->size, error);
-    if (!file)
+    bool is_zoo = gs_step_key(at, "zoo").value, is_file = !is_zoo && gs_step_key(at, "file").value;
+    struct entry entry = {.name = NULL};
+    if (!is_zoo && !is_file)
         return read_shape(json, at, list, error);
-    if (!kernel || !launch)
-        return gs_json_fail(json, at, false, error, "a kernel of a file needs \"kernel\" and \"launch\"");
-    resolve_path(path, file, file_path, sizeof file_path);
-    resolve_path(path, launch, launch_path, sizeof launch_path);
-    return add_file(list, name ? name : kernel, file_path, kernel, launch_path, error);
+    gs_code code = gs_json_object(json, at, is_zoo ? zoo_fields : file_fields,
+                                  is_zoo ? GS_COUNT(zoo_fields) : GS_COUNT(file_fields), &entry, error);
+    if (code == GS_OK)
+        code = is_zoo ? add_zoo(list, entry.name ? entry.name : entry.zoo, entry.zoo,
+                                entry.size ? entry.size : list->size, error)
+                      : add_entry_of_file(json, at, path, &entry, list, error);
+    char *const texts[] = {entry.name, entry.zoo, entry.size, entry.file, entry.kernel, entry.launch};
+    for (size_t i = 0; i < GS_COUNT(texts); i++)
+        free(texts[i]);
+    return code;
 }
 
 static gs_code read_list(const gs_json *json, const char *path, gs_named_kernels *list, gs_error *error) {
     gs_step root = gs_step_root(json), kernels = gs_step_key(&root, "kernels");
     gs_code code = gs_json_schema(json, &root, "gridsmith.plan-kernels/1", error);
     if (code == GS_OK && !json_is_array(kernels.value))
-        code = gs_json_fail(json, &kernels, false, error, "must be a list of kernels");
+        code = gs_json_fail(json, kernels.value ? &kernels : &root, false, error, "\"kernels\" must be a list");
     for (size_t i = 0; code == GS_OK && i < json_array_size(kernels.value); i++) {
         gs_step at = gs_step_index(&kernels, i);
         code = json_is_object(at.value) ? read_entry(json, &at, path, list, error)

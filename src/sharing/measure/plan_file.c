@@ -43,7 +43,7 @@ static const char schema[] =
 static gs_code fail_sql(gs_plan_file *file, gs_error *error) {
     int code = sqlite3_errcode(file->database);
     gs_code kind = code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? GS_E_FORMAT : GS_E_IO;
-    return gs_fail(error, kind, "the plan %s: %s", file->path, sqlite3_errmsg(file->database));
+    return gs_fail(error, kind, "the measurements %s: %s", file->path, sqlite3_errmsg(file->database));
 }
 
 static gs_code execute_sql(gs_plan_file *file, const char *sql, gs_error *error) {
@@ -98,12 +98,13 @@ static gs_code check_owner(gs_plan_file *file, const char *gpu, const char *devi
     if (code != GS_OK)
         return code;
     if (sqlite3_step(statement) != SQLITE_ROW)
-        code = gs_fail(error, GS_E_FORMAT, "the plan %s does not name its GPU", file->path);
+        code = gs_fail(error, GS_E_FORMAT, "the file of measurements %s does not name its GPU", file->path);
     const char *had = code == GS_OK ? (const char *)sqlite3_column_text(statement, 0) : "";
     const char *on = code == GS_OK ? (const char *)sqlite3_column_text(statement, 1) : "";
     if (code == GS_OK && (!had || !on || strcmp(had, gpu) != 0 || strcmp(on, device) != 0))
-        code = gs_fail(error, GS_E_FORMAT, "the plan %s was made for %.40s on %.40s; expected %.40s on %.40s",
-                       file->path, had ? had : "no GPU", on ? on : "no device", gpu, device);
+        code = gs_fail(error, GS_E_FORMAT,
+                       "the file of measurements %s was made for %.40s on %.40s; expected %.40s on %.40s", file->path,
+                       had ? had : "no GPU", on ? on : "no device", gpu, device);
     sqlite3_finalize(statement);
     return code;
 }
@@ -122,7 +123,8 @@ static gs_code check_version(gs_plan_file *file, const char *gpu, const char *de
     if (application != APPLICATION)
         return gs_fail(error, GS_E_FORMAT, "%s is a database of another program", file->path);
     if (version != VERSION)
-        return gs_fail(error, GS_E_FORMAT, "the plan %s was written by another version of this program", file->path);
+        return gs_fail(error, GS_E_FORMAT, "the file of measurements %s was written by another version of this program",
+                       file->path);
     return check_owner(file, gpu, device, error);
 }
 

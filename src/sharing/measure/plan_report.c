@@ -72,11 +72,11 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
         asked += pair->measurements;
     }
     if (measured)
-        gs_text_add(text, "\n%lld pairs, %.1f measurements each; mean gain %.1f%%\n", (long long)measured,
-                    (double)asked / (double)measured, 100 * sum / (double)measured);
+        gs_text_add(text, "\n%lld pair%s, %.1f measurements each; mean gain %.1f%%\n", (long long)measured,
+                    measured == 1 ? "" : "s", (double)asked / (double)measured, 100 * sum / (double)measured);
     if (open)
-        gs_text_add(text, "\n%lld pairs are not measured yet; with --plan, the same command continues\n",
-                    (long long)open);
+        gs_text_add(text, "\n%lld pair%s not measured yet; with --measurements, the same command continues\n",
+                    (long long)open, open == 1 ? " is" : "s are");
 }
 
 /* ---- JSON ---- */
