@@ -55,7 +55,7 @@ static _Thread_local struct counts {
     uint32_t stamp; /* of the slots of the block that runs; others are free */
     uint32_t group_count, pattern_count, list_count;
     struct slot slots[GROUPS];
-    struct gs_access_group groups[1 + MOST_GROUPS];
+    struct gs_access_group groups[1 + MOST_GROUPS] __attribute__((aligned(64)));
     uint32_t pattern_slots[2 * PATTERNS];
     struct pattern patterns[PATTERNS];
     struct list lists[MOST_GROUPS];
