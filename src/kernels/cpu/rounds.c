@@ -84,17 +84,25 @@ static bool is_conditional(const gs_ptx_statement *statement) {
            statement->guard != GS_PTX_NONE;
 }
 
+/* Sets a word to 1, where there is a condition only if that holds. The word is read first: threads on several cores
+   that write it all the time would keep each other waiting. */
+static void add_mark(gs_edits *edits, size_t at, size_t word, const char *condition) {
+    gs_edits_add(edits, at, 0,
+                 "\nld.global.u32 %%gs_rounds_seen, [%%gs_rounds_at+%zu];\n"
+                 "setp.eq%s.u32 %%gs_rounds_is_new, %%gs_rounds_seen, 0%s%s;\n"
+                 "@%%gs_rounds_is_new st.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n",
+                 4 * word, condition ? ".and" : "", condition ? ", " : "", condition ? condition : "", 4 * word);
+}
+
 /* Marks of the way that a thread goes at a branch. */
 static void add_way_marks(const struct gs_counting *counting, gs_edits *edits, uint32_t number) {
     const gs_ptx_module *module = counting->module;
     const gs_ptx_statement *statement = gs_counting_statement(counting, number);
-    char name[GS_PTX_SYMBOL_MOST];
-    uint32_t token = statement->first + 1 + statement->guard_is_negated;
-    gs_ptx_token_text(module, token, name, sizeof name);
-    for (size_t way = 0; way < 2; way++)
-        gs_edits_add(edits, module->tokens.data[statement->first].at, 0,
-                     "\n@%s%s st.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n", way ? "!" : "", name,
-                     4 * (gs_counting_ways_at(counting, number) + way));
+    char condition[GS_PTX_SYMBOL_MOST + 1] = "!";
+    size_t at = module->tokens.data[statement->first].at, word = gs_counting_ways_at(counting, number);
+    gs_ptx_token_text(module, statement->first + 1 + statement->guard_is_negated, condition + 1, GS_PTX_SYMBOL_MOST);
+    add_mark(edits, at, word, condition + 1);
+    add_mark(edits, at, word + 1, condition);
 }
 
 /* Marks at the begin of each piece, and at branches. */
@@ -104,10 +112,9 @@ static void add_marks(const struct gs_counting *counting, gs_edits *edits) {
         const gs_ptx_statement *statement = gs_counting_statement(counting, i);
         bool is_label = statement->kind == GS_PTX_LABEL;
         if (counting->piece_of[i] != counting->piece_of[i - 1])
-            gs_edits_add(
-                edits, is_label ? gs_ptx_token_end(module, statement->last) : module->tokens.data[statement->first].at,
-                0, "\nst.global.u32 [%%gs_rounds_at+%zu], %%gs_rounds_one;\n",
-                4 * (counting->labels_count + counting->piece_of[i]));
+            add_mark(edits,
+                     is_label ? gs_ptx_token_end(module, statement->last) : module->tokens.data[statement->first].at,
+                     counting->labels_count + counting->piece_of[i], NULL);
         if (is_conditional(statement))
             add_way_marks(counting, edits, i);
     }
@@ -121,7 +128,8 @@ static bool add_counters(const struct gs_counting *counting, gs_text *text) {
     gs_edits_add(&edits, module->tokens.data[function->parameter_close].at, 0, "%s.param .u64 gs_rounds",
                  function->parameter_count ? ", " : "");
     gs_edits_add(&edits, gs_ptx_token_end(module, function->open), 0,
-                 "\n.reg .b64 %%gs_rounds_at;\n.reg .b32 %%gs_rounds_one;\n.reg .b32 %%gs_rounds_<%zu>;\n"
+                 "\n.reg .b64 %%gs_rounds_at;\n.reg .b32 %%gs_rounds_one, %%gs_rounds_seen;\n"
+                 ".reg .b32 %%gs_rounds_<%zu>;\n.reg .pred %%gs_rounds_is_new;\n"
                  "ld.param.u64 %%gs_rounds_at, [gs_rounds];\ncvta.to.global.u64 %%gs_rounds_at, %%gs_rounds_at;\n"
                  "mov.u32 %%gs_rounds_one, 1;\n",
                  counting->labels_count + 1);
@@ -135,8 +143,10 @@ static bool add_counters(const struct gs_counting *counting, gs_text *text) {
             gs_edits_add(&edits, module->tokens.data[label->first].at, 0, "\nmov.u32 %%gs_rounds_%zu, 0;\n", counter);
             gs_edits_add(&edits, gs_ptx_token_end(module, label->last), 0,
                          "\nadd.u32 %%gs_rounds_%zu, %%gs_rounds_%zu, 1;\n"
-                         "red.global.max.u32 [%%gs_rounds_at+%zu], %%gs_rounds_%zu;\n",
-                         counter, counter, counter * 4, counter);
+                         "ld.global.u32 %%gs_rounds_seen, [%%gs_rounds_at+%zu];\n"
+                         "setp.lt.u32 %%gs_rounds_is_new, %%gs_rounds_seen, %%gs_rounds_%zu;\n"
+                         "@%%gs_rounds_is_new red.global.max.u32 [%%gs_rounds_at+%zu], %%gs_rounds_%zu;\n",
+                         counter, counter, counter * 4, counter, counter * 4, counter);
         }
     add_marks(counting, &edits);
     gs_accesses_add(counting, &edits);

@@ -39,6 +39,7 @@ typedef struct gs_ptx_thread {
     const unsigned char *parameters;
     uint32_t parameter_bytes;
     const gs_ptx_variable_place *variables;
+    struct gs_access_group *group; /* the last one that it came to: see gridsmith_accesses.c */
 } gs_ptx_thread;
 
 /* Functions get their results and parameters as addresses, results first. */
@@ -837,8 +838,7 @@ ptx_combine ptx_redux_add_u32, ptx_redux_add_s32, ptx_redux_min_u32, ptx_redux_m
 /* The rounds of one more loop. */
 PTX_VALUE(uint64_t, ptx_round, (uint64_t rounds, uint64_t round),
           ((rounds ^ rounds >> 29) + round + 1) * 0x9e3779b97f4a7c15u)
-void ptx_access(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place,
-                uint64_t rounds);
+void ptx_access(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place, uint64_t rounds);
 
 /* ---- matrices: see gridsmith_matrix.c ---- */
 
