@@ -86,8 +86,8 @@ static double had(const gs_contender *c) {
 }
 
 static bool before(const struct question *q, const gs_contender *a, const gs_contender *b) {
-    bool a_keeps = a->state != GS_CONTENDER_WAITS && a->running_ns < q->options->slice_ns;
-    bool b_keeps = b->state != GS_CONTENDER_WAITS && b->running_ns < q->options->slice_ns;
+    bool a_keeps = a->state != GS_CONTENDER_WAITS && a->running_ns < q->options->slice_ns && !a->lets_pass;
+    bool b_keeps = b->state != GS_CONTENDER_WAITS && b->running_ns < q->options->slice_ns && !b->lets_pass;
     if (rank(q, a) != rank(q, b))
         return rank(q, a) > rank(q, b);
     if (a_keeps != b_keeps)
@@ -327,7 +327,7 @@ static struct team with_split(const struct question *q, const struct team *team,
     split(q, &more);
     bool lead_has = placed(lead) && lead->state != GS_CONTENDER_WAITS,
          has = placed(c) && c->state != GS_CONTENDER_WAITS;
-    bool is_squeezed_in = (brief(q, c) && lead_has) || (brief(q, lead) && has);
+    bool is_squeezed_in = ((brief(q, c) && lead_has) || (brief(q, lead) && has)) && !lead->lets_pass && !c->lets_pass;
     if (more.throughput < (is_squeezed_in ? least - 1e-9 : least * (1 + q->options->least_gain)))
         more.throughput = NOTHING;
     return more;

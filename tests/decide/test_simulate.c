@@ -961,6 +961,68 @@ TEST(tasks_come_while_others_repeat) {
     gs_plan_table_clear(&table);
 }
 
+/* Kernels that take so long, and what pairs of them gain on the same SMs. */
+struct equals {
+    double alone_us[4];
+    struct {
+        int first, second;
+        double gain;
+    } pairs[2];
+};
+
+static gs_plan_table table_of_equals(const struct equals *equals) {
+    gs_text text = {0};
+    gs_text_add(&text, "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": [");
+    for (int i = 0; i < 4 && equals->alone_us[i] > 0; i++)
+        gs_text_add(&text,
+                    "%s{\"name\": \"k%d\", \"blocks\": 16384, \"block_threads\": 128, \"registers\": 32, "
+                    "\"workers_per_sm\": 8, \"alone_us\": %g}",
+                    i ? ", " : "", i, equals->alone_us[i]);
+    gs_text_add(&text, "], \"pairs\": [");
+    for (int i = 0; i < 2 && equals->pairs[i].gain > 0; i++) {
+        int first = equals->pairs[i].first, second = equals->pairs[i].second;
+        double us = fmax(equals->alone_us[first], equals->alone_us[second]); /* of all launches of each */
+        gs_text_add(&text,
+                    "%s{\"first\": \"k%d\", \"second\": \"k%d\", \"option\": \"inside\", \"first_us\": %g, "
+                    "\"second_us\": %g, \"together_us\": %g, \"first_workers_per_sm\": 4, "
+                    "\"second_workers_per_sm\": 4}",
+                    i ? ", " : "", first, second, us, us, 2 * us / equals->pairs[i].gain);
+    }
+    gs_text_add(&text, "]}");
+    gs_plan_table table = table_of(text.data);
+    gs_text_free(&text);
+    return table;
+}
+
+/* Clients that always have a launch are of equal weight. Some may have more by their pairs, but each has nearly its
+   part of the time, as without pairs. */
+TEST(nobody_is_starved_by_pairs_of_others) {
+    static const struct equals rows[] = {
+        {{12000, 1000, 12000, 1000}, {{0, 2, 1.5}, {1, 2, 1.3}}},
+        {{1000, 1000, 1000, 1000}, {{0, 1, 1.9}, {1, 2, 1.1}}},
+    };
+    enum { FOR_MS = 5000 };
+    gs_gpu *gpu = gpu_of("h200");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_plan_table table = table_of_equals(&rows[i]);
+        gs_task_list tasks = {0};
+        gs_simulation_options options = {
+            .gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1, .for_us = FOR_MS * 1000.0};
+        for (size_t k = 0; k < table.kernels.count; k++)
+            assert_int_equal(gs_task_list_add_kernel(&tasks, (int32_t)k, &table, 1, NULL), GS_OK);
+        gs_simulation result = play(&table, &tasks, &options);
+        for (size_t k = 0; k < result.task_count; k++) {
+            double part = (double)result.tasks[k].done * result.tasks[k].alone_us * (double)tasks.count / result.end_us;
+            if (part < 0.8)
+                fail_msg("row %zu: task %zu has %.3f of its part", i, k, part);
+        }
+        gs_simulation_clear(&result);
+        gs_task_list_clear(&tasks);
+        gs_plan_table_clear(&table);
+    }
+    gs_gpu_free(gpu);
+}
+
 /* Tried are pairs that the plan lacks, if it has the shapes of both and they fit. */
 TEST(what_is_not_tried_in_a_simulation) {
     static const char *const plan =

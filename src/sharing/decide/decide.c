@@ -85,9 +85,11 @@ static int64_t rank_of(const gs_decide_query *query, const gs_contender *contend
     return contender->priority + (query->options->patience_ns > 0 ? waited / query->options->patience_ns : 0);
 }
 
-/* Whether it is within its time slice: until the end of that no other of its rank comes before it. */
+/* Whether it is within its time slice: until the end of that no other of its rank comes before it. A client that is too
+   far ahead has none: it runs because another one goes first. */
 static bool keeps_turn(const gs_decide_query *query, const gs_contender *contender) {
-    return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns;
+    return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns &&
+           !contender->lets_pass;
 }
 
 /* Whether a was served less than b per weight, by more than a time slice of b. */

@@ -297,10 +297,11 @@ static struct team with_split(const gs_decide_query *query, const struct team *b
     bool are_known = wanted_of(query, contender) == 0 && wanted_of(query, member(query, before, 0)) == 0;
     if (!are_known || are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
         return after;
-    bool has_short = (is_short(query, contender) && has_begun(member(query, before, 0))) ||
-                     (is_short(query, member(query, before, 0)) && has_begun(contender));
+    const gs_contender *lead = member(query, before, 0);
+    bool has_short = (is_short(query, contender) && has_begun(lead)) || (is_short(query, lead) && has_begun(contender));
+    bool is_ahead = lead->lets_pass || contender->lets_pass;
     double least = throughput_without(query, before, contender);
-    least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
+    least = has_short && !is_ahead ? least - 1e-9 : least * (1 + query->options->least_gain);
     after.members[after.count++] = candidate;
     find_split(query, &after);
     if (after.throughput < least)
