@@ -86,8 +86,8 @@ static double had(const gs_contender *c) {
 }
 
 static bool before(const struct question *q, const gs_contender *a, const gs_contender *b) {
-    bool a_keeps = a->state != GS_CONTENDER_WAITS && a->running_ns < q->options->slice_ns;
-    bool b_keeps = b->state != GS_CONTENDER_WAITS && b->running_ns < q->options->slice_ns;
+    bool a_keeps = a->state != GS_CONTENDER_WAITS && a->running_ns < q->options->slice_ns && !a->lets_pass;
+    bool b_keeps = b->state != GS_CONTENDER_WAITS && b->running_ns < q->options->slice_ns && !b->lets_pass;
     if (rank(q, a) != rank(q, b))
         return rank(q, a) > rank(q, b);
     if (a_keeps != b_keeps)
@@ -327,7 +327,7 @@ static struct team with_split(const struct question *q, const struct team *team,
     split(q, &more);
     bool lead_has = placed(lead) && lead->state != GS_CONTENDER_WAITS,
          has = placed(c) && c->state != GS_CONTENDER_WAITS;
-    bool is_squeezed_in = (brief(q, c) && lead_has) || (brief(q, lead) && has);
+    bool is_squeezed_in = ((brief(q, c) && lead_has) || (brief(q, lead) && has)) && !lead->lets_pass && !c->lets_pass;
     if (more.throughput < (is_squeezed_in ? least - 1e-9 : least * (1 + q->options->least_gain)))
         more.throughput = NOTHING;
     return more;
@@ -543,9 +543,9 @@ static struct team team_now(const struct question *q, size_t leader) {
     if (!are_known)
         return none;
     if (now.count == 2 && are_on_all && (q->options->planned || q->options->tries_intra_sm)) {
-        struct team inside = now;
+        struct team inside = now, lone = alone(q, leader);
         share_all(q, &inside, true);
-        if (inside.throughput >= 0)
+        if (inside.throughput >= otherwise(q, &lone, one(q, now.who[1])))
             return inside;
     }
     if (!fit || sum > q->free || (now.count == 2 && in_sequence(q, one(q, now.who[0]), one(q, now.who[1]))))
@@ -732,9 +732,11 @@ static void place(const struct question *q, const struct team *team, gs_decided_
 static struct team team_of(const struct question *q, size_t leader, int32_t *probe) {
     const gs_contender *lead = one(q, leader);
     *probe = q->free == q->all && !expected(lead) ? probe_of(q, lead) : 0;
-    struct team now = team_now(q, leader);
-    struct team team = known(lead) && *probe == 0 ? best_team(q, leader) : alone(q, leader);
-    return *probe == 0 && !is_worth_it(q, &now, &team) ? now : team;
+    struct team now = team_now(q, leader), lone = alone(q, leader);
+    struct team team = known(lead) && *probe == 0 ? best_team(q, leader) : lone;
+    if (*probe > 0 || is_worth_it(q, &now, &team))
+        return team;
+    return now.count == 1 && is_worth_it(q, &now, &lone) ? lone : now;
 }
 
 double literal_decide(const literal_query *query, gs_decided_place *places) {

@@ -240,6 +240,63 @@ TEST(a_higher_priority_goes_first_and_keeps_its_rate) {
     gs_profile_store_close(scene.store);
 }
 
+/* A kernel whose rate is taken to grow with its SMs. */
+static gs_profile *kernel_without_curve(gs_profile_store *store, uint64_t key, double us) {
+    gs_profile *profile = gs_profile_store_get(store, key, "kernel", 100000);
+    gs_profile_ran(profile, false, profile->blocks, (uint64_t)(us * 1000));
+    return profile;
+}
+
+/* A long kernel that runs confined, and a short one of a client that was served less. */
+static plan_scene scene_beside_long(int32_t sms, double short_us) {
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(kernel_without_curve(scene.store, 1, 50000), 0);
+    scene.contenders[0].state = GS_CONTENDER_RUNS;
+    scene.contenders[0].how = GS_DECIDE_CONFINED;
+    scene.contenders[0].sms = sms;
+    scene.contenders[0].blocks_left = 50000;
+    scene.contenders[0].served = 2 * (uint64_t)scene.options.slice_ns * SMS;
+    scene.contenders[1] = plan_waiting(kernel_without_curve(scene.store, 2, short_us), 1);
+    return scene;
+}
+
+/* As the partner of another one a client may get far ahead. It then has no time slice of its own. */
+TEST(a_client_that_is_ahead_has_no_turn) {
+    plan_scene scene = scene_beside_long(SMS, 5000);
+    scene.contenders[0].running_ns = scene.options.slice_ns / 10;
+    assert_false(plan_decide(&scene).is_changed);
+    scene.contenders[0].lets_pass = true;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, SMS);
+    gs_profile_store_close(scene.store);
+}
+
+/* Beside short kernels it would have half of the GPU for ever, however many clients have them. */
+TEST(a_client_that_is_ahead_does_not_stay_beside_short_kernels) {
+    plan_scene scene = scene_beside_long(SMS, 50);
+    scene.contenders[0].running_ns = scene.options.slice_ns;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 60);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, 72);
+    scene.contenders[0].lets_pass = true;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, SMS);
+    gs_profile_store_close(scene.store);
+}
+
+/* A resize for a kernel of 5 us beside it does not pay, one for the leader itself does. */
+TEST(a_leader_that_is_left_alone_has_the_gpu) {
+    plan_scene scene = scene_beside_long(60, 5);
+    scene.contenders[0].waited_ns = scene.options.patience_ns; /* so it goes first */
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
+    gs_profile_store_close(scene.store);
+}
+
 TEST(small_gains_do_not_resize) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;

@@ -297,10 +297,11 @@ static struct team with_split(const gs_decide_query *query, const struct team *b
     bool are_known = wanted_of(query, contender) == 0 && wanted_of(query, member(query, before, 0)) == 0;
     if (!are_known || are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
         return after;
-    bool has_short = (is_short(query, contender) && has_begun(member(query, before, 0))) ||
-                     (is_short(query, member(query, before, 0)) && has_begun(contender));
+    const gs_contender *lead = member(query, before, 0);
+    bool has_short = (is_short(query, contender) && has_begun(lead)) || (is_short(query, lead) && has_begun(contender));
+    bool is_ahead = lead->lets_pass || contender->lets_pass;
     double least = throughput_without(query, before, contender);
-    least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
+    least = has_short && !is_ahead ? least - 1e-9 : least * (1 + query->options->least_gain);
     after.members[after.count++] = candidate;
     find_split(query, &after);
     if (after.throughput < least)
@@ -556,13 +557,16 @@ static bool is_running(const gs_decide_query *query, const struct team *team) {
     return sum <= query->sms;
 }
 
-/* Whether the two members already share SMs. */
+/* Whether the two members already share SMs, and do no less than in sequence. If they do less, the next launches would
+   take their places again and again, each of them too short for a change that costs something. */
 static bool is_running_inside(const gs_decide_query *query, struct team *team) {
     for (size_t i = 0; i < team->count; i++)
         if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||
             member(query, team, i)->sms != query->all)
             return false;
-    return share_inside(query, team, true);
+    struct team lone = gs_team_lone(query, team->members[0]);
+    return share_inside(query, team, true) &&
+           team->throughput >= throughput_without(query, &lone, member(query, team, 1));
 }
 
 struct team gs_team_now(const gs_decide_query *query, size_t leader) {
