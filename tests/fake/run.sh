@@ -138,6 +138,8 @@ grep -qF '"kernel":"train","size":"small","on":"cuda","repeat":3,"launches":6,"b
     grep -qF '"launches":10,"blocks":80,"streams":1,' "$work/out" &&
     grep -qF '"kernel":"flow","right":true' "$work/out" && grep -qF '"kernel":"mlp","right":true' "$work/out" ||
     fail "the tasks of a file"
+awk '/^```json tasks.json/ { is_in = 1; next } /^```/ { is_in = 0 } is_in' "$(dirname "$0")/../../docs/simulate.md" >"$work/documented.json"
+on no-device 3 'there is no GPU "0"' zoo load "$work/documented.json" # the mistakes of a file come first
 one_launch() { # LAUNCH
     printf '{"schema":"gridsmith.task/1","task":"t","kernels":[\n%s]}' "$1" >"$work/one.json"
 }

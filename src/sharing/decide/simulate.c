@@ -73,11 +73,13 @@ struct player {
     struct truth *truth; /* kernels x kernels */
     struct player_task *states;
     struct active *active;    /* ACTIVE for each task */
-    struct active **order;    /* those that are used, as of the last decision */
+    struct active **order;    /* those that are used, as of the last decision: all that run are among them */
     gs_contender *contenders; /* the same */
     gs_decided_place *places; /* the same */
-    double *rates;            /* by active */
-    size_t begun;             /* tasks that have arrived */
+    struct active **running;  /* those of them that run, in the same order */
+    double *rates;            /* of these */
+    size_t used_count, running_count;
+    size_t begun; /* tasks that have arrived */
     uint64_t arrivals, starts;
     double now_us, look_us;
 };
@@ -264,12 +266,32 @@ static void enter_place(struct player *player, size_t task, struct active *place
                              .since_us = player->now_us};
 }
 
+/* The launch that follows when this one ends; SIZE_MAX: none. */
+static size_t follower_of(const struct player_task *state, size_t index) {
+    for (size_t i = state->launches[index].followers; i < state->launches[index + 1].followers; i++)
+        if (state->waits_for[state->edges[i]] == 1)
+            return state->edges[i];
+    return SIZE_MAX;
+}
+
+static void look_ahead(const struct player_task *state, struct active *active) {
+    size_t index = active->index;
+    for (int i = 0; i < GS_DECIDE_COMING; i++) {
+        index = index < SIZE_MAX ? follower_of(state, index) : index;
+        active->contender.coming[i] = index < SIZE_MAX ? state->launches[index].profile : NULL;
+    }
+}
+
+/* What comes behind its launches changes only here. */
 static void enter_places(struct player *player, size_t task) {
     struct player_task *state = &player->states[task];
     struct active *places = &player->active[task * ACTIVE];
     for (size_t i = 0; i < ACTIVE && state->first_ready < state->last; i++)
         if (!places[i].is_used)
             enter_place(player, task, &places[i]);
+    for (size_t i = 0; i < ACTIVE; i++)
+        if (places[i].is_used)
+            look_ahead(state, &places[i]);
 }
 
 static void begin_task(struct player *player, size_t number) {
@@ -329,9 +351,9 @@ static const struct truth *beside(const struct player *player, const struct acti
 
 /* Whether an earlier launch that runs whole has the same SMs. */
 static bool is_queued(const struct player *player, const struct active *active) {
-    for (size_t i = 0; i < places_of(player) && active->contender.how == GS_DECIDE_WHOLE; i++) {
-        const struct active *other = &player->active[i];
-        if (is_running(other) && other->contender.how == GS_DECIDE_WHOLE && other->start < active->start)
+    for (size_t i = 0; i < player->running_count && active->contender.how == GS_DECIDE_WHOLE; i++) {
+        const struct active *other = player->running[i];
+        if (other->contender.how == GS_DECIDE_WHOLE && other->start < active->start)
             return true;
     }
     return false;
@@ -340,21 +362,21 @@ static bool is_queued(const struct player *player, const struct active *active) 
 /* The SMs on which no launch is confined. One that runs whole has them all, and not only those reserved for it. */
 static int32_t free_sms(const struct player *player) {
     int32_t sms = player->plan.sms;
-    for (size_t i = 0; i < places_of(player); i++)
-        if (is_running(&player->active[i]) && player->active[i].contender.how == GS_DECIDE_CONFINED)
-            sms -= player->active[i].contender.sms;
+    for (size_t i = 0; i < player->running_count; i++)
+        if (player->running[i]->contender.how == GS_DECIDE_CONFINED)
+            sms -= player->running[i]->contender.sms;
     return (int32_t)gs_max(sms, 0);
 }
 
 /* How fast a launch progresses; 1: as alone on all SMs. */
 static double rate_of(const struct player *player, const struct active *active) {
     const gs_contender *contender = &active->contender;
-    if (!is_running(active) || is_queued(player, active))
+    if (is_queued(player, active))
         return 0;
     if (contender->how == GS_DECIDE_WHOLE)
         return (double)free_sms(player) / player->plan.sms;
-    for (size_t i = 0; i < places_of(player); i++) {
-        const struct truth *truth = beside(player, active, &player->active[i]);
+    for (size_t i = 0; i < player->running_count; i++) {
+        const struct truth *truth = beside(player, active, player->running[i]);
         if (truth)
             return truth->rate;
     }
@@ -368,9 +390,9 @@ static uint64_t blocks_done(const struct player *player, const struct active *ac
 
 /* Advances the time, and counts what was done. */
 static void pass_time(struct player *player, double us) {
-    for (size_t i = 0; i < places_of(player); i++) {
-        struct active *active = &player->active[i];
-        if (!is_running(active) || player->rates[i] <= 0)
+    for (size_t i = 0; i < player->running_count; i++) {
+        struct active *active = player->running[i];
+        if (player->rates[i] <= 0)
             continue;
         active->left_us = fmax(active->left_us - us * player->rates[i], 0);
         double done_us = planned_of(player, active)->true_us - active->left_us;
@@ -383,10 +405,11 @@ static void pass_time(struct player *player, double us) {
 
 /* A kernel whose neighbor has ended goes on with its workers. */
 static void leave_neighbors(struct player *player, const struct active *ended) {
-    for (size_t i = 0; i < places_of(player); i++) {
-        const struct truth *truth = is_running(&player->active[i]) ? beside(player, &player->active[i], ended) : NULL;
+    for (size_t i = 0; i < player->used_count; i++) {
+        struct active *active = player->order[i];
+        const struct truth *truth = is_running(active) ? beside(player, active, ended) : NULL;
         if (truth)
-            player->active[i].after = truth->after;
+            active->after = truth->after;
     }
 }
 
@@ -414,23 +437,6 @@ static uint64_t served_to(const struct player *player, size_t task) {
     for (size_t i = 0; i < ACTIVE; i++)
         served += served_by(player, &player->active[task * ACTIVE + i]);
     return served;
-}
-
-/* The launch that follows when this one ends; SIZE_MAX: none. */
-static size_t follower_of(const struct player_task *state, size_t index) {
-    for (size_t i = state->launches[index].followers; i < state->launches[index + 1].followers; i++)
-        if (state->waits_for[state->edges[i]] == 1)
-            return state->edges[i];
-    return SIZE_MAX;
-}
-
-static void look_ahead(const struct player *player, struct active *active) {
-    const struct player_task *state = &player->states[active->task];
-    size_t index = active->index;
-    for (int i = 0; i < GS_DECIDE_COMING; i++) {
-        index = index < SIZE_MAX ? follower_of(state, index) : index;
-        active->contender.coming[i] = index < SIZE_MAX ? state->launches[index].profile : NULL;
-    }
 }
 
 /* What it had until now is charged by the SMs that it had. */
@@ -478,24 +484,30 @@ static bool follow_place(struct player *player, struct active *active, const gs_
     return false;
 }
 
-/* What the decision is told about each launch. */
+/* What the decision is told about a launch. */
+static void describe_launch(struct player *player, struct active *active) {
+    gs_contender *told = &player->contenders[player->used_count];
+    *told = active->contender;
+    told->blocks_left = (uint64_t)listed(player, active)->blocks -
+                        blocks_done(player, active, planned_of(player, active)->true_us - active->left_us);
+    told->served = served_to(player, active->task);
+    if (is_running(active))
+        told->running_ns = (int64_t)(ns_of(player->now_us) - told->fair->turn_since_ns);
+    else
+        told->waited_ns = (int64_t)ns_of(player->now_us - active->since_us);
+    player->order[player->used_count++] = active;
+}
+
+/* Returns how many launches there are. */
 static size_t describe(struct player *player) {
-    size_t count = 0;
-    for (size_t i = 0; i < places_of(player); i++) {
-        struct active *active = &player->active[i];
-        gs_contender *contender = &active->contender;
-        if (!active->is_used)
-            continue;
-        bool runs = is_running(active);
-        contender->blocks_left = (uint64_t)listed(player, active)->blocks -
-                                 blocks_done(player, active, planned_of(player, active)->true_us - active->left_us);
-        contender->served = served_to(player, active->task);
-        look_ahead(player, active);
-        contender->waited_ns = runs ? contender->waited_ns : (int64_t)ns_of(player->now_us - active->since_us);
-        contender->running_ns = runs ? (int64_t)(ns_of(player->now_us) - contender->fair->turn_since_ns) : 0;
-        player->order[count] = active;
-        player->contenders[count++] = *contender;
-    }
+    player->used_count = 0;
+    for (size_t task = 0; task < player->tasks->count; task++)
+        for (size_t i = 0, left = player->states[task].active; i < ACTIVE && left > 0; i++)
+            if (player->active[task * ACTIVE + i].is_used) {
+                describe_launch(player, &player->active[task * ACTIVE + i]);
+                left--;
+            }
+    size_t count = player->used_count;
     player->fairness.present = 0;
     for (size_t i = 0; i < player->tasks->count; i++)
         player->fairness.present += player->states[i].active > 0;
@@ -507,15 +519,23 @@ static size_t describe(struct player *player) {
     return count;
 }
 
+static void find_running(struct player *player) {
+    player->running_count = 0;
+    for (size_t i = 0; i < player->used_count; i++)
+        if (is_running(player->order[i]))
+            player->running[player->running_count++] = player->order[i];
+}
+
 /* Launches whose turn on the GPU has come. */
 static void note_begun(struct player *player) {
     size_t running = 0;
-    for (size_t i = 0; i < places_of(player); i++) {
-        player->rates[i] = rate_of(player, &player->active[i]);
+    find_running(player);
+    for (size_t i = 0; i < player->running_count; i++) {
+        player->rates[i] = rate_of(player, player->running[i]);
         running += player->rates[i] > 0;
     }
-    for (size_t i = 0; i < places_of(player); i++) {
-        struct active *active = &player->active[i];
+    for (size_t i = 0; i < player->running_count; i++) {
+        struct active *active = player->running[i];
         if (player->rates[i] <= 0)
             continue;
         active->had_neighbors |= running > 1;
@@ -611,13 +631,13 @@ static void end_launch(struct player *player, struct active *ended) {
 /* Advances to the next event. */
 static void play_step(struct player *player) {
     double next = fmin(next_arrival(player), player->look_us) - player->now_us;
-    for (size_t i = 0; i < places_of(player); i++)
+    for (size_t i = 0; i < player->running_count; i++)
         if (player->rates[i] > 0)
-            next = fmin(next, player->active[i].left_us / player->rates[i]);
+            next = fmin(next, player->running[i]->left_us / player->rates[i]);
     pass_time(player, fmax(next, 0));
-    for (size_t i = 0; i < places_of(player); i++)
-        if (is_running(&player->active[i]) && player->rates[i] > 0 && player->active[i].left_us <= 1e-9)
-            end_launch(player, &player->active[i]);
+    for (size_t i = 0; i < player->running_count; i++)
+        if (player->rates[i] > 0 && player->running[i]->left_us <= 1e-9)
+            end_launch(player, player->running[i]);
     begin_arrived(player);
     decide_all(player);
 }
@@ -657,11 +677,12 @@ static gs_code player_init(struct player *player, gs_error *error) {
     player->order = calloc(places + 1, sizeof *player->order);
     player->contenders = calloc(places + 1, sizeof *player->contenders);
     player->places = calloc(places + 1, sizeof *player->places);
+    player->running = calloc(places + 1, sizeof *player->running);
     player->rates = calloc(places + 1, sizeof *player->rates);
     player->result->tasks = calloc(tasks + 1, sizeof *player->result->tasks);
     player->result->task_count = tasks;
     if (!player->truth || !player->states || !player->active || !player->order || !player->contenders ||
-        !player->places || !player->rates || !player->result->tasks)
+        !player->places || !player->running || !player->rates || !player->result->tasks)
         return gs_fail_memory(error);
     code = add_pairs(player, error);
     for (size_t i = 0; i < tasks && code == GS_OK; i++)
@@ -684,6 +705,7 @@ static void player_free(struct player *player) {
     free(player->order);
     free(player->contenders);
     free(player->places);
+    free(player->running);
     free(player->rates);
 }
 
