@@ -105,6 +105,15 @@ static void add_way_marks(const struct gs_counting *counting, gs_edits *edits, u
     add_mark(edits, at, word + 1, condition);
 }
 
+/* Behind a label; if that is the name of a table of branches, behind the table. */
+static size_t behind_label(const struct gs_counting *counting, uint32_t number) {
+    const gs_ptx_module *module = counting->module;
+    uint32_t table = gs_ptx_table_of(module, counting->function->statements + number);
+    const gs_ptx_statement *last =
+        table == GS_PTX_NONE ? gs_counting_statement(counting, number) : &module->statements.data[table];
+    return gs_ptx_token_end(module, last->last);
+}
+
 /* Marks at the begin of each piece, and at branches. */
 static void add_marks(const struct gs_counting *counting, gs_edits *edits) {
     const gs_ptx_module *module = counting->module;
@@ -112,8 +121,7 @@ static void add_marks(const struct gs_counting *counting, gs_edits *edits) {
         const gs_ptx_statement *statement = gs_counting_statement(counting, i);
         bool is_label = statement->kind == GS_PTX_LABEL;
         if (counting->piece_of[i] != counting->piece_of[i - 1])
-            add_mark(edits,
-                     is_label ? gs_ptx_token_end(module, statement->last) : module->tokens.data[statement->first].at,
+            add_mark(edits, is_label ? behind_label(counting, i) : module->tokens.data[statement->first].at,
                      counting->labels_count + counting->piece_of[i], NULL);
         if (is_conditional(statement))
             add_way_marks(counting, edits, i);
