@@ -732,9 +732,11 @@ static void place(const struct question *q, const struct team *team, gs_decided_
 static struct team team_of(const struct question *q, size_t leader, int32_t *probe) {
     const gs_contender *lead = one(q, leader);
     *probe = q->free == q->all && !expected(lead) ? probe_of(q, lead) : 0;
-    struct team now = team_now(q, leader);
-    struct team team = known(lead) && *probe == 0 ? best_team(q, leader) : alone(q, leader);
-    return *probe == 0 && !is_worth_it(q, &now, &team) ? now : team;
+    struct team now = team_now(q, leader), lone = alone(q, leader);
+    struct team team = known(lead) && *probe == 0 ? best_team(q, leader) : lone;
+    if (*probe > 0 || is_worth_it(q, &now, &team))
+        return team;
+    return now.count == 1 && is_worth_it(q, &now, &lone) ? lone : now;
 }
 
 double literal_decide(const literal_query *query, gs_decided_place *places) {

@@ -287,6 +287,16 @@ TEST(a_client_that_is_ahead_does_not_stay_beside_short_kernels) {
     gs_profile_store_close(scene.store);
 }
 
+/* A resize for a kernel of 5 us beside it does not pay, one for the leader itself does. */
+TEST(a_leader_that_is_left_alone_has_the_gpu) {
+    plan_scene scene = scene_beside_long(60, 5);
+    scene.contenders[0].waited_ns = scene.options.patience_ns; /* so it goes first */
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
+    gs_profile_store_close(scene.store);
+}
+
 TEST(small_gains_do_not_resize) {
     plan_scene scene = plan_new_scene();
     scene.count = 2;

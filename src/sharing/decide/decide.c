@@ -334,18 +334,20 @@ static void keep_all(const gs_decide_query *query, gs_decided_place *placements)
             placements[i] = (gs_decided_place){.how = query->contenders[i].how, .sms = query->contenders[i].sms};
 }
 
-/* The best team for the leader, or the running team, if a change is not worth its cost. A leader whose curve is
-   not known well is probed first, alone on *probe SMs; 0: no probe. */
+/* The best team for the leader, or the running team, if a change is not worth its cost. A leader that runs alone may
+   still get more SMs, which lasts longer than a launch beside it. A leader whose curve is not known well is probed
+   first, alone on *probe SMs; 0: no probe. */
 static struct team choose_team(const gs_decide_query *query, size_t leader, int32_t *probe) {
     const gs_contender *contender = &query->contenders[leader];
-    struct team best = gs_team_lone(query, leader), now = gs_team_now(query, leader);
+    struct team lone = gs_team_lone(query, leader), now = gs_team_now(query, leader);
     bool can_probe = query->sms == query->all && contender->state != GS_CONTENDER_EXPECTED;
     *probe = can_probe ? gs_team_probe(query, contender) : 0;
     if (*probe > 0)
+        return lone;
+    struct team best = is_known(contender) ? gs_team_best(query, leader) : lone;
+    if (is_worth_it(query, &now, &best))
         return best;
-    if (is_known(contender))
-        best = gs_team_best(query, leader);
-    return is_worth_it(query, &now, &best) ? best : now;
+    return now.count == 1 && is_worth_it(query, &now, &lone) ? lone : now;
 }
 
 /* Of a leader with its team and those that may lead in its place: the one that gains most on the same SMs as another;
