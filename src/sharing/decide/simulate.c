@@ -28,7 +28,7 @@ struct active {
     bool is_used;
     size_t task, index;
     gs_contender contender;
-    double left_us;                            /* of its duration alone */
+    double left_us, since_left_us;             /* of its duration alone: now, and when it began to wait, or to run */
     double counted_us;                         /* of what is done, as of the last count */
     double after;                              /* its rate with its workers, when its neighbor has ended */
     double ready_us;                           /* when it became ready, */
@@ -258,6 +258,7 @@ static void enter_place(struct player *player, size_t task, struct active *place
                              .index = index,
                              .contender = place->contender,
                              .left_us = launch->true_us,
+                             .since_left_us = launch->true_us,
                              .after = 1,
                              .ready_us = player->now_us,
                              .since_us = player->now_us};
@@ -336,11 +337,22 @@ static bool is_queued(const struct player *player, const struct active *active) 
     return false;
 }
 
+/* The SMs on which no launch is confined. One that runs whole has them all, and not only those reserved for it. */
+static int32_t free_sms(const struct player *player) {
+    int32_t sms = player->plan.sms;
+    for (size_t i = 0; i < places_of(player); i++)
+        if (is_running(&player->active[i]) && player->active[i].contender.how == GS_DECIDE_CONFINED)
+            sms -= player->active[i].contender.sms;
+    return (int32_t)gs_max(sms, 0);
+}
+
 /* How fast a launch progresses; 1: as alone on all SMs. */
 static double rate_of(const struct player *player, const struct active *active) {
     const gs_contender *contender = &active->contender;
     if (!is_running(active) || is_queued(player, active))
         return 0;
+    if (contender->how == GS_DECIDE_WHOLE)
+        return (double)free_sms(player) / player->plan.sms;
     for (size_t i = 0; i < places_of(player); i++) {
         const struct truth *truth = beside(player, active, &player->active[i]);
         if (truth)
@@ -380,14 +392,16 @@ static void leave_neighbors(struct player *player, const struct active *ended) {
 
 /* ---- following decisions ---- */
 
-/* The service of a running launch. Neither one that waited behind another on the GPU nor one that shared its SMs is
-   charged more than its duration alone. */
+/* The service of a running launch, since it began or was resized. One that may wait for others on its SMs, or is slowed
+   down by them, is charged with what it has done. */
 static uint64_t served_by(const struct player *player, const struct active *active) {
     const gs_contender *contender = &active->contender;
     double us = player->now_us - active->since_us;
+    if (!is_running(active) || !active->has_begun)
+        return 0;
     if (contender->how == GS_DECIDE_WHOLE || contender->workers > 0)
-        us = fmin(us, planned_of(player, active)->expected_us);
-    return is_running(active) && active->has_begun ? ns_of(us) * (uint64_t)contender->sms : 0;
+        return ns_of(active->since_left_us - active->left_us) * (uint64_t)player->plan.sms;
+    return ns_of(us) * (uint64_t)contender->sms;
 }
 
 static void charge(struct player *player, const struct active *active) {
@@ -419,12 +433,18 @@ static void look_ahead(const struct player *player, struct active *active) {
     }
 }
 
-static void stop_launch(struct player *player, struct active *active) {
+/* What it had until now is charged by the SMs that it had. */
+static void resize_launch(struct player *player, struct active *active) {
     charge(player, active);
-    leave_neighbors(player, active);
     active->left_us += (double)player->plan.resize_ns / 1000;
     active->had_neighbors = true; /* it is not measured */
     active->since_us = player->now_us;
+    active->since_left_us = active->left_us;
+}
+
+static void stop_launch(struct player *player, struct active *active) {
+    leave_neighbors(player, active);
+    resize_launch(player, active);
     active->contender.state = GS_CONTENDER_WAITS;
     active->contender.how = GS_DECIDE_WAIT;
     active->contender.sms = active->contender.workers = 0;
@@ -450,7 +470,7 @@ static bool follow_place(struct player *player, struct active *active, const gs_
         return true;
     }
     if (ran && place->sms != contender->sms)
-        active->left_us += (double)player->plan.resize_ns / 1000;
+        resize_launch(player, active);
     contender->how = place->how;
     contender->sms = place->sms;
     if (!ran && place->how != GS_DECIDE_WAIT)
