@@ -543,9 +543,9 @@ static struct team team_now(const struct question *q, size_t leader) {
     if (!are_known)
         return none;
     if (now.count == 2 && are_on_all && (q->options->planned || q->options->tries_intra_sm)) {
-        struct team inside = now;
+        struct team inside = now, lone = alone(q, leader);
         share_all(q, &inside, true);
-        if (inside.throughput >= 0)
+        if (inside.throughput >= otherwise(q, &lone, one(q, now.who[1])))
             return inside;
     }
     if (!fit || sum > q->free || (now.count == 2 && in_sequence(q, one(q, now.who[0]), one(q, now.who[1]))))

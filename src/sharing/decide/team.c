@@ -557,13 +557,16 @@ static bool is_running(const gs_decide_query *query, const struct team *team) {
     return sum <= query->sms;
 }
 
-/* Whether the two members already share SMs. */
+/* Whether the two members already share SMs, and do no less than in sequence. If they do less, the next launches would
+   take their places again and again, each of them too short for a change that costs something. */
 static bool is_running_inside(const gs_decide_query *query, struct team *team) {
     for (size_t i = 0; i < team->count; i++)
         if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||
             member(query, team, i)->sms != query->all)
             return false;
-    return share_inside(query, team, true);
+    struct team lone = gs_team_lone(query, team->members[0]);
+    return share_inside(query, team, true) &&
+           team->throughput >= throughput_without(query, &lone, member(query, team, 1));
 }
 
 struct team gs_team_now(const gs_decide_query *query, size_t leader) {
