@@ -111,7 +111,8 @@ static struct loads walk(const char *body, gs_flow_rounds *rows, uint64_t droppe
     { .place = GS_FLOW_BRANCH_LINE, .rounds = ROUNDS, .at = line, .first = begin, .last = end, .depth = loops }
 #define LOOP_BEGIN "mov.u32 %r4, 0;\nL: .pragma \"nounroll\";\n"
 #define LOOP_END                                                                                                       \
-    "and.b32 %r3, %r3, 31; mul.wide.u32 %d, %r3, 4; add.u64 %b, %a, %d; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, "   \
+    "add.u32 %r3, %r3, %r4; and.b32 %r3, %r3, 31; mul.wide.u32 %d, %r3, 4; add.u64 %b, %a, %d; add.u32 %r4, %r4, 1; "  \
+    "setp.lt.u32 %p1, %r4, "                                                                                           \
     "%r8;\n"                                                                                                           \
     "@%p1 bra L;\n"
 /* Threads leave a loop one group after another. */
@@ -190,6 +191,12 @@ static const struct machine_case {
     {"a loop of another depth",
      LOOP_BEGIN LOAD "\n" LOOP_END,
      {ROW(4, 5, .at = FIRST + 2, .depth = 1), LOOP(FIRST + 4, FIRST + 1, FIRST + 4, 0)},
+     false,
+     NONE},
+    {"a loop that lines do not name",
+     LOOP_BEGIN LOAD "\n" LOOP_END,
+     {ROW(4, 5, .at = FIRST + 2, .depth = 1),
+      {.place = GS_FLOW_BRANCH_LINE, .rounds = -1, .at = FIRST + 4, .first = FIRST + 1, .last = FIRST + 4, .depth = 1}},
      false,
      NONE},
     {"two loops that may be this one",
@@ -278,7 +285,8 @@ static const struct {
      "\n",
      NOT_KNOWN, 1},
     {"a condition that a GPU may compute otherwise",
-     "atom.global.add.u32 %r5, [%a+256], 1; setp.ne.u32 %p1, %r5, 99;\n@%p1 " LOAD "\n", NOT_KNOWN, 1},
+     "atom.global.add.u32 %r5, [%a+256], 1; setp.ne.u32 %p1, %r5, 99;\n@%p1 ld.global.u32 %r6, [%b];\n", NOT_KNOWN, 1},
+    {"more than 16 bytes", "ld.global.v8.b32 {%r2, %r3, %r4, %r5, %r6, %r7, %r1, %r8}, [%a];\n", NO_ROW, 0},
     {"a loop", LOOP_BEGIN LOAD "\n" LOOP_END, 5, 2},
     {"a loop that is entered elsewhere",
      "mov.u32 %r4, 0; bra M;\nL: add.u32 %r4, %r4, 1;\nM:\n" LOAD "\nsetp.lt.u32 %p1, %r4, %r8;\n@%p1 bra L;\n",
