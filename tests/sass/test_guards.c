@@ -309,4 +309,64 @@ TEST(a_parameter_has_the_records_of_ptxas) {
                 check_refusal(architectures[i], bytes[k]);
 }
 
+/* ---- blocks that are taken ---- */
+
+#define TAKE(more, place, barrier)                                                                                     \
+    "clusterlaunchcontrol.try_cancel.async" more ".mbarrier::complete_tx::bytes.b128 [" place "], [" barrier "];\n"
+
+/* A kernel `k`, or a function that kernels may call, and a kernel that does nothing. */
+static void check_taker(int architecture, const char *function, const char *body, bool is_kernel, const char *own,
+                        const char *of_plain) {
+    gs_text text = {0};
+    gs_sass_image image;
+    gs_guarded_list list = {0};
+    gs_error error;
+    gs_text_add(&text, ".version 8.8\n.target sm_%d\n.address_size 64\n%s", architecture, function);
+    gs_text_add(
+        &text,
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b32 %%r<9>; .reg .b64 %%d<9>; .reg .pred %%p;\n"
+        ".shared .align 16 .b8 answer[64]; .shared .align 8 .b64 barrier;\nld.param.u64 %%d1, [out];\n"
+        "mov.u32 %%r1, %%tid.x;\nmov.u32 %%r2, answer; mov.u32 %%r3, barrier; mad.lo.u32 %%r4, %%r1, 16, %%r2;\n"
+        "cvta.shared.u64 %%d2, %%d1; setp.gt.u32 %%p, %%r1, 3;\n%sst.global.u32 [%%d1], %%r1;\nret;\n}\n"
+        ".visible .entry plain()\n{\nret;\n}\n",
+        body);
+    gs_cubin cubin = assemble(&text, architecture, "k");
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    for (size_t i = 0; i < image.symbols.count && !is_kernel; i++)
+        if (strcmp(gs_sass_symbol_name(&image, &image.symbols.data[i]), "k") == 0)
+            image.symbols.data[i].other &= (uint8_t)~GS_SASS_ENTRY;
+    assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+    assert_int_equal(list.count, is_kernel ? 2 : 1);
+    for (size_t i = 0; i < list.count; i++) {
+        const char *expected = strcmp(list.data[i].kernel, "k") == 0 ? own : of_plain;
+        assert_string_equal(list.data[i].refused ? list.data[i].refused : "", expected);
+    }
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+    free(list.data);
+}
+
+/* A block that another one takes does not run its guard, so it would be counted as not done, and run again. */
+TEST(kernels_that_take_blocks_are_refused) {
+    static const char taken[] = "it takes blocks that have not begun";
+    static const char *const bodies[] = {TAKE(".shared::cta", "%r2", "%r3"), TAKE(".shared::cta", "%r4", "%r4+32"),
+                                         TAKE("", "%d2", "%d2+16"), "@%p " TAKE(".shared::cta", "%r2", "%r3")};
+    static const char other[] =
+        ".visible .func other(.param .u32 n)\n{\n.reg .b32 %r<9>;\nld.param.u32 %r2, [n];\n" TAKE(".shared::cta", "%r2",
+                                                                                                  "%r2+16") "ret;\n}\n";
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        int a = architectures[i];
+        check_taker(a, "", "", true, "", "");
+        for (size_t k = 0; k < GS_COUNT(bodies) && a >= 100; k++) {
+            check_taker(a, "", bodies[k], true, taken, "");
+            check_taker(a, "", bodies[k], false, "", taken);
+        }
+        if (a >= 100)
+            check_taker(a, other, "{ .param .u32 n; st.param.u32 [n], %r2; call other, (n); }\n", true, taken, "");
+    }
+}
+
 TEST_MAIN(NULL, NULL)

@@ -22,8 +22,11 @@ enum {
     PARAMETER_FLAGS = 0x1f000, /* the others of these bits */
     FRAGMENTS = 0x3a,
     MORE_FRAGMENTS = 0x4f,
-    CODE_VERSION = 0x37, /* the record in front of the parameters, and */
-    CODE_FEATURES = 0x36 /* the one behind their bank */
+    CODE_VERSION = 0x37,  /* the record in front of the parameters, and */
+    CODE_FEATURES = 0x36, /* the one behind their bank */
+    OPERATION = 0x1ff,    /* of an instruction, without the form of its operands */
+    TAKE_BLOCK = 0x1ca,   /* clusterlaunchcontrol.try_cancel, */
+    TAKE_BLOCK_FROM = 100
 };
 
 struct kernel {
@@ -54,6 +57,22 @@ const gs_guard *gs_guard_find(int architecture) {
 
 /* ---- what points into a kernel ---- */
 
+/* The symbol of the kernel whose code is in a section; GS_SASS_NONE: it is a function. NULL in `reason`: it is at the
+   beginning, and alone there. */
+static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char **reason) {
+    uint32_t entry = GS_SASS_NONE;
+    for (uint32_t i = 0; i < image->symbols.count; i++) {
+        const gs_sass_symbol *symbol = &image->symbols.data[i];
+        bool is_here = symbol->section == text && gs_sass_type(symbol) == GS_SASS_FUNCTION;
+        if (is_here && symbol->other & GS_SASS_ENTRY)
+            entry = i;
+        if (is_here && (symbol->other & GS_SASS_ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE)
+                                                      : symbol->value == 0))
+            *reason = "its entry is not at the start of its code";
+    }
+    return entry;
+}
+
 /* Why code that a relocation names cannot be moved, or NULL. */
 static const char *reason_to_stay(const gs_sass_section *section, const gs_sass_symbol *symbol, size_t at) {
     if (!gs_sass_has_addends(section))
@@ -78,6 +97,31 @@ static void find_reasons(struct guarding *guarding) {
                 guarding->reasons[symbol->section] = reason;
         }
     }
+}
+
+/* Whether code takes blocks that have not begun, and does their work: they never come to their guard. */
+static bool takes_blocks(const gs_text *code) {
+    for (size_t at = 0; at + INSTRUCTION <= code->count; at += INSTRUCTION)
+        if ((gs_sass_word(code, at) & OPERATION) == TAKE_BLOCK)
+            return true;
+    return false;
+}
+
+/* A function that takes blocks may be called by any kernel. */
+static void find_takers(struct guarding *guarding) {
+    static const char reason[] = "it takes blocks that have not begun", prefix[] = ".text";
+    const gs_sass_image *image = guarding->image;
+    bool is_any = false;
+    for (uint32_t i = 0; i < image->sections.count; i++) {
+        const char *other;
+        const gs_sass_section *section = &image->sections.data[i];
+        if (strncmp(section->name, prefix, sizeof prefix - 1) != 0 || !takes_blocks(&section->bytes))
+            continue;
+        guarding->reasons[i] = reason;
+        is_any = is_any || entry_of(image, i, &other) == GS_SASS_NONE;
+    }
+    for (uint32_t i = 0; i < image->sections.count && is_any; i++)
+        guarding->reasons[i] = reason;
 }
 
 static void move_relocations(struct guarding *guarding, gs_sass_section *section) {
@@ -213,22 +257,6 @@ static uint32_t registers_of(struct guarding *guarding, const struct kernel *ker
 
 /* ---- one kernel ---- */
 
-/* The symbol of the kernel whose code is in a section; GS_SASS_NONE: it is a function. NULL in `reason`: it is at the
-   beginning, and alone there. */
-static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char **reason) {
-    uint32_t entry = GS_SASS_NONE;
-    for (uint32_t i = 0; i < image->symbols.count; i++) {
-        const gs_sass_symbol *symbol = &image->symbols.data[i];
-        bool is_here = symbol->section == text && gs_sass_type(symbol) == GS_SASS_FUNCTION;
-        if (is_here && symbol->other & GS_SASS_ENTRY)
-            entry = i;
-        if (is_here && (symbol->other & GS_SASS_ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE)
-                                                      : symbol->value == 0))
-            *reason = "its entry is not at the start of its code";
-    }
-    return entry;
-}
-
 /* Prepares the records of a kernel. NULL, or why it stays as it is. */
 static const char *prepare_kernel(struct guarding *guarding, struct kernel *kernel, bool *failed) {
     const gs_sass_image *image = guarding->image;
@@ -314,6 +342,8 @@ static gs_code guard_kernels(struct guarding *guarding, gs_guarded_list *list) {
     gs_sass_image *image = guarding->image;
     gs_code code = GS_OK;
     find_reasons(guarding);
+    if (guarding->guard->architecture >= TAKE_BLOCK_FROM)
+        find_takers(guarding);
     for (uint32_t i = 0; i < image->sections.count && code == GS_OK; i++) {
         if (strncmp(image->sections.data[i].name, prefix, sizeof prefix - 1) != 0)
             continue;
