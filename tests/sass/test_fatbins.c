@@ -612,4 +612,47 @@ TEST(damaged_images_do_no_harm) {
     }
 }
 
+/* Puts a number into a cubin, which must be refused then. */
+static void expect_damage(const struct file *file, size_t at, size_t bytes, uint32_t value, const char *words) {
+    char *copy = malloc(file->size);
+    gs_sass_image image;
+    gs_error error = {.code = GS_OK};
+    assert_true(at + bytes <= file->size);
+    memcpy(copy, file->bytes, file->size);
+    memcpy(copy + at, &value, bytes);
+    assert_int_equal(gs_sass_read(&image, copy, file->size, &error), GS_E_SYNTAX);
+    assert_string_equal(error.message, words);
+    gs_sass_free(&image);
+    free(copy);
+}
+
+TEST(damaged_numbers_are_refused) {
+    enum { HEADERS_AT = 40, HEADER_BYTES_AT = 58, INFO_AT = 44 };
+    static const char *const names[] = {"count80.cubin", "count90.cubin", "count100.cubin"};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        struct file file = read_corpus(names[i]);
+        gs_sass_image image;
+        uint64_t headers;
+        size_t relocations = 0;
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, NULL), GS_OK);
+        memcpy(&headers, file.bytes + HEADERS_AT, sizeof headers);
+        expect_damage(&file, HEADER_BYTES_AT, 2, 320,
+                      "this is not a whole cubin: headers of sections have an impossible size");
+        const gs_sass_section *symbols = &image.sections.data[image.symbol_table];
+        expect_damage(&file, symbols->first_at + 24, 4, 1 << 20, "this is not a whole cubin: a symbol has no name");
+        for (size_t k = 0; k < image.sections.count; k++) {
+            if (!gs_sass_has_relocations(&image.sections.data[k]))
+                continue;
+            relocations++;
+            expect_damage(&file, headers + 64 * k + INFO_AT, 4, UINT32_MAX,
+                          "this is not a whole cubin: there are relocations of no section");
+            expect_damage(&file, headers + 64 * k + INFO_AT, 4, (uint32_t)image.sections.count,
+                          "this is not a whole cubin: there are relocations of no section");
+        }
+        assert_true(relocations);
+        gs_sass_free(&image);
+        free(file.bytes);
+    }
+}
+
 TEST_MAIN(NULL, NULL)

@@ -109,7 +109,6 @@ void gs_sass_free(gs_sass_image *image);
 int gs_sass_architecture(const gs_sass_image *image); /* 90 for sm_90 */
 /* The section `prefix` + `name`, or NULL. */
 gs_sass_section *gs_sass_find(const gs_sass_image *image, const char *prefix, const char *name);
-/* "": its name is damaged. */
 const char *gs_sass_symbol_name(const gs_sass_image *image, const gs_sass_symbol *symbol);
 
 enum {
@@ -125,7 +124,7 @@ int gs_sass_type(const gs_sass_symbol *symbol);
 bool gs_sass_has_one_table(const gs_sass_image *image); /* of symbols */
 
 /* Relocations: sections of `step` bytes for each, with the address, the type and the symbol, and perhaps an addend,
-   which otherwise is at the address. */
+   which otherwise is at the address. They are of the section `info`, which there is. */
 bool gs_sass_has_relocations(const gs_sass_section *section);
 bool gs_sass_has_addends(const gs_sass_section *section);
 size_t gs_sass_relocation_bytes(const gs_sass_section *section);

@@ -85,9 +85,8 @@ static void find_reasons(struct guarding *guarding) {
     const gs_sass_image *image = guarding->image;
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
-        bool is_elsewhere = section->info < image->sections.count &&
-                            !(image->sections.data[section->info].flags & GS_SASS_IN_MEMORY); /* for debuggers */
-        if (!gs_sass_has_relocations(section) || is_elsewhere)
+        if (!gs_sass_has_relocations(section) ||
+            !(image->sections.data[section->info].flags & GS_SASS_IN_MEMORY)) /* for debuggers */
             continue;
         size_t step = gs_sass_relocation_bytes(section);
         for (size_t at = 0; at + step <= section->bytes.count; at += step) {
@@ -127,7 +126,7 @@ static void find_takers(struct guarding *guarding) {
 static void move_relocations(struct guarding *guarding, gs_sass_section *section) {
     const gs_sass_image *image = guarding->image;
     size_t step = gs_sass_relocation_bytes(section);
-    uint32_t here = section->info < image->sections.count ? guarding->moved[section->info] : 0;
+    uint32_t here = guarding->moved[section->info];
     for (size_t at = 0; at + step <= section->bytes.count; at += step) {
         const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, section, at);
         gs_sass_put_long(&section->bytes, at, gs_sass_long(&section->bytes, at) + here);
