@@ -309,6 +309,29 @@ TEST(a_parameter_has_the_records_of_ptxas) {
                 check_refusal(architectures[i], bytes[k]);
 }
 
+TEST(clusters_that_a_kernel_declares_are_known) {
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++)
+        for (int has_clusters = 0; has_clusters <= (architectures[i] >= 90); has_clusters++) {
+            gs_text text = {0};
+            gs_sass_image image;
+            gs_guarded_list list = {0};
+            gs_error error;
+            gs_text_add(&text, ".version 8.8\n.target sm_%d\n.address_size 64\n.visible .entry k()%s\n{\nret;\n}\n",
+                        architectures[i], has_clusters ? " .reqnctapercluster 2, 3, 1" : "");
+            gs_cubin cubin = assemble(&text, architectures[i], "k");
+            assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+            assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+            assert_null(list.data[0].refused);
+            assert_int_equal(list.data[0].cluster, has_clusters ? 6 : 0);
+            gs_sass_free(&image);
+            gs_cubin_free(&cubin);
+            gs_text_free(&text);
+            free(list.data);
+        }
+}
+
 /* ---- blocks that are taken ---- */
 
 #define TAKE(more, place, barrier)                                                                                     \

@@ -232,6 +232,7 @@ typedef struct gs_guarded {
     uint32_t parameter;  /* the number of the last parameter, a gs_guard_parameter, */
     uint32_t offset;     /* and where it is */
     uint32_t registers;  /* of a thread, with the guard */
+    uint32_t cluster;    /* how many blocks a cluster has (.reqnctapercluster); 0: the launch says it */
 } gs_guarded;
 
 typedef struct gs_guarded_list {

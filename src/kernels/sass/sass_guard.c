@@ -317,6 +317,14 @@ static bool change_kernel(struct guarding *guarding, struct kernel *kernel) {
     return true;
 }
 
+static uint32_t cluster_of(const gs_sass_records *own) {
+    const gs_sass_record *record = gs_sass_records_find(own, GS_SASS_CLUSTER);
+    uint32_t blocks = record && record->count == 12;
+    for (uint32_t at = 0; at < 12 && blocks; at += 4)
+        blocks *= gs_sass_word(&own->bytes, record->at + at);
+    return blocks;
+}
+
 static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs_guarded_list *list) {
     bool failed = false;
     const char *reason = guarding->reasons[kernel->text];
@@ -328,6 +336,7 @@ static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs
         reason = prepare_kernel(guarding, kernel, &failed);
     if (!reason && !failed) {
         guarded.registers = registers_of(guarding, kernel, guarding->guard->registers);
+        guarded.cluster = cluster_of(&kernel->records);
         failed = !change_kernel(guarding, kernel);
     }
     guarded.refused = reason;
