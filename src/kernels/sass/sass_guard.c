@@ -75,9 +75,10 @@ static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char *
 
 /* Why code that a relocation names cannot be moved, or NULL. */
 static const char *reason_to_stay(const gs_sass_section *section, const gs_sass_symbol *symbol, size_t at) {
-    if (!gs_sass_has_addends(section))
-        return gs_sass_type(symbol) == GS_SASS_FUNCTION ? NULL : "a relocation into its code has no addend";
-    bool is_start = gs_sass_long(&section->bytes, at + 16) == 0;
+    bool is_function = gs_sass_type(symbol) == GS_SASS_FUNCTION, has_addend = gs_sass_has_addends(section);
+    bool is_start = !has_addend || gs_sass_long(&section->bytes, at + 16) == 0;
+    if (!has_addend && !is_function)
+        return "a relocation into its code has no addend";
     return symbol->other & GS_SASS_ENTRY && is_start ? "its address is taken" : NULL;
 }
 
@@ -123,19 +124,34 @@ static void find_takers(struct guarding *guarding) {
         guarding->reasons[i] = reason;
 }
 
+/* Lets a relocation lead to the same instruction as before. Lists for debuggers know nothing of the guard: there the
+   first instruction is that of the kernel as it was compiled. */
+static void move_target(struct guarding *guarding, gs_sass_section *section, size_t at, const gs_sass_symbol *symbol) {
+    enum { ADDRESS = 2 };
+    gs_sass_section *changed = &guarding->image->sections.data[section->info];
+    uint32_t moved = guarding->moved[symbol->section];
+    uint64_t place = gs_sass_long(&section->bytes, at);
+    bool is_for_debuggers = !(changed->flags & GS_SASS_IN_MEMORY);
+    if (!(symbol->other & GS_SASS_ENTRY) && gs_sass_type(symbol) != GS_SASS_SECTION)
+        return; /* the symbol moves */
+    if (gs_sass_has_addends(section)) {
+        uint64_t addend = gs_sass_long(&section->bytes, at + 16);
+        if (addend || is_for_debuggers)
+            gs_sass_put_long(&section->bytes, at + 16, addend + moved);
+    } else if (is_for_debuggers && gs_sass_word(&section->bytes, at + 8) == ADDRESS && changed->bytes.count >= 8 &&
+               place <= changed->bytes.count - 8) {
+        gs_sass_put_long(&changed->bytes, place, gs_sass_long(&changed->bytes, place) + moved);
+    }
+}
+
 static void move_relocations(struct guarding *guarding, gs_sass_section *section) {
-    const gs_sass_image *image = guarding->image;
     size_t step = gs_sass_relocation_bytes(section);
     uint32_t here = guarding->moved[section->info];
     for (size_t at = 0; at + step <= section->bytes.count; at += step) {
-        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, section, at);
+        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(guarding->image, section, at);
         gs_sass_put_long(&section->bytes, at, gs_sass_long(&section->bytes, at) + here);
-        if (!gs_sass_has_addends(section) || !symbol || symbol->section == GS_SASS_NONE)
-            continue;
-        uint64_t addend = gs_sass_long(&section->bytes, at + 16);
-        bool is_from_start = symbol->other & GS_SASS_ENTRY || gs_sass_type(symbol) == GS_SASS_SECTION;
-        if (is_from_start && addend)
-            gs_sass_put_long(&section->bytes, at + 16, addend + guarding->moved[symbol->section]);
+        if (symbol && symbol->section != GS_SASS_NONE)
+            move_target(guarding, section, at, symbol);
     }
 }
 
