@@ -54,6 +54,11 @@ TEST(guards_are_those_of_ptxas) {
             assert_int_equal(kept->parameter_base, made.guard.parameter_base);
             assert_int_equal(kept->site_count, made.guard.site_count);
             assert_memory_equal(kept->sites, made.guard.sites, sizeof kept->sites);
+            assert_int_equal(kept->note_count, made.guard.note_count);
+            for (uint32_t k = 0; k < made.guard.note_count; k++)
+                assert_true(kept->notes[k].format == made.guard.notes[k].format &&
+                            kept->notes[k].code == made.guard.notes[k].code &&
+                            kept->notes[k].word == made.guard.notes[k].word);
         }
         bool is_as_before = count_last == made.guard.count && !memcmp(last, made.code, 16 * made.guard.count);
         named = is_as_before ? named : architectures[i];
@@ -65,7 +70,14 @@ TEST(guards_are_those_of_ptxas) {
                     made.guard.parameter_base, made.guard.site_count);
         for (uint32_t k = 0; k < made.guard.site_count; k++)
             gs_text_add(&rows, "%s{%u, %u}", k ? ", " : "", made.guard.sites[k].instruction, made.guard.sites[k].shift);
-        gs_text_add(&rows, "}, %u, guard_%d},\n", made.guard.count, named);
+        gs_text_add(&rows, "}, %u,\n     {", made.guard.note_count);
+        for (uint32_t k = 0; k < made.guard.note_count; k++)
+            gs_text_add(&rows, "%s{%u, 0x%02x, 0x%x}",
+                        !k      ? ""
+                        : k % 4 ? ", "
+                                : ",\n      ",
+                        made.guard.notes[k].format, made.guard.notes[k].code, made.guard.notes[k].word);
+        gs_text_add(&rows, "},\n     %u, guard_%d},\n", made.guard.count, named);
     }
     gs_text_add(&text, "const gs_guard gs_guards[] = {\n%s};\n\nconst size_t gs_guard_count = GS_COUNT(gs_guards);\n",
                 rows.data);
@@ -263,7 +275,44 @@ static void check_refusal(int architecture, uint32_t bytes) {
     free(list.data);
 }
 
-/* Both kernels have the same code, so their records differ only in what the parameter adds, and in moved places. */
+/* Takes the words of a record of a kind out of a list. Returns how many there were. */
+static uint32_t take_words(gs_sass_records *records, uint8_t code, uint32_t *words) {
+    for (size_t i = 0; i < records->count; i++) {
+        gs_sass_record record = records->data[i];
+        if (record.code != code)
+            continue;
+        assert_true(record.count <= 64);
+        for (uint32_t at = 0; at < record.count; at += 4)
+            words[at / 4] = gs_sass_word(&records->bytes, record.at + at);
+        records->count--;
+        memmove(&records->data[i], &records->data[i + 1], (records->count - i) * sizeof record);
+        return record.count / 4;
+    }
+    return 0;
+}
+
+/* The records name the places of the guard, and then those of the kernel; both are taken out of the lists. */
+static void take_notes(const gs_guard *guard, gs_sass_records *mine, gs_sass_records *theirs) {
+    static const uint8_t codes[] = {GS_SASS_EXITS, GS_SASS_SHUFFLES, GS_SASS_SHUFFLE_MASKS, GS_SASS_WARP_WIDE};
+    uint32_t words[32], own[32];
+    assert_int_equal(gs_sass_records_find(mine, GS_SASS_BLOCK_Z) != NULL, guard->architecture < 90);
+    assert_non_null(gs_sass_records_find(mine, GS_SASS_STACK));
+    for (size_t i = 0; i < GS_COUNT(codes); i++) {
+        uint32_t count = take_words(mine, codes[i], words), after = take_words(theirs, codes[i], own), front = 0;
+        for (uint32_t k = 0; k < guard->note_count; k++)
+            if (guard->notes[k].code == codes[i])
+                assert_int_equal(words[front++], guard->notes[k].word);
+        assert_true(front && count == front + after);
+        assert_memory_equal(words + front, own, after * sizeof *own);
+    }
+    take_words(mine, GS_SASS_BLOCK_Z, words);
+    take_words(theirs, GS_SASS_BLOCK_Z, words);
+    take_words(mine, GS_SASS_STACK, words);
+    take_words(theirs, GS_SASS_STACK, words);
+}
+
+/* Both kernels have the same code, so their records differ only in what the parameter and the guard add, and in moved
+   places. */
 static void check_parameter(int architecture, uint32_t bytes) {
     gs_sass_image guarded = read_kernel(architecture, bytes, false), compiled = read_kernel(architecture, bytes, true);
     const gs_guard *guard = gs_guard_find(architecture);
@@ -279,6 +328,7 @@ static void check_parameter(int architecture, uint32_t bytes) {
     assert_int_equal(gs_sass_records_read(&mine, &info->bytes, &error), GS_OK);
     assert_int_equal(gs_sass_records_read(&theirs, &gs_sass_find(&compiled, ".nv.info.", "k")->bytes, &error), GS_OK);
     assert_true(gs_sass_records_move(&theirs, guard->count * 16));
+    take_notes(guard, &mine, &theirs);
     if (!bytes) { /* where ptxas puts the records of a kernel's first parameter depends on the architecture */
         qsort(mine.data, mine.count, sizeof *mine.data, compare_records);
         qsort(theirs.data, theirs.count, sizeof *theirs.data, compare_records);

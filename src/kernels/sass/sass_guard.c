@@ -250,6 +250,46 @@ static bool add_parameter(struct kernel *kernel, uint32_t base) {
     return true;
 }
 
+/* ---- what records say about the guard ---- */
+
+/* A record with no words. */
+static bool insert_flag(gs_sass_records *records, size_t place, uint8_t format, uint8_t code) {
+    if (!GS_RESERVE(records, 1))
+        return false;
+    memmove(records->data + place + 1, records->data + place, (records->count - place) * sizeof *records->data);
+    records->data[place] = (gs_sass_record){.format = format, .code = code};
+    records->count++;
+    return true;
+}
+
+static bool is_list(uint8_t code) {
+    return code == GS_SASS_EXITS || code == GS_SASS_SHUFFLES || code == GS_SASS_SHUFFLE_MASKS ||
+           code == GS_SASS_WARP_WIDE;
+}
+
+/* Lists get the places of the guard in front; other notes are taken where the kernel has none. */
+static bool add_notes(gs_sass_records *records, const gs_guard *guard) {
+    bool is_well = true;
+    for (uint32_t i = guard->note_count; i-- > 0 && is_well;) {
+        uint8_t code = guard->notes[i].code, format = guard->notes[i].format;
+        size_t place = place_of(records, GS_SASS_EXITS, GS_SASS_EXITS, records->count);
+        if (is_list(code))
+            is_well = gs_sass_records_prepend(records, place, code, guard->notes[i].word);
+        else if (!gs_sass_records_find(records, code))
+            is_well = format == 4 ? gs_sass_records_prepend(records, place, code, guard->notes[i].word)
+                                  : insert_flag(records, place, format, code);
+    }
+    return is_well;
+}
+
+/* Whether the lists have room for the places of the guard. */
+static bool has_room(const gs_sass_records *records) {
+    for (size_t i = 0; i < records->count; i++)
+        if (is_list(records->data[i].code) && records->data[i].count > UINT16_MAX - 4 * GS_GUARD_NOTES)
+            return false;
+    return true;
+}
+
 /* ---- registers ---- */
 
 /* How many registers a kernel has, and, with `least`, that it has at least that number; 0: not known. */
@@ -291,6 +331,8 @@ static const char *prepare_kernel(struct guarding *guarding, struct kernel *kern
         return reason;
     if (!registers_of(guarding, kernel, 0))
         return "its number of registers is not known";
+    if (!has_room(&kernel->records))
+        return "its records are too long";
     return gs_sass_records_move(&kernel->records, guarding->guard->count * INSTRUCTION) ? NULL
                                                                                         : "it has an unknown record";
 }
@@ -316,7 +358,8 @@ static bool change_kernel(struct guarding *guarding, struct kernel *kernel) {
     gs_text code = {0}, info = {0};
     put_guard(guard, kernel->offset, &code);
     gs_text_put(&code, text->bytes.data, text->bytes.count);
-    bool is_well = add_parameter(kernel, guard->parameter_base) && gs_sass_records_write(&kernel->records, &info);
+    bool is_well = add_parameter(kernel, guard->parameter_base) && add_notes(&kernel->records, guard) &&
+                   gs_sass_records_write(&kernel->records, &info);
     static const char zeros[PARAMETER_ALIGN + GUARD_PARAMETER];
     gs_text_put(&kernel->constants->bytes, zeros,
                 guard->parameter_base + kernel->offset + GUARD_PARAMETER - kernel->constants->bytes.count);
