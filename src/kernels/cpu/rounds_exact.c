@@ -7,6 +7,9 @@
  * inexact value is stored there, all that is loaded from there is, unless it cannot change. Which statement comes first
  * does not count.
  *
+ * What may be a product spreads in the same way: ptxas fuses a sum with a product that comes to it through moves,
+ * signs, memory and other lanes. It fuses only where neither of them has a rounding.
+ *
  * An address is another number on a GPU, but of the same place, as long as only exact numbers are added to it: what is
  * loaded from there is the same. Its *origin* is the buffer or the variable. Two addresses of one origin may be
  * subtracted and compared, and one may be compared with 0. All else that is computed from an address is inexact.
@@ -26,20 +29,25 @@ struct cause {
 
 enum { SPACES = 8 }; /* bits of a set of GS_PTX_IN_* */
 
+/* Where values of a kind are, each with its cause. */
+struct places {
+    struct cause *registers;
+    struct cause memory[SPACES];
+    struct cause carries; /* those of some instruction with .cc */
+};
+
 struct exactness {
     const gs_ptx_module *module;
     const gs_ptx_function *function;
     const bool *is_passed; /* of each statement */
     uint32_t statement;    /* that is looked at */
-    struct cause *inexact; /* of each register, */
-    struct cause *product; /* and whether it is a product, which may be fused with a sum */
+    struct places inexact;
+    struct places product; /* which may be fused with a sum */
     const gs_launch_file *launch;
     uint32_t *origin;       /* of each register: of all that is written to it, */
     uint32_t *latest;       /* and of what was written last, */
     uint32_t *latest_piece; /* if that was in this piece of the code, */
     uint32_t piece;         /* which has a number, and no label or branch inside */
-    struct cause memory[SPACES];
-    struct cause carries; /* those of some instruction with .cc */
     bool has_changed;
 };
 
@@ -63,15 +71,16 @@ static struct cause here(const struct exactness *exactness) {
     return (struct cause){.begin = exactness->statement + 1};
 }
 
-/* The cause in a set of the first register that is read in an operand, if any has one. */
-static struct cause reads(const struct exactness *exactness, const gs_ptx_operand *operand, const struct cause *set) {
+/* The cause of the first register that is read in an operand, if any has one. */
+static struct cause reads(const struct exactness *exactness, const gs_ptx_operand *operand,
+                          const struct places *places) {
     struct cause found = {0};
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        found = set[operand->value];
-    else if (operand->kind == GS_PTX_SPECIAL && set == exactness->inexact && is_of_machine(operand->value))
+        found = places->registers[operand->value];
+    else if (operand->kind == GS_PTX_SPECIAL && places == &exactness->inexact && is_of_machine(operand->value))
         found = here(exactness);
     for (uint32_t i = 0; i < operand->count && !found.begin; i++)
-        found = reads(exactness, &exactness->module->operands.data[operand->children + i], set);
+        found = reads(exactness, &exactness->module->operands.data[operand->children + i], places);
     return found;
 }
 
@@ -82,28 +91,55 @@ static void set_cause(struct exactness *exactness, struct cause *of, struct caus
     exactness->has_changed = true;
 }
 
-static void mark_written(struct exactness *exactness, const gs_ptx_operand *operand, struct cause *set,
+static void mark_written(struct exactness *exactness, const gs_ptx_operand *operand, struct places *places,
                          struct cause cause) {
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE)
-        set_cause(exactness, &set[operand->value], cause);
+        set_cause(exactness, &places->registers[operand->value], cause);
     for (uint32_t i = 0; i < operand->count; i++)
-        mark_written(exactness, &exactness->module->operands.data[operand->children + i], set, cause);
+        mark_written(exactness, &exactness->module->operands.data[operand->children + i], places, cause);
 }
 
 static struct cause reads_any(const struct exactness *exactness, const gs_ptx_statement *statement,
-                              const struct cause *set) {
+                              const struct places *places) {
     struct cause found = {0};
     if (statement->guard != GS_PTX_NONE)
-        found = set[statement->guard];
+        found = places->registers[statement->guard];
     for (uint32_t i = 0; i < statement->count && !found.begin; i++)
-        found = reads(exactness, &exactness->module->operands.data[statement->operands + i], set);
+        found = reads(exactness, &exactness->module->operands.data[statement->operands + i], places);
     return found;
 }
 
-static void mark_all_written(struct exactness *exactness, const gs_ptx_statement *statement, struct cause *set,
-                             struct cause cause) {
+/* The cause of what a statement loads, of the carry, or of a register that it reads. */
+static struct cause takes(const struct exactness *exactness, const gs_ptx_statement *statement,
+                          const struct places *places) {
+    uint8_t read = gs_ptx_reads(exactness->module, statement);
+    struct cause found = {0};
+    for (int i = 0; i < SPACES && !found.begin && !gs_ptx_reads_constants(exactness->module, statement); i++)
+        if (read >> i & 1)
+            found = places->memory[i];
+    if (!found.begin && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY)
+        found = places->carries;
+    return found.begin ? found : reads_any(exactness, statement, places);
+}
+
+/* All registers that a statement writes, and the carry. */
+static void mark_results(struct exactness *exactness, const gs_ptx_statement *statement, struct places *places,
+                         struct cause cause) {
     for (uint32_t i = 0; i < statement->count; i++)
-        mark_written(exactness, &exactness->module->operands.data[statement->operands + i], set, cause);
+        mark_written(exactness, &exactness->module->operands.data[statement->operands + i], places, cause);
+    if (gs_ptx_has(exactness->module, statement, "cc"))
+        set_cause(exactness, &places->carries, cause);
+}
+
+/* All memory that a statement may write. */
+static void mark_memory(struct exactness *exactness, const gs_ptx_statement *statement, struct places *places,
+                        struct cause cause) {
+    uint8_t written = gs_ptx_writes(exactness->module, statement);
+    if (!cause.store)
+        cause.store = exactness->statement + 1;
+    for (int i = 0; i < SPACES; i++)
+        if (written >> i & 1)
+            set_cause(exactness, &places->memory[i], cause);
 }
 
 /* Whether it reads what a called function has returned. */
@@ -143,7 +179,7 @@ static const char *source_of(const struct exactness *exactness, const gs_ptx_sta
         return gs_ptx_has(module, statement, "approx full") ? "an approximation"
                : math == GS_PTX_MATH_ACTIVE                 ? "which threads are together"
                : is_sum && is_real && !gs_ptx_has(module, statement, "rn rz rm rp") &&
-                       reads_any(exactness, statement, exactness->product).begin
+                       reads_any(exactness, statement, &exactness->product).begin
                    ? "a sum that may be fused with a product"
                    : NULL;
     }
@@ -283,35 +319,22 @@ static bool is_of_address(struct exactness *exactness, const gs_ptx_statement *s
     return false;
 }
 
-/* The cause of what a statement loads, if that is inexact. */
-static struct cause loaded(const struct exactness *exactness, const gs_ptx_statement *statement) {
-    uint8_t read = gs_ptx_reads(exactness->module, statement);
-    struct cause found = {0};
-    for (int i = 0; i < SPACES && !found.begin && !gs_ptx_reads_constants(exactness->module, statement); i++)
-        if (read >> i & 1)
-            found = exactness->memory[i];
-    return found;
-}
-
-/* All memory that may be written. */
-static void store(struct exactness *exactness, uint8_t written, struct cause cause) {
-    if (!cause.store)
-        cause.store = exactness->statement + 1;
-    for (int i = 0; i < SPACES; i++)
-        if (written >> i & 1)
-            set_cause(exactness, &exactness->memory[i], cause);
+/* A product, and all that it may have come to. */
+static void pass_product(struct exactness *exactness, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = exactness->module;
+    bool is_product = gs_ptx_math_of(statement) == GS_PTX_MATH_MUL && gs_ptx_is_real(module, statement) &&
+                      !gs_ptx_has(module, statement, "rn rz rm rp");
+    struct cause cause = is_product ? here(exactness) : takes(exactness, statement, &exactness->product);
+    if (!cause.begin)
+        return;
+    mark_results(exactness, statement, &exactness->product, cause);
+    mark_memory(exactness, statement, &exactness->product, cause);
 }
 
 static void pass_statement(struct exactness *exactness, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = exactness->module;
-    bool is_plain = !gs_ptx_has(module, statement, "rn rz rm rp");
-    if (gs_ptx_math_of(statement) == GS_PTX_MATH_MUL && gs_ptx_is_real(module, statement) && is_plain)
-        mark_all_written(exactness, statement, exactness->product, here(exactness));
-    struct cause cause = loaded(exactness, statement);
-    if (!cause.begin && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY)
-        cause = exactness->carries;
-    if (!cause.begin)
-        cause = reads_any(exactness, statement, exactness->inexact);
+    struct cause cause = takes(exactness, statement, &exactness->inexact);
+    pass_product(exactness, statement);
     if (is_of_address(exactness, statement) && !cause.begin)
         cause = here(exactness);
     bool is_order = statement->opcode == GS_PTX_ATOMIC && !cause.begin && !gs_ptx_is_real(module, statement) &&
@@ -321,12 +344,10 @@ static void pass_statement(struct exactness *exactness, const gs_ptx_statement *
         cause = here(exactness);
     if (!cause.begin)
         return;
-    mark_all_written(exactness, statement, exactness->inexact, cause);
+    mark_results(exactness, statement, &exactness->inexact, cause);
     set_origins(exactness, statement, NUMBER);
-    if (gs_ptx_has(module, statement, "cc"))
-        set_cause(exactness, &exactness->carries, cause);
     if (!is_order)
-        store(exactness, gs_ptx_writes(module, statement), cause);
+        mark_memory(exactness, statement, &exactness->inexact, cause);
 }
 
 /* What begins at a statement whose result is inexact. */
@@ -363,7 +384,7 @@ static gs_code check_branches(struct exactness *exactness, const struct gs_count
                       statement->opcode >= GS_PTX_BRANCH && statement->opcode <= GS_PTX_EXIT;
         bool has_ways = leaves && (statement->guard != GS_PTX_NONE || statement->opcode == GS_PTX_BRANCH_TABLE);
         exactness->statement = i;
-        struct cause cause = has_ways ? reads_any(exactness, statement, exactness->inexact) : (struct cause){0};
+        struct cause cause = has_ways ? reads_any(exactness, statement, &exactness->inexact) : (struct cause){0};
         if (cause.begin)
             return fail_branch(exactness, counting, i, cause);
     }
@@ -391,32 +412,33 @@ static bool is_placed(const struct exactness *exactness, const gs_ptx_statement 
     const gs_ptx_module *module = exactness->module;
     uint32_t number = gs_ptx_reads(module, statement) ? gs_ptx_address_read(module, statement)
                                                       : gs_ptx_address_written(module, statement);
-    if (number == GS_PTX_NONE || (statement->guard != GS_PTX_NONE && exactness->inexact[statement->guard].begin))
+    if (number == GS_PTX_NONE ||
+        (statement->guard != GS_PTX_NONE && exactness->inexact.registers[statement->guard].begin))
         return false;
     const gs_ptx_operand *address = operand_at(exactness, statement, number);
     const gs_ptx_operand *inside = address->count ? &module->operands.data[address->children] : address;
     uint32_t origin = inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
-    return origin >= FIRST_VARIABLE && !reads(exactness, address, exactness->inexact).begin;
+    return origin >= FIRST_VARIABLE && !reads(exactness, address, &exactness->inexact).begin;
 }
 
 gs_code gs_rounds_check_exact(const struct gs_counting *counting, const gs_launch_file *launch) {
     struct exactness exactness = {
         .module = counting->module, .function = counting->function, .is_passed = counting->is_passed, .launch = launch};
     size_t registers = counting->function->register_count + 1;
-    exactness.inexact = calloc(registers, sizeof *exactness.inexact);
-    exactness.product = calloc(registers, sizeof *exactness.product);
+    exactness.inexact.registers = calloc(registers, sizeof *exactness.inexact.registers);
+    exactness.product.registers = calloc(registers, sizeof *exactness.product.registers);
     exactness.origin = calloc(registers, sizeof *exactness.origin);
     exactness.latest = calloc(registers, sizeof *exactness.latest);
     exactness.latest_piece = calloc(registers, sizeof *exactness.latest_piece);
-    bool is_stored =
-        exactness.inexact && exactness.product && exactness.origin && exactness.latest && exactness.latest_piece;
+    bool is_stored = exactness.inexact.registers && exactness.product.registers && exactness.origin &&
+                     exactness.latest && exactness.latest_piece;
     for (exactness.has_changed = true; is_stored && exactness.has_changed;)
         pass_all(&exactness);
     gs_code code = is_stored ? check_branches(&exactness, counting) : gs_fail_memory(counting->error);
     for (uint32_t i = 0; i < counting->function->statement_count && code == GS_OK; i++)
         counting->is_placed[i] = counting->is_passed[i] && is_placed(&exactness, gs_counting_statement(counting, i));
-    free(exactness.inexact);
-    free(exactness.product);
+    free(exactness.inexact.registers);
+    free(exactness.product.registers);
     free(exactness.origin);
     free(exactness.latest);
     free(exactness.latest_piece);
