@@ -323,4 +323,22 @@ TEST(the_run_says_the_number_of_an_access_alone) {
     }
 }
 
+/* ptxas takes the line of an instruction from a marker. */
+TEST(a_line_marker_is_refused) {
+    static const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+                               "/*\n# 7 */ ret;\n  # 39 \"k.ptx\"\n}\n";
+    static const char launch_text[] = "{\"schema\":\"gridsmith.launch/1\",\"grid\":[1,1,1],\"block\":[32,1,1],"
+                                      "\"shared_bytes\":0,\"arguments\":[{\"buffer\":\"int32\",\"count\":8}]}";
+    gs_error error = {.code = GS_OK};
+    gs_loop_rounds_list list = {0};
+    gs_launch_file *launch =
+        gs_launch_read(gs_input_memory("launch", launch_text, strlen(launch_text), &error), &error);
+    assert_non_null(launch);
+    assert_int_equal(gs_count_rounds("k", text, strlen(text), "k", launch, 60, &list, &error), GS_E_REFUSED);
+    assert_int_equal(error.line, 7);
+    assert_int_equal(error.column, 3);
+    gs_launch_free(launch);
+    free(list.data);
+}
+
 TEST_MAIN(NULL, NULL)

@@ -7,7 +7,8 @@
  * branches. Where a branch on a varying predicate has led threads on different ways, what was written on these ways
  * varies where they meet: at the block that all ways go through (the join), and behind BSYNC.
  *
- * Lanes that wait for each other at WARPSYNC may come from different rounds of a loop: what the loop writes varies there.
+ * Lanes that wait for each other at WARPSYNC may come from different rounds of a loop: what the loop writes varies
+ * there.
  *
  * Threads that part are one group again only behind a BSYNC: the groups behind it are those that were at its BSSY.
  * Without one, each way to a join brings groups of its own. Threads that leave a loop in different rounds are as many
