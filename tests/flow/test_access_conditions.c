@@ -115,6 +115,7 @@ static struct loads walk(const char *body, gs_flow_rounds *rows, uint64_t droppe
     "setp.lt.u32 %p1, %r4, "                                                                                           \
     "%r8;\n"                                                                                                           \
     "@%p1 bra L;\n"
+#define PLACE_OF_ROUND "mul.wide.u32 %d, %r4, 128; add.u64 %b, %a, %d; "
 /* Threads leave a loop one group after another. */
 #define GROUPS                                                                                                         \
     "mov.u32 %r3, 0;\n"                                                                                                \
@@ -207,6 +208,16 @@ static const struct machine_case {
      NONE},
     {"threads that came together", GROUPS LOAD "\n", {ROW(4, 5, .at = FIRST + 3)}, true, NONE},
     {"threads that stayed apart", GROUPS LOAD "\n", {ROW(4, 5, .at = FIRST + 3)}, false, BSYNC},
+    {"lanes that meet in different rounds",
+     LOOP_BEGIN "setp.ne.u32 %p2, %r4, %r1;\n@%p2 bra N;\nbar.warp.sync -1; " LOAD "\nN:\n" LOOP_END,
+     {ROW(4, 5, .at = FIRST + 4, .depth = 1), LOOP(FIRST + 7, FIRST + 1, FIRST + 7, 1)},
+     false,
+     NONE},
+    {"a lane in each round",
+     LOOP_BEGIN "setp.ne.u32 %p2, %r4, %r1;\n@%p2 bra N;\n" LOAD "\nN:\n" LOOP_END,
+     {ROW(4, 5, .at = FIRST + 4, .depth = 1), LOOP(FIRST + 7, FIRST + 1, FIRST + 7, 1)},
+     true,
+     NONE},
     {"a function",
      "{ .param .b64 p; .param .b32 o; st.param.b64 [p], %b; call (o), f, (p); ld.param.b32 %r3, [o]; }\n",
      {ROW(4, 5, .at = IN_FUNCTION)},
@@ -226,6 +237,24 @@ TEST(the_number_of_an_access_is_that_of_its_instruction_alone) {
         struct loads loads = walk(now->body, rows, now->dropped);
         if (rows[0].is_used != now->counts || (loads.transactions[rows[0].at] == 5) != now->counts)
             fail_msg("%s: %d transactions", now->what, loads.transactions[rows[0].at]);
+    }
+}
+
+/* Each lane loads in another round, from one place in each. Where lanes wait for each other in front of that, the load
+   is one of all rounds. */
+TEST(lanes_that_meet_in_different_rounds_load_from_different_places) {
+    static const char *const bodies[] = {
+        LOOP_BEGIN "setp.ne.u32 %p2, %r4, %r1;\n@%p2 bra N;\n" PLACE_OF_ROUND LOAD "\nN:\n" LOOP_END,
+        LOOP_BEGIN "setp.ne.u32 %p2, %r4, %r1;\n@%p2 bra N;\nbar.warp.sync -1; " PLACE_OF_ROUND LOAD "\nN:\n" LOOP_END,
+        LOOP_BEGIN "bar.warp.sync -1;\n\n" PLACE_OF_ROUND LOAD "\nN:\n" LOOP_END};
+    static const int transactions[] = {1, 0, 1};
+    char path[1000];
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(bodies); i++) {
+        gs_flow_rounds none = {.at = 0};
+        struct loads loads = walk(bodies[i], &none, NONE);
+        assert_int_equal(loads.transactions[FIRST + 4], transactions[i]);
     }
 }
 
@@ -300,6 +329,24 @@ TEST(the_run_says_the_number_of_an_access_alone) {
         if (counted != ptx_cases[i].counted)
             fail_msg("%s: %lld, not %lld", ptx_cases[i].what, (long long)counted, (long long)ptx_cases[i].counted);
     }
+}
+
+/* ptxas takes the line of an instruction from a marker. */
+TEST(a_line_marker_is_refused) {
+    static const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+                               "/*\n# 7 */ ret;\n  # 39 \"k.ptx\"\n}\n";
+    static const char launch_text[] = "{\"schema\":\"gridsmith.launch/1\",\"grid\":[1,1,1],\"block\":[32,1,1],"
+                                      "\"shared_bytes\":0,\"arguments\":[{\"buffer\":\"int32\",\"count\":8}]}";
+    gs_error error = {.code = GS_OK};
+    gs_loop_rounds_list list = {0};
+    gs_launch_file *launch =
+        gs_launch_read(gs_input_memory("launch", launch_text, strlen(launch_text), &error), &error);
+    assert_non_null(launch);
+    assert_int_equal(gs_count_rounds("k", text, strlen(text), "k", launch, 60, &list, &error), GS_E_REFUSED);
+    assert_int_equal(error.line, 7);
+    assert_int_equal(error.column, 3);
+    gs_launch_free(launch);
+    free(list.data);
 }
 
 TEST_MAIN(NULL, NULL)

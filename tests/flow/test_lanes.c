@@ -358,4 +358,79 @@ TEST(never_says_fewer_transactions) {
     assert_true(totals.known > totals.stores / 10);
 }
 
+/* ---- local memory ---- */
+
+/* A word of 4 bytes is that of all lanes in one piece of 128 bytes, and the next one of a lane is behind that. */
+static const struct {
+    const char *statement;
+    const char *class_name;
+    int sectors;
+} of_local[] = {
+    {"ld.local.u8 %r3, [here+4];", "local_load", 4},
+    {"ld.local.u16 %r3, [here+4];", "local_load", 4},
+    {"ld.local.u32 %r3, [here+4];", "local_load", 4},
+    {"ld.local.v2.u32 {%r3, %r4}, [here+8];", "local_load", 8},
+    {"ld.local.v4.u32 {%r3, %r4, %r5, %r6}, [here+16];", "local_load", 16},
+    {"ld.local.u8 %r3, [%here];", "local_load", 32},
+    {"ld.local.u32 %r3, [%here];", "local_load", 32},
+    {"ld.local.v2.u32 {%r3, %r4}, [%here];", "local_load", 64},
+    {"ld.local.v4.u32 {%r3, %r4, %r5, %r6}, [%here];", "local_load", 128},
+    {"st.local.u8 [here+4], %r2;", "local_store", 4},
+    {"st.local.v4.u32 [%here], {%r2, %r2, %r2, %r2};", "local_store", 128},
+    {"ld.v2.u32 {%r3, %r4}, [%any];", "generic_load", 64},
+    {"st.v4.u32 [%any], {%r2, %r2, %r2, %r2};", "generic_store", 128},
+};
+
+struct wanted {
+    const char *class_name;
+    uint32_t line;
+    int most;
+};
+
+static bool keep_most(void *user, const gs_flow_step *step) {
+    struct wanted *wanted = user;
+    if (step->line == wanted->line && strstr(step->class_name, wanted->class_name) && step->transactions > wanted->most)
+        wanted->most = step->transactions;
+    return true;
+}
+
+TEST(knows_the_sectors_of_local_memory) {
+    char path[1000];
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(of_local); i++) {
+        gs_error error = {.code = GS_OK};
+        gs_text text = {0};
+        gs_cubin cubin = {0};
+        gs_sass_image image = {0};
+        char *file = NULL;
+        struct wanted wanted = {.class_name = of_local[i].class_name, .line = 8};
+        gs_flow_launch launch = {.grid = {1, 1, 1}, .block = {LANES, 1, 1}};
+        gs_flow_visitor visitor = {&wanted, ignore_open, ignore_close, keep_most};
+        gs_text_add(&text,
+                    ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+                    ".reg .b32 %%r<9>; .reg .b64 %%p, %%d, %%here, %%any; .local .align 16 .b8 here[1024];\n"
+                    "ld.param.u64 %%p, [p]; mov.u32 %%r1, %%tid.x; mul.wide.u32 %%d, %%r1, 16; "
+                    "add.u64 %%any, %%p, %%d; mov.u64 %%here, here; add.u64 %%d, %%here, %%d; mov.u32 %%r2, "
+                    "%%clock; st.local.u32 [%%d], %%r2;\n"
+                    "and.b32 %%r3, %%r2, 496; cvt.u64.u32 %%d, %%r3; add.u64 %%here, %%here, %%d;\n%s\n"
+                    "ld.local.u32 %%r7, [%%here+64]; ld.local.u8 %%r8, [here+4]; add.u32 %%r3, %%r3, %%r7; "
+                    "add.u32 %%r3, %%r3, %%r8; add.u32 %%r3, %%r3, %%r4; add.u32 %%r3, %%r3, %%r5;\n"
+                    "add.u32 %%r3, %%r3, %%r6; st.volatile.global.u32 [%%p], %%r3; ret; }\n",
+                    of_local[i].statement);
+        gs_build build = {.name = "k", .text = text.data, .size = text.count, .with_lines = true};
+        if (gs_cubin_make(&build, 90, &cubin, &error) != GS_OK)
+            fail_msg("%s, line %ld", error.message, error.line);
+        assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+        if (gs_flow_walk(&image, "k", &launch, NULL, 0, &visitor, &file, &error) != GS_OK)
+            fail_msg("%s: %s", of_local[i].statement, error.message);
+        if (wanted.most != of_local[i].sectors)
+            fail_msg("%s %d sectors, not %d", of_local[i].statement, wanted.most, of_local[i].sectors);
+        free(file);
+        gs_sass_free(&image);
+        gs_cubin_free(&cubin);
+        gs_text_free(&text);
+    }
+}
+
 TEST_MAIN(NULL, NULL)

@@ -348,12 +348,24 @@ static gs_code run_counted(struct gs_counting *counting, const gs_launch_file *l
     return code;
 }
 
+/* What ptxas says of lines must be about those of the text. */
+static gs_code check_lines(const gs_ptx_module *module, gs_error *error) {
+    if (module->marker_at == SIZE_MAX)
+        return GS_OK;
+    gs_ptx_fail(module, GS_PTX_NONE, error, GS_E_REFUSED,
+                "a line marker gives lines other numbers, so that the run on the CPU does not say which are meant");
+    gs_error_place(error, module->text, module->size, module->marker_at, 1, 1);
+    return GS_E_REFUSED;
+}
+
 gs_code gs_count_rounds(const char *name, const char *text, size_t size, const char *symbol,
                         const gs_launch_file *launch, uint32_t seconds, gs_loop_rounds_list *list, gs_error *error) {
     gs_ptx_module module = {0};
     gs_text counted = {0};
     struct gs_counting counting = {.module = &module, .list = list, .error = error};
     gs_code code = gs_ptx_read(&module, name, text, size, error);
+    if (code == GS_OK)
+        code = check_lines(&module, error);
     uint32_t entry = code == GS_OK ? gs_ptx_find_entry(&module, symbol) : GS_PTX_NONE;
     if (code == GS_OK && (entry == GS_PTX_NONE || module.functions.data[entry].parameter_close == GS_PTX_NONE))
         code = gs_fail(error, GS_E_USAGE, "the PTX has no kernel %s with parameters", symbol);

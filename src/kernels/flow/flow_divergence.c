@@ -7,6 +7,9 @@
  * branches. Where a branch on a varying predicate has led threads on different ways, what was written on these ways
  * varies where they meet: at the block that all ways go through (the join), and behind BSYNC.
  *
+ * Lanes that wait for each other at WARPSYNC may come from different rounds of a loop: what the loop writes varies
+ * there.
+ *
  * Threads that part are one group again only behind a BSYNC: the groups behind it are those that were at its BSSY.
  * Without one, each way to a join brings groups of its own. Threads that leave a loop in different rounds are as many
  * groups behind it as it has rounds, and 32 at most. That hardware joins threads at BSYNC is assumed; that it joins them
@@ -229,6 +232,36 @@ static gs_code join_at_barriers(struct analysis *analysis, int32_t from, int bar
     return result;
 }
 
+static bool has_operation(const gs_flow_code *code, size_t first, size_t end, unsigned operation) {
+    bool is_found = false;
+    for (size_t at = first; at < end; at++)
+        is_found = is_found || gs_operation(&code->data[at]) == operation;
+    return is_found;
+}
+
+/* Whether lanes may wait for each other in a block, or in a function that it calls. */
+static bool may_meet(const gs_flow_graph *graph, const gs_flow_block *block) {
+    const gs_flow_code *code = graph->code;
+    return has_operation(code, block->first, block->end, GS_OP_WARPSYNC) ||
+           (has_operation(code, block->first, block->end, GS_OP_CALL) &&
+            has_operation(code, 0, code->count, GS_OP_WARPSYNC));
+}
+
+/* Lanes that wait for each other may be in different rounds of the loops around, if they part in them: all that is
+   written there varies. */
+static gs_code join_at_meeting(struct analysis *analysis, size_t number, bool *changes) {
+    const gs_flow_graph *graph = analysis->graph;
+    int32_t outermost = graph->blocks.data[number].loop;
+    bool parts = false;
+    while (outermost && graph->loops.data[outermost].parent)
+        outermost = graph->loops.data[outermost].parent;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        analysis->is_marked[i] = outermost && gs_flow_in_loop(graph, (int32_t)i, outermost);
+        parts = parts || (analysis->is_marked[i] && !graph->blocks.data[i].is_uniform);
+    }
+    return parts ? add_written_between(analysis, &analysis->joined[number], changes) : GS_OK;
+}
+
 static gs_code join_ways(struct analysis *analysis, bool *changes) {
     gs_flow_graph *graph = analysis->graph;
     gs_code result = GS_OK;
@@ -238,6 +271,8 @@ static gs_code join_ways(struct analysis *analysis, bool *changes) {
             mark_between(analysis, (int32_t)i, analysis->joins[i], -1);
             result = add_written_between(analysis, &analysis->joined[analysis->joins[i]], changes);
         }
+        if (result == GS_OK && may_meet(graph, block))
+            result = join_at_meeting(analysis, i, changes);
         for (size_t at = block->first; at < block->end && result == GS_OK; at++)
             if (gs_operation(&graph->code->data[at]) == GS_OP_BSSY)
                 result =

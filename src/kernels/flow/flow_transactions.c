@@ -2,14 +2,15 @@
  * flow_transactions.c: how many transactions a load or store makes, from how its address differs between lanes.
  *
  * Global memory is read and written by sectors of 32 bytes, shared memory by passes over its banks. What is wider than
- * 4 bytes is done by halves or quarters of a warp, each by itself.
+ * 4 bytes is done by halves or quarters of a warp, each by itself. In local memory the same word of 4 bytes of all
+ * lanes of a warp is in one piece of 128 bytes, and the next word of a lane is that far away.
  */
 #include "flow_parts.h"
 
 #include <stdlib.h>
 
-enum { LDC = 0x182, LDL = 0x183, STL = 0x187, RED = 0x18e };
-enum { WARP = 32 };
+enum { LD = 0x180, LDC = 0x182, LDL = 0x183, ST = 0x185, STL = 0x187, RED = 0x18e }; /* LD, ST: of any memory */
+enum { WARP = 32, WORD = 4, SECTOR = 32 };
 
 static int common_divisor(int a, int b) {
     while (b) {
@@ -66,6 +67,19 @@ static int64_t global_sectors(gs_lanes low, gs_lanes high, int parts) {
     return WARP / lanes * (is_pair ? sectors_of(low, lanes) : 1);
 }
 
+/* Of local memory, or of an address that may be one of it. */
+static bool is_local(const gs_flow_instruction *instruction) {
+    unsigned operation = gs_operation(instruction);
+    return operation == LDL || operation == STL || operation == LD || operation == ST;
+}
+
+/* Sectors of local memory: of words that are the same in all lanes, or each of which is in one of its own. */
+static int local_sectors(const gs_flow_instruction *instruction, gs_lanes low) {
+    int words = gs_flow_access_bytes(instruction) > WORD ? (int)gs_flow_access_bytes(instruction) / WORD : 1;
+    bool is_generic = gs_operation(instruction) == LD || gs_operation(instruction) == ST;
+    return !is_generic && low.width == WARP && gs_lanes_same(low) ? words * WARP * WORD / SECTOR : words * WARP;
+}
+
 bool gs_lanes_read_one(const gs_flow_lanes *now, const gs_flow_instruction *instruction) {
     enum { READ_ONLY = 4 };
     gs_lanes high, low = address_of(now, instruction, &high);
@@ -81,6 +95,8 @@ int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *i
     gs_lanes high, low = address_of(now, instruction, &high);
     int64_t bytes = gs_flow_access_bytes(instruction), count = 0;
     int rows = low.width ? WARP / low.width : 0;
+    if (bytes && is_local(instruction))
+        return local_sectors(instruction, low);
     if (!bytes || !rows)
         return 0;
     switch (gs_operation(instruction)) {
@@ -90,10 +106,6 @@ int gs_lanes_transactions(const gs_flow_lanes *now, const gs_flow_instruction *i
         break;
     case RED: /* only whether its lanes are beside each other counts */
         count = global_sectors(low, high, 1);
-        break;
-    case LDL:
-    case STL: /* the same place of all lanes is in one piece */
-        count = gs_lanes_same(low) ? bytes * (low.width == WARP ? 1 : WARP) : 0;
         break;
     case GS_OP_LDS:
     case GS_OP_STS:

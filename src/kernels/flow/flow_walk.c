@@ -504,7 +504,8 @@ static bool has_all_of_kind(const struct walker *walker, const gs_flow_rounds *g
     return true;
 }
 
-/* Whether a block is in as many loops as an access of the PTX, and each of them is one that has its line. */
+/* Whether a block is in as many loops as an access of the PTX, and each of them is one that has its line, and to which
+   the threads of a warp come as one group. */
 static bool has_loops_of(const struct walker *walker, const gs_flow_graph *graph, int32_t block,
                          const gs_flow_rounds *access) {
     uint32_t depth = 0;
@@ -515,7 +516,7 @@ static bool has_loops_of(const struct walker *walker, const gs_flow_graph *graph
             found += given->place == GS_FLOW_BRANCH_LINE && given->first <= access->at && access->at <= given->last &&
                      given->depth + depth == access->depth && is_closed_in(walker, graph, loop, given);
         }
-        if (found != 1)
+        if (found != 1 || graph->blocks.data[graph->loops.data[loop].header].groups != 1)
             return false;
         depth++;
     }

@@ -187,6 +187,7 @@ typedef struct gs_ptx_module {
     int version; /* 90 for 9.0 */
     char target[32];
     int address_bits;
+    size_t marker_at; /* of the first line marker; SIZE_MAX: none */
     GS_PTX_LIST_OF(gs_ptx_token) tokens;
     GS_PTX_LIST_OF(gs_ptx_variable) variables;
     uint32_t dynamic; /* the first variable of dynamic shared memory, plus 1; 0: none */

@@ -138,6 +138,7 @@ static gs_code fail_at(gs_ptx_module *module, size_t at, gs_error *error, const 
 
 gs_code gs_ptx_tokenize(gs_ptx_module *module, gs_error *error) {
     struct reader reader = {.text = module->text, .size = module->size, .line_is_fresh = true};
+    module->marker_at = SIZE_MAX;
     while (reader.at < reader.size) {
         size_t start = reader.at;
         char c = peek(&reader, 0), next = peek(&reader, 1);
@@ -150,6 +151,8 @@ gs_code gs_ptx_tokenize(gs_ptx_module *module, gs_error *error) {
             continue;
         }
         bool is_line_marker = c == '#'; /* # 12 "file.cu", of a preprocessor */
+        if (is_line_marker && module->marker_at == SIZE_MAX)
+            module->marker_at = start;
         if ((c == '/' && next == '/') || is_line_marker) {
             skip_line_comment(&reader);
             continue;
