@@ -116,12 +116,21 @@ for word in 31 31= =4 31=x 31=-1 0x=1 31=5x; do
     expect 2 '--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS'
 done
 
+# A grid has 1 to 65535 blocks in y and in z.
+for blocks in 0 65536; do
+    sed "s/\"grid\": \[[0-9]*, 1, 1\]/\"grid\": [1, $blocks, 1]/" tests/cases/flow-launch.json >"$folder/grid.json"
+    "$gridsmith" bound tests/cases/flow90.cubin --kernel counts --launch "$folder/grid.json" --gpu h200 --instructions \
+        2>"$folder/err" >"$folder/out"; status=$?; kernel="$blocks blocks in y"
+    [ $blocks = 0 ] && expect 2 'a grid has 1 to 2147483647 blocks in x, and 1 to 65535 in y and in z, not 1 x 0 x 1'
+    [ $blocks = 0 ] || expect 2 'a grid has at most 65535 blocks in y and in z (2147483647 in x), not 65536'
+done
+
 # Rounds of one input, counted on the CPU: element 7 of the buffer is 7. Needs ptxas.
 sed 's/"float32", "count": 100/"int32", "count": 100, "fill": "index"/' tests/cases/flow-launch.json >"$folder/index.json"
 ask reads --instructions; status=$?
 expect 1 'are not known'
 ask reads --instructions --input; status=$?
-expect 2 '--input runs the kernel on the CPU, and needs its PTX'
+expect 2 '--input runs the kernel on the CPU: give the PTX itself (a .ptx file)'
 if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
     sed 's/ld.relaxed.cta.global.u32 %r1, \[%rd1+28\]/ld.global.u32 %r1, [%rd1+28]/' tests/flow/cases.ptx >"$folder/reads.ptx"
     "$gridsmith" bound "$folder/reads.ptx" --kernel reads --launch "$folder/index.json" --gpu h200 --instructions --input \
