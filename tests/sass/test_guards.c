@@ -359,6 +359,46 @@ TEST(a_parameter_has_the_records_of_ptxas) {
                 check_refusal(architectures[i], bytes[k]);
 }
 
+/* ---- code for other GPUs ---- */
+
+static size_t count_other_code(const gs_sass_image *image) {
+    size_t count = 0;
+    for (size_t i = 0; i < image->sections.count; i++)
+        count += strncmp(image->sections.data[i].name, ".nv.merc.", 9) == 0 ||
+                 strncmp(image->sections.data[i].name, ".nv.capmerc.", 12) == 0;
+    return count;
+}
+
+/* It has neither guard nor parameter. */
+TEST(code_for_other_gpus_is_left_out) {
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_sass_image image = read_kernel(architectures[i], 12, false), again;
+        gs_guarded_list list = {0};
+        gs_text written = {0};
+        gs_error error;
+        const char *const kept[] = {".text.", ".nv.info.", ".nv.constant0."};
+        size_t sections = image.sections.count;
+        assert_int_equal(count_other_code(&image) > 0, architectures[i] >= 100);
+        assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+        assert_null(list.data[0].refused);
+        assert_int_equal(gs_sass_write(&image, &written, &error), GS_OK);
+        assert_int_equal(gs_sass_read(&again, written.data, written.count, &error), GS_OK);
+        assert_int_equal(count_other_code(&again), 0);
+        assert_int_equal(again.sections.count, sections);
+        for (size_t k = 0; k < GS_COUNT(kept); k++) {
+            const gs_sass_section *section = gs_sass_find(&again, kept[k], "k");
+            assert_true(section &&
+                        section - again.sections.data == gs_sass_find(&image, kept[k], "k") - image.sections.data);
+        }
+        gs_sass_free(&image);
+        gs_sass_free(&again);
+        gs_text_free(&written);
+        free(list.data);
+    }
+}
+
 TEST(clusters_that_a_kernel_declares_are_known) {
     if (!has_ptxas())
         skip();
@@ -410,6 +450,7 @@ static void check_taker(int architecture, const char *function, const char *body
             image.symbols.data[i].other &= (uint8_t)~GS_SASS_ENTRY;
     assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
     assert_int_equal(list.count, is_kernel ? 2 : 1);
+    assert_int_equal(count_other_code(&image) > 0, architecture >= 100 && of_plain[0]); /* no guard: as it was */
     for (size_t i = 0; i < list.count; i++) {
         const char *expected = strcmp(list.data[i].kernel, "k") == 0 ? own : of_plain;
         assert_string_equal(list.data[i].refused ? list.data[i].refused : "", expected);

@@ -249,7 +249,8 @@ typedef struct gs_guarded_list {
 } gs_guarded_list;
 
 /* Puts the guard in front of all kernels of an image that can have it. They get a parameter more, a
-   gs_guard_parameter. GS_E_REFUSED: there is no guard for this architecture. The caller frees list->data. */
+   gs_guard_parameter. If there is one, code that the image has for other GPUs of its family is left out.
+   GS_E_REFUSED: there is no guard for this architecture. The caller frees list->data. */
 gs_code gs_sass_guard(gs_sass_image *image, gs_guarded_list *list, gs_error *error);
 
 enum { GS_GUARD_SITES = 8, GS_GUARD_NOTES = 8 };

@@ -404,6 +404,27 @@ static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs
     return failed || !GS_PUSH(list, guarded) ? gs_fail_memory(guarding->error) : GS_OK;
 }
 
+/* From sm_100 on a cubin describes its code a second time, for GPUs of the same family, with the number of its
+   instructions and the parameters. That is of the code without guard, so the driver must not find it. */
+static void drop_other_code(gs_sass_image *image) {
+    static const char *const prefixes[] = {".nv.merc.", ".nv.capmerc."};
+    for (size_t i = 0; i < image->sections.count; i++) {
+        gs_sass_section *section = &image->sections.data[i];
+        for (size_t k = 0; k < GS_COUNT(prefixes); k++)
+            if (strncmp(section->name, prefixes[k], strlen(prefixes[k])) == 0) {
+                gs_text_free(&section->bytes);
+                *section = (gs_sass_section){.name = ""}; /* the others keep their numbers */
+            }
+    }
+}
+
+static bool has_guards(const struct guarding *guarding) {
+    for (size_t i = 0; i < guarding->image->sections.count; i++)
+        if (guarding->moved[i])
+            return true;
+    return false;
+}
+
 static gs_code guard_kernels(struct guarding *guarding, gs_guarded_list *list) {
     static const char prefix[] = ".text.";
     gs_sass_image *image = guarding->image;
@@ -423,6 +444,8 @@ static gs_code guard_kernels(struct guarding *guarding, gs_guarded_list *list) {
             move_relocations(guarding, &image->sections.data[i]);
     if (code == GS_OK)
         move_symbols(guarding);
+    if (code == GS_OK && has_guards(guarding))
+        drop_other_code(image);
     return code;
 }
 
