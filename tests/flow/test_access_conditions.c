@@ -110,10 +110,10 @@ static struct loads walk(const char *body, gs_flow_rounds *rows, uint64_t droppe
 #define LOOP(line, begin, end, loops)                                                                                  \
     { .place = GS_FLOW_BRANCH_LINE, .rounds = ROUNDS, .at = line, .first = begin, .last = end, .depth = loops }
 #define LOOP_BEGIN "mov.u32 %r4, 0;\nL: .pragma \"nounroll\";\n"
-#define LOOP_END                                                                                                       \
+#define NEXT_ROUND                                                                                                     \
     "and.b32 %r3, %r3, 31; mul.wide.u32 %d, %r3, 4; add.u64 %b, %a, %d; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, "   \
-    "%r8;\n"                                                                                                           \
-    "@%p1 bra L;\n"
+    "%r8;\n"
+#define LOOP_END       NEXT_ROUND "@%p1 bra L;\n"
 #define PLACE_OF_ROUND "mul.wide.u32 %d, %r4, 128; add.u64 %b, %a, %d; "
 /* Threads leave a loop one group after another. */
 #define GROUPS                                                                                                         \
@@ -197,6 +197,12 @@ static const struct machine_case {
      LOOP_BEGIN LOAD "\n" LOOP_END,
      {ROW(4, 5, .at = FIRST + 2, .depth = 1), LOOP(FIRST + 4, FIRST + 1, FIRST + 4, 1),
       LOOP(FIRST + 4, FIRST + 1, FIRST + 4, 1)},
+     false,
+     NONE},
+    {"a loop of which another one has the line, too",
+     LOOP_BEGIN LOAD "\n" NEXT_ROUND "@%p1 bra L; M: .pragma \"nounroll\"; st.volatile.global.u32 [%a+4], %r4; "
+                     "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 99; @%p1 bra M;\n",
+     {ROW(4, 5, .at = FIRST + 2, .depth = 1), LOOP(FIRST + 4, FIRST + 1, FIRST + 4, 1)},
      false,
      NONE},
     {"threads that came together", GROUPS LOAD "\n", {ROW(4, 5, .at = FIRST + 3)}, true, NONE},
