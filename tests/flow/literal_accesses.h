@@ -14,7 +14,7 @@ enum { LITERAL_GROUPS = 1 << 18, MOST_LITERAL_GROUPS = LITERAL_GROUPS / 4 * 3 };
 struct literal_group {
     uint64_t stamp, rounds;
     uint32_t *most;
-    uint32_t warp, lanes; /* a bit for each */
+    uint32_t warp, lanes, present; /* a bit for each */
     uint32_t bytes, is_shared;
     uint64_t places[32];
 };
@@ -60,7 +60,7 @@ static struct literal_group *literal_find_group(const gs_ptx_thread *t, uint32_t
         group->rounds = rounds;
         group->most = most;
         group->warp = t->warp;
-        group->lanes = 0;
+        group->lanes = group->present = 0;
         return group;
     }
 }
@@ -114,13 +114,18 @@ static uint32_t literal_count_passes(const uint64_t *places, uint32_t count, uin
 }
 
 static void literal_count_group(const struct literal_group *group) {
-    uint32_t bytes = group->bytes, parts = bytes > 4 ? bytes / 4 : 1, together = 32 / parts;
+    uint32_t bytes = group->bytes, parts = bytes > 4 ? bytes / 4 : 1, together = 32 / parts, most = 0, missing = 0;
     for (uint32_t first = 0; first < 32; first += together) {
         uint64_t places[32];
-        uint32_t count = literal_sort_places(group, first, first + together, places);
-        literal_raise_most(group->most, parts * (group->is_shared ? literal_count_passes(places, count, bytes)
-                                                                  : literal_count_all_sectors(places, count, bytes)));
+        uint32_t count = literal_sort_places(group, first, first + together, places), of_part = 0;
+        uint32_t now = group->is_shared ? literal_count_passes(places, count, bytes)
+                                        : literal_count_all_sectors(places, count, bytes);
+        for (uint32_t lane = first; lane < first + together; lane++)
+            of_part += group->present >> lane & ~(group->lanes >> lane) & 1;
+        most = now > most ? now : most;
+        missing = of_part > missing ? of_part : missing;
     }
+    literal_raise_most(group->most, parts * (most + missing));
 }
 
 static void literal_block_ended(void) {
@@ -130,17 +135,34 @@ static void literal_block_ended(void) {
         literal_groups->count = 0, literal_groups->stamp++;
 }
 
-static void literal_access(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place,
-                           uint64_t rounds) {
+static struct literal_group *literal_come(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes,
+                                          uint64_t rounds) {
     if (__atomic_load_n(most, __ATOMIC_RELAXED) >= 32)
-        return;
+        return NULL;
     struct literal_group *group = literal_find_group(t, most, rounds);
-    if (!group || (is_shared && bytes < 4) || (group->lanes >> t->lane & 1 && group->places[t->lane] != place)) {
+    if (!group || (is_shared && bytes < 4)) {
         literal_raise_most(most, 32);
-        return;
+        return NULL;
     }
     group->bytes = bytes;
     group->is_shared = is_shared;
+    return group;
+}
+
+static void literal_present(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes,
+                            uint64_t rounds) {
+    struct literal_group *group = literal_come(t, most, is_shared, bytes, rounds);
+    if (group)
+        group->present |= 1u << t->lane;
+}
+
+static void literal_access(const gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place,
+                           uint64_t rounds) {
+    struct literal_group *group = literal_come(t, most, is_shared, bytes, rounds);
+    if (group && group->lanes >> t->lane & 1 && group->places[t->lane] != place)
+        literal_raise_most(most, 32);
+    if (!group || group->lanes >> t->lane & 1)
+        return;
     group->lanes |= 1u << t->lane;
     group->places[t->lane] = place;
 }

@@ -19,7 +19,7 @@ enum {
     FIRST = 10,
     MOST_ROWS = 3,
     MOST_LINES = 60,
-    ELEMENTS = 1024,
+    ELEMENTS = 4096,
     ROUNDS = 9
 }; /* lines: of a load in a function, and the
 first one of a body */
@@ -110,11 +110,10 @@ static struct loads walk(const char *body, gs_flow_rounds *rows, uint64_t droppe
 #define LOOP(line, begin, end, loops)                                                                                  \
     { .place = GS_FLOW_BRANCH_LINE, .rounds = ROUNDS, .at = line, .first = begin, .last = end, .depth = loops }
 #define LOOP_BEGIN "mov.u32 %r4, 0;\nL: .pragma \"nounroll\";\n"
-#define LOOP_END                                                                                                       \
+#define NEXT_ROUND                                                                                                     \
     "add.u32 %r3, %r3, %r4; and.b32 %r3, %r3, 31; mul.wide.u32 %d, %r3, 4; add.u64 %b, %a, %d; add.u32 %r4, %r4, 1; "  \
-    "setp.lt.u32 %p1, %r4, "                                                                                           \
-    "%r8;\n"                                                                                                           \
-    "@%p1 bra L;\n"
+    "setp.lt.u32 %p1, %r4, %r8;\n"
+#define LOOP_END       NEXT_ROUND "@%p1 bra L;\n"
 #define PLACE_OF_ROUND "mul.wide.u32 %d, %r4, 128; add.u64 %b, %a, %d; "
 /* Threads leave a loop one group after another. */
 #define GROUPS                                                                                                         \
@@ -206,6 +205,12 @@ static const struct machine_case {
       LOOP(FIRST + 4, FIRST + 1, FIRST + 4, 1)},
      false,
      NONE},
+    {"a loop of which another one has the line, too",
+     LOOP_BEGIN LOAD "\n" NEXT_ROUND "@%p1 bra L; M: .pragma \"nounroll\"; st.volatile.global.u32 [%a+4], %r4; "
+                     "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 99; @%p1 bra M;\n",
+     {ROW(4, 5, .at = FIRST + 2, .depth = 1), LOOP(FIRST + 4, FIRST + 1, FIRST + 4, 1)},
+     false,
+     NONE},
     {"threads that came together", GROUPS LOAD "\n", {ROW(4, 5, .at = FIRST + 3)}, true, NONE},
     {"threads that stayed apart", GROUPS LOAD "\n", {ROW(4, 5, .at = FIRST + 3)}, false, BSYNC},
     {"lanes that meet in different rounds",
@@ -295,7 +300,12 @@ static const struct {
     uint32_t line; /* of the body */
 } ptx_cases[] = {
     {"one access", LOAD "\n", 5, 0},
-    {"an access that no lane executes", "setp.eq.u32 %p1, %r1, 99;\n@%p1 " LOAD "\n", 1, 1},
+    {"an access that no lane executes", "setp.eq.u32 %p1, %r1, 99;\n@%p1 " LOAD "\n", NOT_KNOWN, 1},
+    {"16 lanes, in 3 sectors, and 16 that come past the access", "setp.lt.u32 %p1, %r1, 16;\n@%p1 " LOAD "\n", 19, 1},
+    {"16 lanes that come past a branch", "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra E;\n" LOAD "\nE:\n", 19, 2},
+    {"16 lanes that end", "setp.lt.u32 %p1, %r1, 16;\n@%p1 ret;\n" LOAD "\n", 19, 2},
+    {"16 lanes, in 2 sectors of 8 bytes each, and 8 of each half that come past",
+     "shr.u32 %r6, %r1, 3; and.b32 %r6, %r6, 1; setp.eq.u32 %p1, %r6, 1;\n@%p1 ld.global.b64 %x2, [%a];\n", 18, 1},
     {"a line that no thread comes to", "setp.ne.u32 %p1, %r1, 99;\n@%p1 bra E;\n" LOAD "\nE:\n", NO_ROW, 2},
     {"two accesses in a line", LOAD " st.global.u32 [%b], %r1;\n", NOT_KNOWN, 0},
     {"an access in two lines", "ld.global.u32 %r3,\n[%b];\n", NOT_KNOWN, 0},
@@ -317,6 +327,10 @@ static const struct {
      "atom.global.add.u32 %r5, [%a+256], 1; setp.ne.u32 %p1, %r5, 99;\n@%p1 ld.global.u32 %r6, [%b];\n", NOT_KNOWN, 1},
     {"more than 16 bytes", "ld.global.v8.b32 {%r2, %r3, %r4, %r5, %r6, %r7, %r1, %r8}, [%a];\n", NO_ROW, 0},
     {"a loop", LOOP_BEGIN LOAD "\n" LOOP_END, 5, 2},
+    {"a round to which no lane comes past a branch",
+     LOOP_BEGIN "setp.eq.u32 %p2, %r4, 3;\n@%p2 bra N;\n" LOAD "\nN:\n" LOOP_END, NOT_KNOWN, 4},
+    {"a loop that 16 lanes are in", "setp.lt.u32 %p2, %r1, 16;\n@%p2 bra E;\n" LOOP_BEGIN LOAD "\n" LOOP_END "E:\n", 3,
+     4},
     {"a loop that is entered elsewhere",
      "mov.u32 %r4, 0; bra M;\nL: add.u32 %r4, %r4, 1;\nM:\n" LOAD "\nsetp.lt.u32 %p1, %r4, %r8;\n@%p1 bra L;\n",
      NOT_KNOWN, 3},
@@ -329,6 +343,25 @@ TEST(the_run_says_the_number_of_an_access_alone) {
         if (counted != ptx_cases[i].counted)
             fail_msg("%s: %lld, not %lld", ptx_cases[i].what, (long long)counted, (long long)ptx_cases[i].counted);
     }
+}
+
+/* ptxas makes one instruction of a load that one lane executes and one of two copies of a load of the same places, and
+   gives it the line of the first. */
+TEST(an_instruction_that_is_two_accesses_counts_all_lanes) {
+    static const char body[] =
+        "mul.wide.u32 %x2, %r2, 128; add.u64 %x1, %a, %x2; setp.ne.u32 %p1, %r2, 1; mov.u32 %r6, 0;\n"
+        "@%p1 bra N;\nld.global.nc.u32 %r6, [%x1];\nN: mov.u32 %r4, 0; mov.u32 %r3, 0;\n"
+        "L: mul.wide.u32 %d, %r4, 4096; add.u64 %x3, %x1, %d;\nld.global.nc.u32 %r5, [%x3];\n"
+        "add.u32 %r3, %r3, %r5; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 2;\n@%p2 bra L;\n"
+        "add.u32 %r3, %r3, %r6;\n";
+    enum { CONDITIONAL = FIRST + 2 };
+    gs_flow_rounds rows[MOST_ROWS] = {ROW(4, count_line(body, CONDITIONAL), .at = CONDITIONAL)};
+    char path[1000];
+    if (!gs_assembler_find(path, sizeof path))
+        skip();
+    struct loads loads = walk(body, rows, NONE);
+    assert_int_equal(loads.count[CONDITIONAL], 1);
+    assert_int_equal(loads.transactions[CONDITIONAL], 0); /* the most of its class */
 }
 
 /* ptxas takes the line of an instruction from a marker. */

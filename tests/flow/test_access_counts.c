@@ -3,7 +3,8 @@
  * literal_accesses.h.
  *
  * Random blocks have warps whose lanes run one after another up to a barrier, as on the CPU, and then on. Most lanes do
- * the same; some leave accesses out, are in another round, or come a second time. Places have steps between lanes, some
+ * the same; some leave accesses out, are in another round, or come a second time. In front of some accesses all lanes
+ * that come to the round are told. Places have steps between lanes, some
  * are random. There are few patterns and room for few, so that in some blocks they are too many.
  */
 #define _GNU_SOURCE
@@ -21,7 +22,7 @@
 enum { ACCESSES = 8, MOST_WARPS = 4, MOST_STEPS = 12, MOST_WILD = 30 };
 
 struct access {
-    uint32_t bytes, is_shared, row; /* row: the lanes of a row, which have a step */
+    uint32_t bytes, is_shared, is_told, row; /* row: the lanes of a row, which have a step */
     uint64_t first, step, row_step;
 };
 
@@ -45,7 +46,9 @@ static uint32_t draw(struct block *block, uint32_t below) {
 
 static void make_access(struct block *block, struct access *access) {
     static const uint32_t rows[] = {32, 32, 16, 8, 3};
-    *access = (struct access){.bytes = 1u << (draw(block, 3) ? 2 : draw(block, WIDTHS)), .is_shared = !draw(block, 3)};
+    *access = (struct access){.bytes = 1u << (draw(block, 3) ? 2 : draw(block, WIDTHS)),
+                              .is_shared = !draw(block, 3),
+                              .is_told = !draw(block, 3)};
     access->row = rows[draw(block, GS_COUNT(rows))];
     access->step = draw(block, 4) * access->bytes;
     access->row_step = draw(block, 40) * access->bytes;
@@ -59,7 +62,13 @@ static uint64_t place_of(struct block *block, const struct access *access, const
                     : lane % access->row * access->step + lane / access->row * access->row_step);
 }
 
-static void come(struct block *block, gs_ptx_thread *thread, const struct step *step) {
+static void tell(struct block *block, gs_ptx_thread *thread, const struct step *step) {
+    const struct access *access = &block->accesses[step->access];
+    ptx_present(thread, &block->fast[step->access], access->is_shared, access->bytes, step->rounds);
+    literal_present(thread, &block->slow[step->access], access->is_shared, access->bytes, step->rounds);
+}
+
+static void execute(struct block *block, gs_ptx_thread *thread, const struct step *step) {
     uint32_t number = step->access;
     const struct access *access = &block->accesses[number];
     uint64_t place = place_of(block, access, step, thread->lane), rounds = step->rounds;
@@ -77,8 +86,10 @@ static void run_part(struct block *block, uint64_t part) {
         for (uint32_t lane = 0; lane < LANES; lane++)
             for (uint32_t i = 0; i < block->step_count; i++) {
                 uint32_t times = draw(block, 1000) >= block->wild ? 1 : 2 * draw(block, 2);
+                if (block->accesses[block->steps[i].access].is_told)
+                    tell(block, &block->threads[warp][lane], &block->steps[i]);
                 while (times--)
-                    come(block, &block->threads[warp][lane], &block->steps[i]);
+                    execute(block, &block->threads[warp][lane], &block->steps[i]);
             }
 }
 

@@ -5,7 +5,8 @@
  * A random kernel has loops whose rounds differ between lanes, branches, and accesses of global and shared memory at
  * places that it computes or loads. Each lane is executed here, statement by statement, which gives its place in each
  * round. From these the numbers are counted slowly: for all lanes that are in the same rounds, and all places at which
- * the buffer may begin in a sector. The run on the CPU must find exactly these numbers.
+ * the buffer may begin in a sector; a lane that comes to the round but not to the access is one more. The run on the CPU
+ * must find exactly these numbers.
  *
  * Then ptxas compiles the kernel: it unrolls loops, and joins and moves code. In some kernels several accesses are in
  * one line. The walk must not say less than the truth for any instruction of a line.
@@ -33,7 +34,7 @@ struct statement {
 };
 
 struct place {
-    bool is_there;
+    bool is_there, is_present; /* is_present: the lane comes to the round */
     uint64_t at;
 };
 
@@ -214,8 +215,21 @@ struct lane {
     int warp, number;
 };
 
+/* A lane comes to a round, of the loop that begins in front of `first`, or to the begin of the kernel: to all accesses
+   that are in no loop inside. */
+static void come_to_round(struct kernel *kernel, const struct lane *lane, int first, int depth) {
+    int inside = 0;
+    for (int i = first; i < kernel->count && inside >= 0; i++) {
+        inside += (kernel->statements[i].kind == LOOP) - (kernel->statements[i].kind == LOOP_END);
+        if (!inside)
+            kernel->places[i][lane->warp][depth ? lane->rounds[0] : 0][depth > 1 ? lane->rounds[1] : 0][lane->number]
+                .is_present = true;
+    }
+}
+
 static void execute_lane(struct kernel *kernel, struct lane *lane) {
     int depth = 0;
+    come_to_round(kernel, lane, 0, depth);
     for (int i = 0; i < kernel->count; i++) {
         const struct statement *statement = &kernel->statements[i];
         uint32_t a = lane->values[statement->a], b = lane->values[statement->b], *to = lane->values + statement->to;
@@ -242,20 +256,22 @@ static void execute_lane(struct kernel *kernel, struct lane *lane) {
         case ACCESS:
             if (!statement->is_guarded || lane->is_in)
                 kernel->places[i][lane->warp][depth ? lane->rounds[0] : 0][depth > 1 ? lane->rounds[1] : 0]
-                              [lane->number] = (struct place){
-                    true, statement->kind == LOOKUP
-                              ? a % ELEMENTS * 4
-                              : a % (statement->is_shared ? SHARED_ELEMENTS : ELEMENTS) * (uint64_t)statement->bytes};
+                              [lane->number] =
+                    (struct place){true, true,
+                                   statement->kind == LOOKUP ? a % ELEMENTS * 4
+                                                             : a % (statement->is_shared ? SHARED_ELEMENTS : ELEMENTS) *
+                                                                   (uint64_t)statement->bytes};
             break;
         case LOOP:
             lane->limits[depth] = statement->variant < 2    ? statement->number
                                   : statement->variant == 2 ? PARAMETER
                                                             : a % 4;
             lane->rounds[depth++] = 0;
+            come_to_round(kernel, lane, i + 1, depth);
             break;
         case LOOP_END:
             if (++lane->rounds[depth - 1] <= lane->limits[depth - 1])
-                i = statement->partner;
+                come_to_round(kernel, lane, (i = statement->partner) + 1, depth);
             else
                 depth--;
             break;
@@ -347,6 +363,14 @@ static int64_t passes_of(const struct place *places, int first, int end, int byt
     return most;
 }
 
+/* Lanes that come to the round, but not to the access. */
+static int64_t missing_of(const struct place *places, int first, int end) {
+    int64_t missing = 0;
+    for (int i = first; i < end; i++)
+        missing += places[i].is_present && !places[i].is_there;
+    return missing;
+}
+
 /* What the run on the CPU must find, and what is true wherever buffers begin. */
 struct numbers {
     int64_t counted, truth;
@@ -359,14 +383,18 @@ static struct numbers count_slowly(const struct kernel *kernel, int number) {
     for (int warp = 0; warp < kernel->warps; warp++)
         for (int round = 0; round < MOST_ROUNDS * MOST_ROUNDS; round++) {
             const struct place *places = kernel->places[number][warp][round / MOST_ROUNDS][round % MOST_ROUNDS];
-            int64_t truth = 0;
+            int64_t truth = 0, counted = 0, missing = 0;
             for (int part = 0; part < parts; part++) {
                 int first = part * LANES / parts, end = first + LANES / parts;
-                int64_t counted = statement->is_shared ? passes_of(places, first, end, bytes)
-                                                       : sectors_by_pieces(places, first, end, bytes);
-                found.counted = counted * parts > found.counted ? counted * parts : found.counted;
-                truth += statement->is_shared ? counted : most_sectors(places, NULL, 0, first, end, bytes);
+                int64_t now = statement->is_shared ? passes_of(places, first, end, bytes)
+                                                   : sectors_by_pieces(places, first, end, bytes);
+                int64_t missing_now = missing_of(places, first, end);
+                counted = now > counted ? now : counted;
+                missing = missing_now > missing ? missing_now : missing;
+                truth += statement->is_shared ? now : most_sectors(places, NULL, 0, first, end, bytes);
             }
+            counted = parts * (counted + missing);
+            found.counted = counted > found.counted ? counted : found.counted;
             found.truth = truth > found.truth ? truth : found.truth;
         }
     return found;

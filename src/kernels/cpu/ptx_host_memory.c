@@ -154,23 +154,27 @@ void gs_ptx_translate_atom(gs_ptx_host *host, const gs_ptx_instruction *instruct
     gs_ptx_put(host, ");");
 }
 
-/* gs_access.global words, number, bytes, [place], round...; it is not of PTX: see rounds_accesses.c. */
+/* gs_access.global words, number, bytes, [place], round...; and gs_present, without a place. They are not of PTX: see
+   rounds_accesses.c. */
 void gs_ptx_translate_access(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
-    enum { ROUNDS = 4 };
+    enum { PLACE = 3 };
     gs_ptx_space space = gs_ptx_space_of(instruction);
     const gs_ptx_operand *operands = instruction->operands;
-    if (instruction->operand_count < ROUNDS) {
+    bool has_place = strcmp(instruction->words[0], "gs_access") == 0;
+    uint32_t rounds = has_place ? PLACE + 1 : PLACE;
+    if (instruction->operand_count < rounds) {
         gs_ptx_host_refuse_instruction(host, instruction);
         return;
     }
-    gs_ptx_put(host, "ptx_access(t, (uint32_t *)(uintptr_t)%s + %llu, %d, %llu, ",
+    gs_ptx_put(host, "ptx_%s(t, (uint32_t *)(uintptr_t)%s + %llu, %d, %llu, ", has_place ? "access" : "present",
                gs_ptx_value(host, &operands[0], GS_PTX_U64).text, (unsigned long long)operands[1].bits,
                space == GS_PTX_SHARED, (unsigned long long)operands[2].bits);
-    gs_ptx_put(host, "%s, ", gs_ptx_address_number(host, &operands[3], space).text);
-    for (uint32_t i = ROUNDS; i < instruction->operand_count; i++)
+    if (has_place)
+        gs_ptx_put(host, "%s, ", gs_ptx_address_number(host, &operands[PLACE], space).text);
+    for (uint32_t i = rounds; i < instruction->operand_count; i++)
         gs_ptx_put(host, "ptx_round(");
     gs_ptx_put(host, "0");
-    for (uint32_t i = ROUNDS; i < instruction->operand_count; i++)
+    for (uint32_t i = rounds; i < instruction->operand_count; i++)
         gs_ptx_put(host, ", %s)", gs_ptx_value(host, &operands[i], GS_PTX_U32).text);
     gs_ptx_put(host, ");");
 }

@@ -38,7 +38,8 @@ static const struct {
                {"red", gs_ptx_translate_atom},
                {"atom", gs_ptx_translate_atom},
                {"createpolicy", gs_ptx_translate_nothing},
-               {"gs_access", gs_ptx_translate_access}};
+               {"gs_access", gs_ptx_translate_access},
+               {"gs_present", gs_ptx_translate_access}};
 
 static gs_ptx_translate *const by_class[] = {
     [GS_PTX_COMPUTE] = gs_ptx_translate_compute,

@@ -143,6 +143,7 @@ static bool add_counters(const struct gs_counting *counting, gs_text *text) {
                  counting->labels_count + 1);
     for (size_t i = 0; i < counting->labels_count; i++)
         gs_edits_add(&edits, gs_ptx_token_end(module, function->open), 0, "mov.u32 %%gs_rounds_%zu, 0;\n", i);
+    gs_accesses_add_present(counting, &edits, gs_ptx_token_end(module, function->open), GS_PTX_NONE);
     for (uint32_t i = 0; i < function->statement_count; i++)
         for (size_t counter = 0; counter < counting->labels_count; counter++) {
             const gs_ptx_statement *label = gs_counting_statement(counting, i);
@@ -155,6 +156,7 @@ static bool add_counters(const struct gs_counting *counting, gs_text *text) {
                          "setp.lt.u32 %%gs_rounds_is_new, %%gs_rounds_seen, %%gs_rounds_%zu;\n"
                          "@%%gs_rounds_is_new red.global.max.u32 [%%gs_rounds_at+%zu], %%gs_rounds_%zu;\n",
                          counter, counter, counter * 4, counter, counter * 4, counter);
+            gs_accesses_add_present(counting, &edits, gs_ptx_token_end(module, label->last), i);
         }
     add_marks(counting, &edits);
     gs_accesses_add(counting, &edits);

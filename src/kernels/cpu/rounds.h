@@ -40,8 +40,10 @@ uint32_t *gs_counting_lines(const struct gs_counting *counting);
 size_t gs_counting_ways_at(const struct gs_counting *counting, uint32_t statement);
 size_t gs_counting_accesses_at(const struct gs_counting *counting);
 
-/* Adds what counts the transactions of accesses, and keeps them in the list. */
+/* Adds what counts the transactions of accesses, and, at the begin of a round, or of the kernel (GS_PTX_NONE), the
+   lanes that come there; and keeps the numbers in the list. */
 void gs_accesses_add(const struct gs_counting *counting, gs_edits *edits);
+void gs_accesses_add_present(const struct gs_counting *counting, gs_edits *edits, size_t at, uint32_t label);
 gs_code gs_accesses_keep(const struct gs_counting *counting, const uint32_t *counts);
 
 /* Finds is_placed. GS_E_REFUSED: a branch of the kernel depends on what a CPU may compute otherwise than a GPU. */

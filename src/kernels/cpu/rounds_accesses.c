@@ -6,6 +6,9 @@
  * Lanes of a warp that execute it in the same rounds count as together, so those that a GPU executes together are among
  * them, if it goes through loops as the PTX does (the walk through the machine code looks after that).
  *
+ * Lanes that come to a round but not to the access may execute it in machine code, where it is one with another. So
+ * where a round begins, or the kernel, stands gs_present for each access that lanes may come past.
+ *
  * The rounds are the counters of rounds.c. They begin at 0 where the code before runs into the label; a loop that is
  * entered by a branch has no such rounds.
  */
@@ -42,6 +45,43 @@ static bool is_within(const struct gs_counting *counting, size_t loop, uint32_t 
     return counting->labels[counting->counter_of[loop]] <= statement && statement <= counting->branches[loop];
 }
 
+/* The label at which the rounds of a statement begin, that of the innermost loop; GS_PTX_NONE: it is in none. */
+static uint32_t begin_of_round(const struct gs_counting *counting, uint32_t number) {
+    uint32_t begin = GS_PTX_NONE;
+    for (size_t loop = 0; loop < counting->loops; loop++) {
+        uint32_t label = counting->labels[counting->counter_of[loop]];
+        if (is_within(counting, loop, number) && (begin == GS_PTX_NONE || label > begin))
+            begin = label;
+    }
+    return begin;
+}
+
+/* Whether lanes that come to the round of a statement may not execute it: there is a guard, or a piece begins between.
+ */
+static bool may_pass(const struct gs_counting *counting, uint32_t number) {
+    uint32_t begin = begin_of_round(counting, number);
+    return gs_counting_statement(counting, number)->guard != GS_PTX_NONE ||
+           counting->piece_of[number] != (begin == GS_PTX_NONE ? 0 : counting->piece_of[begin]);
+}
+
+static void add_rounds(const struct gs_counting *counting, gs_edits *edits, size_t at, uint32_t number) {
+    for (size_t loop = 0; loop < counting->loops; loop++)
+        if (is_within(counting, loop, number))
+            gs_edits_add(edits, at, 0, ", %%gs_rounds_%u", counting->counter_of[loop]);
+    gs_edits_add(edits, at, 0, ";\n");
+}
+
+void gs_accesses_add_present(const struct gs_counting *counting, gs_edits *edits, size_t at, uint32_t label) {
+    for (uint32_t i = 0; i < counting->function->statement_count; i++) {
+        gs_loop_rounds access;
+        if (!is_access(counting, i, &access) || begin_of_round(counting, i) != label || !may_pass(counting, i))
+            continue;
+        gs_edits_add(edits, at, 0, "\ngs_present.%s %%gs_rounds_at, %zu, %u", access.is_shared ? "shared" : "global",
+                     gs_counting_accesses_at(counting) + i, access.bytes);
+        add_rounds(counting, edits, at, i);
+    }
+}
+
 void gs_accesses_add(const struct gs_counting *counting, gs_edits *edits) {
     const gs_ptx_module *module = counting->module;
     for (uint32_t i = 0; i < counting->function->statement_count; i++) {
@@ -61,10 +101,7 @@ void gs_accesses_add(const struct gs_counting *counting, gs_edits *edits) {
                      statement->guard == GS_PTX_NONE ? "" : guard, access.is_shared ? "shared" : "global",
                      gs_counting_accesses_at(counting) + i, access.bytes);
         gs_edits_put(edits, at, 0, module->text + from, gs_ptx_token_end(module, address->last) - from);
-        for (size_t loop = 0; loop < counting->loops; loop++)
-            if (is_within(counting, loop, i))
-                gs_edits_add(edits, at, 0, ", %%gs_rounds_%u", counting->counter_of[loop]);
-        gs_edits_add(edits, at, 0, ";\n");
+        add_rounds(counting, edits, at, i);
     }
 }
 
@@ -107,7 +144,7 @@ gs_code gs_accesses_keep(const struct gs_counting *counting, const uint32_t *cou
         access.line = lines[i];
         access.is_known = counting->is_placed[i] && most < MOST_TRANSACTIONS && is_alone(counting, i, lines) &&
                           has_rounds(counting, i);
-        access.rounds = most ? most : 1; /* 0: no lane comes past its guard */
+        access.rounds = most;
         for (size_t loop = 0; loop < counting->loops; loop++)
             access.depth += is_within(counting, loop, i);
         if (!GS_PUSH(counting->list, access))

@@ -504,8 +504,23 @@ static bool has_all_of_kind(const struct walker *walker, const gs_flow_rounds *g
     return true;
 }
 
-/* Whether a block is in as many loops as an access of the PTX, and each of them is one that has its line, and to which
-   the threads of a warp come as one group. */
+/* Whether no other loop is closed in the line: where a loop has become two, a round of one of them may be other rounds
+   of the PTX in other lanes. */
+static bool is_only_one(const struct walker *walker, const gs_flow_graph *graph, int32_t loop,
+                        const gs_flow_rounds *given) {
+    for (size_t i = 0; i < graph->blocks.count; i++)
+        for (int side = 0; side < 2; side++) {
+            const gs_flow_block *block = &graph->blocks.data[i];
+            int32_t to = block->next[side];
+            if (to != GS_NO_BLOCK && to != graph->loops.data[loop].header && gs_flow_dominates(graph, to, (int32_t)i) &&
+                line_at(walker, block->end - 1) == given->at)
+                return false;
+        }
+    return true;
+}
+
+/* Whether a block is in as many loops as an access of the PTX, and each of them is the only one that has its line, and
+   one to which the threads of a warp come as one group. */
 static bool has_loops_of(const struct walker *walker, const gs_flow_graph *graph, int32_t block,
                          const gs_flow_rounds *access) {
     uint32_t depth = 0;
@@ -514,7 +529,8 @@ static bool has_loops_of(const struct walker *walker, const gs_flow_graph *graph
         for (size_t i = 0; i < walker->given_count; i++) {
             const gs_flow_rounds *given = &walker->given[i];
             found += given->place == GS_FLOW_BRANCH_LINE && given->first <= access->at && access->at <= given->last &&
-                     given->depth + depth == access->depth && is_closed_in(walker, graph, loop, given);
+                     given->depth + depth == access->depth && is_closed_in(walker, graph, loop, given) &&
+                     is_only_one(walker, graph, loop, given);
         }
         if (found != 1 || graph->blocks.data[graph->loops.data[loop].header].groups != 1)
             return false;

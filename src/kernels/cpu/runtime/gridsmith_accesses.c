@@ -7,6 +7,9 @@
  * accessed by sectors of 32 bytes, and the buffer may begin anywhere in one; shared memory by passes over 32 banks of 4
  * bytes. What is wider than 4 bytes is done by halves or quarters of the warp, and each counts as the largest of them.
  *
+ * A group also knows the lanes that come to the round, where some may come past the access. Machine code may execute it
+ * for these, too (docs/bounds.md, Theorem 13), at a place that is not known: one transaction more for each.
+ *
  * Groups are found by a hash of the rounds. Where two are mistaken for one, the number only gets larger: with other
  * lanes as well, or, if a lane comes a second time with another place, it is not known.
  *
@@ -32,7 +35,7 @@ enum { PATTERNS = 1 << 15 };
 struct gs_access_group {
     uint64_t rounds, first_place;
     uint32_t *most;
-    uint32_t pattern;
+    uint32_t pattern, present;    /* present: the lanes that come to the round, where they are told */
     uint32_t next : 24, warp : 8; /* next: the group to which a lane came after this one, or 0 */
 };
 
@@ -91,7 +94,7 @@ static int begin_counts(void) {
 
 /* The group of a lane, which may be new; NULL: there are too many. */
 __attribute__((noinline)) static struct gs_access_group *find_group(const gs_ptx_thread *t, uint32_t *most,
-                                                                    uint64_t rounds, uint32_t pattern, uint64_t place) {
+                                                                    uint64_t rounds, uint32_t pattern) {
     if (!counts && !begin_counts())
         return NULL;
     uint64_t hash = ptx_round(ptx_round(rounds, (uint64_t)(uintptr_t)most), t->warp);
@@ -107,7 +110,7 @@ __attribute__((noinline)) static struct gs_access_group *find_group(const gs_ptx
             return NULL;
         *slot = (struct slot){counts->stamp, ++counts->group_count};
         group = &counts->groups[slot->group];
-        *group = (struct gs_access_group){rounds, place, most, pattern, 0, t->warp};
+        *group = (struct gs_access_group){.rounds = rounds, .most = most, .pattern = pattern, .warp = t->warp};
         return group;
     }
 }
@@ -245,11 +248,7 @@ static uint32_t count_places(const uint64_t *of_lanes, uint32_t lanes, const str
 }
 
 /* The same wherever the first lane is: shared places are multiples of their width. */
-static uint32_t count_group(const struct gs_access_group *group) {
-    if (group->pattern >= PATTERNS) {
-        const struct list *list = &counts->lists[group->pattern - PATTERNS];
-        return count_places(list->places, list->lanes, &counts->patterns[list->pattern]);
-    }
+static uint32_t count_pattern(const struct gs_access_group *group) {
     struct pattern *pattern = &counts->patterns[group->pattern];
     if (!pattern->count) {
         uint64_t places[LANES];
@@ -257,6 +256,24 @@ static uint32_t count_group(const struct gs_access_group *group) {
         pattern->count = (uint8_t)count_places(places, pattern->lanes, pattern);
     }
     return pattern->count;
+}
+
+/* The most lanes of those that are served together, for each part of the warp. */
+static uint32_t count_missing(uint32_t lanes, const struct pattern *pattern) {
+    uint32_t parts = pattern->shift > 2 ? 1u << (pattern->shift - 2) : 1, together = LANES / parts, most = 0;
+    for (uint32_t first = 0; lanes && first < LANES; first += together) {
+        uint32_t now = (uint32_t)__builtin_popcount(lanes >> first & (together < LANES ? (1u << together) - 1 : ~0u));
+        most = now > most ? now : most;
+    }
+    return parts * most;
+}
+
+static uint32_t count_group(const struct gs_access_group *group) {
+    const struct list *list = group->pattern >= PATTERNS ? &counts->lists[group->pattern - PATTERNS] : NULL;
+    const struct pattern *pattern = &counts->patterns[list ? list->pattern : group->pattern];
+    uint32_t lanes = list ? list->lanes : pattern->lanes;
+    return (list ? count_places(list->places, lanes, pattern) : count_pattern(group)) +
+           count_missing(group->present & ~lanes, pattern);
 }
 
 void gs_host_block_ended(void) {
@@ -270,30 +287,45 @@ void gs_host_block_ended(void) {
     counts->stamp++;
 }
 
-/* A lane that comes to another group than the last one did. */
-__attribute__((noinline)) static void come_elsewhere(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared,
-                                                     uint32_t bytes, uint64_t place, uint64_t rounds) {
+/* The group that a lane comes to, which may be new; NULL: its number is not known. */
+__attribute__((noinline)) static struct gs_access_group *
+come_elsewhere(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t rounds) {
     uint32_t pattern = FIRST_PATTERN + 2 * (uint32_t)__builtin_ctz(bytes) + is_shared;
-    struct gs_access_group *group = find_group(t, most, rounds, pattern, place);
+    struct gs_access_group *group = find_group(t, most, rounds, pattern);
     if (!group || (is_shared && bytes < WORD)) {
         raise_most(most, NOT_KNOWN);
-        return;
+        return NULL;
     }
     if (t->group)
         t->group->next = (uint32_t)(group - counts->groups);
-    t->group = group;
-    add_lane(group, t->lane, place);
+    return group;
+}
+
+/* Mostly the group to which another lane came after this one's last. */
+static inline struct gs_access_group *come(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes,
+                                           uint64_t rounds) {
+    if (__atomic_load_n(most, __ATOMIC_RELAXED) >= NOT_KNOWN)
+        return NULL;
+    struct gs_access_group *group = t->group ? &counts->groups[t->group->next] : NULL;
+    if (!group || group->rounds != rounds || group->most != most)
+        group = come_elsewhere(t, most, is_shared, bytes, rounds);
+    if (group)
+        t->group = group;
+    return group;
+}
+
+void ptx_present(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t rounds) {
+    struct gs_access_group *group = come(t, most, is_shared, bytes, rounds);
+    if (group)
+        group->present |= 1u << t->lane;
 }
 
 void ptx_access(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place, uint64_t rounds) {
-    if (__atomic_load_n(most, __ATOMIC_RELAXED) >= NOT_KNOWN)
+    struct gs_access_group *group = come(t, most, is_shared, bytes, rounds);
+    if (!group)
         return;
-    struct gs_access_group *group = t->group ? &counts->groups[t->group->next] : NULL;
-    if (!group || group->rounds != rounds || group->most != most) {
-        come_elsewhere(t, most, is_shared, bytes, place, rounds);
-        return;
-    }
-    t->group = group;
+    if (group->pattern < BEGUN_PATTERNS)
+        group->first_place = place;
     if (group->pattern < PATTERNS) {
         uint32_t behind = counts->patterns[group->pattern].behind;
         const struct pattern *next = &counts->patterns[behind];

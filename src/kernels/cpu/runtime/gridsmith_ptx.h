@@ -838,6 +838,8 @@ ptx_combine ptx_redux_add_u32, ptx_redux_add_s32, ptx_redux_min_u32, ptx_redux_m
 /* The rounds of one more loop. */
 PTX_VALUE(uint64_t, ptx_round, (uint64_t rounds, uint64_t round),
           ((rounds ^ rounds >> 29) + round + 1) * 0x9e3779b97f4a7c15u)
+/* A lane that comes to the round of an access, and may come past it. */
+void ptx_present(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t rounds);
 void ptx_access(gs_ptx_thread *t, uint32_t *most, uint32_t is_shared, uint32_t bytes, uint64_t place, uint64_t rounds);
 
 /* ---- matrices: see gridsmith_matrix.c ---- */
