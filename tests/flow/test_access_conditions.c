@@ -329,7 +329,7 @@ static const struct {
     {"a loop", LOOP_BEGIN LOAD "\n" LOOP_END, 5, 2},
     {"a round to which no lane comes past a branch",
      LOOP_BEGIN "setp.eq.u32 %p2, %r4, 3;\n@%p2 bra N;\n" LOAD "\nN:\n" LOOP_END, NOT_KNOWN, 4},
-    {"a loop that 16 lanes are in", "setp.lt.u32 %p2, %r1, 16;\n@%p2 bra E;\n" LOOP_BEGIN LOAD "\n" LOOP_END "E:\n", 3,
+    {"a loop that 4 lanes are in", "setp.ge.u32 %p2, %r1, 4;\n@%p2 bra E;\n" LOOP_BEGIN LOAD "\n" LOOP_END "E:\n", 2,
      4},
     {"a loop that is entered elsewhere",
      "mov.u32 %r4, 0; bra M;\nL: add.u32 %r4, %r4, 1;\nM:\n" LOAD "\nsetp.lt.u32 %p1, %r4, %r8;\n@%p1 bra L;\n",
