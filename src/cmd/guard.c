@@ -109,6 +109,13 @@ static size_t count_stoppable(const struct report *report) {
     return total;
 }
 
+static size_t count_all(const struct report *report) {
+    size_t total = 0;
+    for (size_t i = 0; i < report->rows.count; i++)
+        total += report->rows.data[i].kernels;
+    return total;
+}
+
 static void print_rows(struct report *report) {
     if (report->rows.count)
         qsort(report->rows.data, report->rows.count, sizeof *report->rows.data, compare_rows);
@@ -118,6 +125,16 @@ static void print_rows(struct report *report) {
         printf("%7zu  sm_%-4d %s%s\n", row->kernels, row->architecture, row->reason[0] ? "no: " : "yes", row->reason);
     }
     printf("cubins: %zu; objects that must be linked first: %zu\n", report->cubins, report->objects);
+}
+
+static int write_cubin(const struct report *report, const char *name, const char *output, gs_error *error) {
+    size_t kernels = count_all(report), guarded = count_stoppable(report);
+    if (gs_output_text(output, &report->written, error) != GS_OK)
+        return gs_report(error);
+    if (guarded < kernels)
+        fprintf(stderr, "gridsmith guard: %zu of %zu kernels %s no guard; 'gridsmith guard %s' says why\n",
+                kernels - guarded, kernels, kernels - guarded == 1 ? "has" : "have", name);
+    return 0;
 }
 
 static int run_guard(const gs_command *command, void *given, const gs_words *words) {
@@ -130,7 +147,7 @@ static int run_guard(const gs_command *command, void *given, const gs_words *wor
     else if (options->output && report.cubins > 1)
         status = gs_usage(command, "-o writes one cubin, but the file has %zu", report.cubins);
     else if (options->output && count_stoppable(&report))
-        status = gs_output_text(options->output, &report.written, &error) == GS_OK ? 0 : gs_report(&error);
+        status = write_cubin(&report, words->data[0], options->output, &error);
     else {
         print_rows(&report);
         status = count_stoppable(&report) ? 0 : 1;

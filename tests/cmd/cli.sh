@@ -819,6 +819,8 @@ says "      4  sm_90   yes"
 check "guard a cubin" 0 "$program" guard tests/fuzz/corpus/cubin/count90.cubin -o "$work/guarded.cubin"
 check "a kernel has one guard after the other" 0 "$program" guard "$work/guarded.cubin"
 says "      2  sm_90   yes"
+check "guard a part of the kernels" 0 "$program" guard tests/fuzz/corpus/cubin/takes100.cubin -o "$work/guarded.cubin"
+says "gridsmith guard: 1 of 2 kernels has no guard; 'gridsmith guard tests/fuzz/corpus/cubin/takes100.cubin' says why"
 mistake "guard several cubins" "-o writes one cubin, but the file has 3" "$program" guard tests/fuzz/corpus/cubin/size.fatbin -o \
     "$work/guarded.cubin"
 cp tests/fuzz/corpus/cubin/count80.cubin "$work/count75.cubin"

@@ -168,7 +168,7 @@ gs_gate_pointer gs_gate_node_controls(void *stream) {
 
 /* Whether the node is a kernel that can be launched more than once, and how many blocks a cluster has. */
 static bool read_kernel(void *node, struct kernel_node *kernel, unsigned *cluster) {
-    enum { COOPERATIVE = 2, CLUSTER = 4 };
+    enum { COOPERATIVE = 2, CLUSTER = 4, PREFERRED_CLUSTER = 11 };
     union {
         int flag;
         unsigned cluster[3];
@@ -181,6 +181,11 @@ static bool read_kernel(void *node, struct kernel_node *kernel, unsigned *cluste
         gs_gate_real.cuGraphNodeGetType(node, &type) != GS_CUDA_OK || type != KERNEL_NODE ||
         gs_gate_real.cuGraphKernelNodeGetParams_v2(node, kernel) != GS_CUDA_OK || kernel->extra ||
         gs_gate_real.cuGraphKernelNodeGetAttribute(node, COOPERATIVE, &value) != GS_CUDA_OK || value.flag)
+        return false;
+    /* with a choice of two sizes a block may be in another cluster at each launch */
+    memset(&value, 0, sizeof value);
+    if (gs_gate_real.cuGraphKernelNodeGetAttribute(node, PREFERRED_CLUSTER, &value) == GS_CUDA_OK &&
+        value.cluster[0] * value.cluster[1] * value.cluster[2] > 1)
         return false;
     memset(&value, 0, sizeof value);
     if (gs_gate_real.cuGraphKernelNodeGetAttribute(node, CLUSTER, &value) != GS_CUDA_OK)
