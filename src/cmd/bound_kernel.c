@@ -124,7 +124,7 @@ static gs_code read_code(struct kernel *kernel, gs_error *error) {
     gs_build build = {.name = gs_input_name(question->file), .text = bytes, .size = size, .with_lines = true};
     bool is_ptx = code == GS_OK && gs_build_is_ptx(&build);
     if (code == GS_OK && question->input && !is_ptx)
-        code = gs_fail(error, GS_E_USAGE, "--input runs the kernel on the CPU, and needs its PTX");
+        code = gs_fail(error, GS_E_USAGE, "--input runs the kernel on the CPU: give the PTX itself (a .ptx file)");
     if (code == GS_OK && question->input)
         drop_source_lines(bytes, size);
     if (code == GS_OK)
@@ -450,6 +450,16 @@ static gs_code answer_on(struct kernel *kernel, const gs_gpu *gpu, gs_text *text
     return code;
 }
 
+/* A launch without blocks can be verified, but has no bound. */
+static gs_code check_grid(const gs_kernel_question *question, const gs_launch_outline *outline, gs_error *error) {
+    const uint32_t *grid = outline->grid;
+    if (grid[0] && grid[1] && grid[2])
+        return GS_OK;
+    return gs_fail(error, GS_E_USAGE,
+                   "%s: a grid has 1 to 2147483647 blocks in x, and 1 to 65535 in y and in z, not %u x %u x %u",
+                   question->launch, grid[0], grid[1], grid[2]);
+}
+
 gs_code gs_answer_kernel(const gs_kernel_question *question, gs_text *text, gs_error *error) {
     struct kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel)
@@ -460,8 +470,10 @@ gs_code gs_answer_kernel(const gs_kernel_question *question, gs_text *text, gs_e
     gs_code code = gpu ? GS_OK : error->code;
     if (code == GS_OK) {
         kernel->outline = gs_launch_outline_of(kernel->launch);
-        code = answer_on(kernel, gpu, text, error);
+        code = check_grid(question, &kernel->outline, error);
     }
+    if (code == GS_OK)
+        code = answer_on(kernel, gpu, text, error);
     gs_gpu_free(gpu);
     gs_launch_free(kernel->launch);
     gs_body_clear(&kernel->body);

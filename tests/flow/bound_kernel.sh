@@ -116,12 +116,21 @@ for word in 31 31= =4 31=x 31=-1 0x=1 31=5x; do
     expect 2 '--loop takes LINE=ROUNDS or 0xOFFSET=ROUNDS'
 done
 
+# A grid has 1 to 65535 blocks in y and in z.
+for blocks in 0 65536; do
+    sed "s/\"grid\": \[[0-9]*, 1, 1\]/\"grid\": [1, $blocks, 1]/" tests/cases/flow-launch.json >"$folder/grid.json"
+    "$gridsmith" bound tests/cases/flow90.cubin --kernel counts --launch "$folder/grid.json" --gpu h200 --instructions \
+        2>"$folder/err" >"$folder/out"; status=$?; kernel="$blocks blocks in y"
+    [ $blocks = 0 ] && expect 2 'a grid has 1 to 2147483647 blocks in x, and 1 to 65535 in y and in z, not 1 x 0 x 1'
+    [ $blocks = 0 ] || expect 2 'a grid has at most 65535 blocks in y and in z (2147483647 in x), not 65536'
+done
+
 # Rounds of one input, counted on the CPU: element 7 of the buffer is 7. Needs ptxas.
 sed 's/"float32", "count": 100/"int32", "count": 100, "fill": "index"/' tests/cases/flow-launch.json >"$folder/index.json"
 ask reads --instructions; status=$?
 expect 1 'are not known'
 ask reads --instructions --input; status=$?
-expect 2 '--input runs the kernel on the CPU, and needs its PTX'
+expect 2 '--input runs the kernel on the CPU: give the PTX itself (a .ptx file)'
 if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
     sed 's/ld.relaxed.cta.global.u32 %r1, \[%rd1+28\]/ld.global.u32 %r1, [%rd1+28]/' tests/flow/cases.ptx >"$folder/reads.ptx"
     "$gridsmith" bound "$folder/reads.ptx" --kernel reads --launch "$folder/index.json" --gpu h200 --instructions --input \
@@ -131,7 +140,7 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
     # A GPU may go another way than the CPU: what the rounds depend on is read while others write it, approximate, a sum that may be
     # fused with a product, of the order of atomic operations, of an address, or of the machine. Or it is none of these.
     while IFS='|' read -r wanted words operation; do
-        sed "s/ld.relaxed.cta.global.u32 %r1, .%rd1+28.;/$operation/; s/.reg .b32 %r<4>;/.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %x; .shared .b32 here; .reg .pred %q;/" \
+        sed "s/ld.relaxed.cta.global.u32 %r1, .%rd1+28.;/$operation/; s/.reg .b32 %r<4>;/.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %x, %y; .reg .b16 %h<9>; .reg .f64 %d<9>; .shared .b32 here; .shared .b32 there; .local .b32 own; .const .b32 fixed; .reg .pred %q, %s;/" \
             tests/flow/cases.ptx >"$folder/reads.ptx"
         "$gridsmith" bound "$folder/reads.ptx" --kernel reads --launch "$folder/index.json" --gpu h200 --instructions --input \
             2>"$folder/err" >"$folder/out"; status=$?; kernel=$operation
@@ -144,6 +153,28 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
 0|(of this input)|ld.global.f32 %f1, [%rd1+28]; ex2.approx.f32 %f2, %f1; st.global.f32 [%rd1], %f2; ld.global.nc.u32 %r1, [%rd1+28];
 1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
 0|(of this input)|ld.global.f32 %f1, [%rd1+28]; mul.rn.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; neg.f32 %f3, %f2; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; abs.f32 %f3, %f2; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; min.f32 %f3, %f2, %f2; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; cvt.f32.f32 %f3, %f2; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; mov.b32 %r4, %f2; mov.b32 %f3, %r4; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; mov.b64 %x, {%f2, %f1}; mov.b64 {%f3, %f5}, %x; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; setp.eq.u32 %q, %r2, %r3; selp.f32 %f3, %f2, %f2, %q; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; shfl.sync.idx.b32 %r4, %f2, 0, 31, -1; mov.b32 %f3, %r4; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; st.local.f32 [own], %f2; ld.local.f32 %f3, [own]; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; st.shared.f32 [here], %f2; ld.shared.f32 %f3, [here]; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; st.global.f32 [%rd1+40], %f2; ld.global.f32 %f3, [%rd1+40]; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; mov.b32 %r4, %f2; add.cc.u32 %r5, %r4, 0; addc.u32 %r5, %r4, 0; mov.b32 %f3, %r5; add.f32 %f4, %f3, %f1; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mul.ftz.f32 %f2, %f1, %f1; neg.ftz.f32 %f3, %f2; sub.ftz.f32 %f4, %f1, %f3; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+1|a sum that may be fused with a product in line 120|ld.global.u32 %r1, [%rd1+28]; cvt.rn.f16.s32 %h1, %r1; mul.f16 %h2, %h1, %h1; neg.f16 %h3, %h2; sub.f16 %h4, %h1, %h3; cvt.u32.u16 %r1, %h4; and.b32 %r1, %r1, 7;
+1|a sum that may be fused with a product in line 120|ld.global.u32 %r1, [%rd1+28]; mul.f16x2 %r4, %r1, %r1; mov.b32 {%h1, %h2}, %r4; mov.b32 %r5, {%h1, %h2}; add.f16x2 %r4, %r5, %r1; and.b32 %r1, %r4, 7;
+1|a sum that may be fused with a product in line 120|ld.global.u32 %r1, [%rd1+28]; mul.bf16x2 %r4, %r1, %r1; mov.b32 %r5, %r4; add.bf16x2 %r4, %r5, %r1; and.b32 %r1, %r4, 7;
+1|a sum that may be fused with a product in line 120|ld.global.u32 %r1, [%rd1+28]; cvt.rn.f64.s32 %d1, %r1; mul.f64 %d2, %d1, %d1; neg.f64 %d3, %d2; sub.f64 %d4, %d1, %d3; cvt.rzi.u32.f64 %r1, %d4; and.b32 %r1, %r1, 7;
+1|a sum that may be fused with a product in line 120|ld.global.f32 %f1, [%rd1+28]; mov.f32 %f3, 0f00000000; mov.u32 %r4, 0; Q: add.f32 %f4, %f3, %f1; mul.f32 %f2, %f1, %f1; neg.f32 %f3, %f2; add.u32 %r4, %r4, 1; setp.lt.u32 %q, %r4, 3; @%q bra Q; mov.b32 %r1, %f4; shr.u32 %r1, %r1, 28;
+0|(of this input)|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; add.rn.f32 %f3, %f2, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
+0|(of this input)|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; fma.rn.f32 %f3, %f1, %f1, %f2; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
+0|(of this input)|ld.global.f32 %f1, [%rd1+28]; mul.f32 %f2, %f1, %f1; neg.f32 %f3, %f2; mul.f32 %f3, %f3, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 29;
+0|(of this input)|ld.global.f32 %f1, [%rd1+28]; add.f32 %f3, %f1, %f1; mov.b32 %r1, %f3; shr.u32 %r1, %r1, 28;
 1|the order of atomic operations in line 120|atom.global.gpu.add.u32 %r1, [%rd1+28], 1;
 0|(of this input)|red.global.gpu.add.u32 [%rd1+32], 1; ld.global.u32 %r1, [%rd1+28];
 1|a register of the machine in line 120|mov.u32 %r1, %smid; and.b32 %r1, %r1, 3;
@@ -155,6 +186,32 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
 1|the number of an address in line 120|and.b64 %x, %rd1, 60; add.u64 %x, %x, %rd1; ld.global.u32 %r1, [%x];
 1|the number of an address in line 120, which is stored in line 120|st.global.u64 [%rd1+40], %rd1; ld.global.u32 %r1, [%rd1+28];
 1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.gt.u32 %q, %r4, 900; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.ne.u32 %q, %r4, 0; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, own; setp.ne.u32 %q, %r4, 0; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, fixed; setp.ne.u32 %q, %r4, 0; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; sub.u32 %r5, %r4, 1024; setp.eq.u32 %q, %r5, 0; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.eq.and.u32 %q, %r4, 0, %q; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u64 %x, here; cvta.shared.u64 %x, %x; setp.ne.u64 %q, %x, 0; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u64 %x, a; setp.ne.u64 %q, %x, 0; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u64 %x, a; sub.u64 %x, %x, %rd1; setp.gt.u64 %q, %x, 9; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; sub.u32 %r5, %r4, 4; setp.lt.u32 %q, %r4, %r5; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; mov.u32 %r5, there; setp.ne.u32 %q, %r4, %r5; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; shr.u32 %r5, %r4, 10; add.u32 %r1, %r1, %r5;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; mov.b32 %f1, %r4; add.rn.f32 %f2, %f1, 0f3F800000; setp.eq.f32 %q, %f1, %f2; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.eq.f32 %q, %r4, %r4; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; cvt.u16.u32 %h1, %r4; cvt.u32.u16 %r4, %h1; st.shared.u32 [here], %r1; ld.shared.u32 %r1, [%r4];
+1|the number of an address in line 120|mov.u64 %x, 16; cvta.shared.u64 %x, %x; shr.u64 %x, %x, 40; cvt.u32.u64 %r1, %x;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; isspacep.shared %q, %rd1; @%q add.u32 %r1, %r1, 9;
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, 0; st.shared.u32 [here], %r1; ld.shared.u32 %r1, [%r4];
+1|the number of an address in line 120, which is stored in line 120|ld.global.u32 %r1, [%rd1+28]; st.shared.u32 [here], %r1; mov.u32 %r4, 0; st.shared.u32 [%r4], 5; ld.shared.u32 %r1, [here];
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.eq.u32 %q, %r1, 7777; selp.b32 %r4, %r4, 0, %q; st.shared.u32 [here], %r1; ld.shared.u32 %r1, [%r4];
+1|the number of an address in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; setp.ne.u32 %q, %r1, 7777; selp.b32 %r5, %r4, %r8, %q; setp.ne.u32 %q, %r5, 0; @%q add.u32 %r1, %r1, 9;
+1|a register of the machine in line 120|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, %dynamic_smem_size; setp.ne.u32 %q, %r4, 0; @%q add.u32 %r1, %r1, 9;
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; add.u32 %r5, %r4, 4; setp.eq.u32 %q, %r4, %r5; @%q add.u32 %r1, %r1, 9;
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; add.u64 %x, %rd1, 4; setp.lt.u64 %q, %x, %rd1; @%q add.u32 %r1, %r1, 9;
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; mov.u64 %x, here; cvta.shared.u64 %x, %x; st.shared.u32 [here], %r1; ld.u32 %r1, [%x];
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; mov.u64 %x, here; cvt.u32.u64 %r4, %x; st.shared.u32 [here], %r1; ld.shared.u32 %r1, [%r4];
+0|(of this input)|ld.global.u32 %r1, [%rd1+28]; st.local.u32 [own], %r1; mov.u64 %x, own; cvta.local.u64 %x, %x; ld.u32 %r1, [%x];
 0|(of this input)|add.u64 %x, %rd1, 20; selp.b64 %x, %x, %rd1, 1; ld.global.u32 %r1, [%x+8];
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; cvt.u64.u32 %x, %r1; add.u64 %x, %x, %rd1; sub.u64 %x, %x, %rd1; cvt.u32.u64 %r1, %x;
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; setp.eq.u64 %q, %rd1, 0; @%q add.u32 %r1, %r1, 9;

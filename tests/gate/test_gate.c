@@ -915,19 +915,22 @@ TEST(chains_are_for_kernels_that_stop_sooner_than_they_end) {
         gs_chain_kernel kernel;
         uint32_t launches, mask;
     } cases[] = {
-        {{5000000, 10560, 1056, rare, little}, 2, 7},      /* blocks of 500 us: 8 begin in 4 us */
-        {{5000000, 105600, 1056, rare, little}, 0, 0},     /* of 50 us: a launch that finds nothing left costs 5%, */
-        {{5000000, 105600, 1056, rare, 0.1}, 2, 63},       /* unless it may cost more */
-        {{5000000, 10560, 1056, often, little}, 5, 7},     /* half a request is expected: 2 + ceil(2.27) */
-        {{50000000, 10560, 1056, often, little}, 13, 0},   /* five: 2 + ceil(10.6) */
-        {{500000000, 1056000, 1056, often, little}, 6, 7}, /* 50: as many as cost 3% */
-        {{200000, 10560, 1056, often, little}, 0, 0},      /* 30 us of 200, */
-        {{200000, 10560, 1056, often, 0.25}, 2, 127},      /* where they may be lost; blocks of 20 us */
-        {{400000, 100000, 1056, often, 0.35}, 0, 0},       /* of 4 us: 0.24 ms until all have come and gone */
-        {{5000000, 1056, 1056, rare, little}, 0, 0},       /* one wave */
-        {{5000000, 2112, 1056, rare, little}, 0, 0},       /* two: hardly sooner at its end */
-        {{3000000, 4000000, 1056, rare, little}, 0, 0},    /* 9.5 ms until all blocks have come and gone */
-        {{5000000, 10560, 0, rare, little}, 0, 0},         /* not known how many run at a time */
+        {{5000000, 10560, 1056, rare, little, 1}, 2, 7},      /* blocks of 500 us: 8 begin in 4 us */
+        {{5000000, 105600, 1056, rare, little, 1}, 0, 0},     /* of 50 us: a launch that finds nothing left costs 5%, */
+        {{5000000, 105600, 1056, rare, 0.1, 1}, 2, 63},       /* unless it may cost more */
+        {{5000000, 10560, 1056, often, little, 1}, 5, 7},     /* half a request is expected: 2 + ceil(2.27) */
+        {{50000000, 10560, 1056, often, little, 1}, 13, 0},   /* five: 2 + ceil(10.6) */
+        {{500000000, 1056000, 1056, often, little, 1}, 6, 7}, /* 50: as many as cost 3% */
+        {{200000, 10560, 1056, often, little, 1}, 0, 0},      /* 30 us of 200, */
+        {{200000, 10560, 1056, often, 0.25, 1}, 2, 127},      /* where they may be lost; blocks of 20 us */
+        {{400000, 100000, 1056, often, 0.35, 1}, 0, 0},       /* of 4 us: 0.24 ms until all have come and gone */
+        {{5000000, 1056, 1056, rare, little, 1}, 0, 0},       /* one wave */
+        {{5000000, 2112, 1056, rare, little, 1}, 0, 0},       /* two: hardly sooner at its end */
+        {{3000000, 4000000, 1056, rare, little, 1}, 0, 0},    /* 9.5 ms until all blocks have come and gone */
+        {{5000000, 10560, 0, rare, little, 1}, 0, 0},         /* not known how many run at a time */
+        {{200000000, 4194305, 1056, rare, 0.1, 1}, 2, 63},    /* of 50 us, however many there are, */
+        {{200000000, 1398101, 1056, rare, 0.1, 3}, 2, 15},    /* but in clusters */
+        {{200000000, 1398102, 1056, rare, 0.1, 3}, 0, 0},     /* there may be 4,194,304 blocks */
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_chain_plan plan = gs_chain_plan_of(&cases[i].kernel);
@@ -2793,9 +2796,8 @@ DAEMON_TEST(keepers_run_until_the_request_ends) {
     assert_int_equal(ask(&training, "start"), 0);
     for (int i = 0; i < 3; i++) {
         begin_kept_request(&latency, &training);
-        TEST_WAIT(running_keepers(&latency) == 1);
-        for (int looks = 0; looks < 10; looks++)
-            assert_int_equal(running_keepers(&latency), 1);
+        for (int looks = 0; looks < 10; looks++) /* on a busy machine a second one may stand behind the first */
+            assert_true(running_keepers(&latency) > 0);
         assert_int_equal(ask(&latency, "sync 1"), 0);
         TEST_WAIT(running_keepers(&latency) == 0);
     }

@@ -3,8 +3,9 @@
  *
  * ptxas compiles the guard as a kernel. Its code is cut behind the last exit in front of the store that shows where the
  * kernel is to begin. What depends on the offset of the guard's parameter is found by compiling it again with other
- * parameters in front. Behind the guard an instruction waits for all scoreboards; it, and those that fill the guard up
- * to a multiple of 128 bytes, are made of the instructions with which ptxas fills up the end of a kernel.
+ * parameters in front. What it notes of the guard in its records is kept. Behind the guard an instruction waits for all
+ * scoreboards; it, and those that fill the guard up to a multiple of 128 bytes, are made of the instructions with which
+ * ptxas fills up the end of a kernel.
  */
 #include "test.h"
 
@@ -84,6 +85,38 @@ static uint32_t compile_guard(int architecture, uint32_t padding, uint64_t *code
     return count;
 }
 
+/* What ptxas notes of the part of its kernel that becomes the guard. */
+static void take_notes(int architecture, uint32_t cut, gs_guard *guard) {
+    gs_text text = guard_text(architecture, 0);
+    gs_cubin cubin = assemble(&text, architecture, "gs_guard");
+    gs_sass_image image;
+    gs_sass_records records;
+    gs_error error;
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    assert_int_equal(gs_sass_records_read(&records, &gs_sass_find(&image, ".nv.info.", "gs_guard")->bytes, &error),
+                     GS_OK);
+    for (size_t i = 0; i < records.count; i++) {
+        const gs_sass_record *record = &records.data[i];
+        bool is_places =
+            record->code == GS_SASS_EXITS || record->code == GS_SASS_SHUFFLES || record->code == GS_SASS_WARP_WIDE;
+        bool is_other =
+            record->code == GS_SASS_BLOCK_Z || record->code == GS_SASS_STACK || record->code == GS_SASS_SHUFFLE_MASKS;
+        for (uint32_t at = 0; (is_places || is_other) && (at < record->count || !at); at += 4) {
+            uint32_t word = record->count ? gs_sass_word(&records.bytes, record->at + at) : 0;
+            if (is_places && word >= 16 * cut)
+                continue;
+            assert_true(guard->note_count < GS_GUARD_NOTES);
+            guard->notes[guard->note_count].format = record->format;
+            guard->notes[guard->note_count].code = record->code;
+            guard->notes[guard->note_count++].word = word;
+        }
+    }
+    gs_sass_records_free(&records);
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+}
+
 static uint32_t count_registers(int architecture) {
     gs_text text = guard_text(architecture, 0);
     gs_cubin cubin = assemble(&text, architecture, "gs_guard");
@@ -157,6 +190,7 @@ void make_guard(int architecture, struct made_guard *made) {
         assert_true(sites && (!k || sites == made->guard.site_count));
         made->guard.site_count = sites;
     }
+    take_notes(architecture, cut, &made->guard);
     leave_out_stack(code, nothing);
     memcpy(made->code, code, 16 * cut);
     for (made->guard.count = cut; made->guard.count == cut || made->guard.count % LINE; made->guard.count++) {

@@ -571,6 +571,77 @@ TEST(line_numbers_do_not_hinder_a_guard) {
     }
 }
 
+static uint32_t line_of(const gs_sass_image *image, uint64_t address) {
+    char *file = NULL;
+    uint32_t line = 0;
+    gs_sass_line(image, address, &file, &line);
+    free(file);
+    return line;
+}
+
+/* Where the frames of an image say that the code of their kernel begins. */
+static uint64_t begin_of_frames(const gs_sass_image *image) {
+    const gs_sass_section *frames = gs_sass_find(image, ".debug_frame", ""),
+                          *with = gs_sass_find(image, ".rela.debug_frame", ""),
+                          *without = gs_sass_find(image, ".rel.debug_frame", "");
+    assert_true(frames && !with != !without);
+    return with ? gs_sass_long(&with->bytes, 16) : gs_sass_long(&frames->bytes, gs_sass_long(&without->bytes, 0));
+}
+
+TEST(lines_and_frames_move_with_the_code) {
+    char path[1000];
+    if (!has_ptxas(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        struct file file =
+            make_module(path, architectures[i], false, ".file 1 \"k.cu\"", ".loc 1 2 3\nadd.u32 %r2, %r2, %r1;");
+        uint64_t moved = 16 * gs_guard_find(architectures[i])->count, lines = 0;
+        gs_sass_image image, guarded;
+        gs_guarded_list list = {0};
+        gs_error error;
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
+        assert_int_equal(gs_sass_read(&guarded, file.bytes, file.size, &error), GS_OK);
+        assert_int_equal(gs_sass_guard(&guarded, &list, &error), GS_OK);
+        for (uint64_t at = 0; at < moved; at += 16)
+            assert_int_equal(line_of(&guarded, at), 0);
+        for (uint64_t at = 0; at < 512; at += 16) {
+            assert_int_equal(line_of(&guarded, moved + at), line_of(&image, at));
+            lines += line_of(&image, at) == 2;
+        }
+        assert_true(lines);
+        assert_int_equal(begin_of_frames(&image), 0);
+        assert_int_equal(begin_of_frames(&guarded), moved);
+        gs_sass_free(&image);
+        gs_sass_free(&guarded);
+        free(list.data);
+        free(file.bytes);
+    }
+}
+
+TEST(kernels_whose_address_is_taken_are_refused) {
+    static const char other[] = ".visible .entry other()\n{\nret;\n}";
+    char path[1000];
+    if (!has_ptxas(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_text text = module_text(architectures[i], other, "mov.u64 %d2, other; st.global.u64 [%d1+8], %d2;");
+        gs_cubin cubin = assemble(&text, architectures[i], "k");
+        gs_sass_image image;
+        gs_guarded_list list = {0};
+        gs_error error;
+        assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+        assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+        assert_int_equal(list.count, 2);
+        for (size_t k = 0; k < list.count; k++)
+            assert_string_equal(list.data[k].refused ? list.data[k].refused : "",
+                                strcmp(list.data[k].kernel, "other") == 0 ? "its address is taken" : "");
+        gs_sass_free(&image);
+        gs_cubin_free(&cubin);
+        gs_text_free(&text);
+        free(list.data);
+    }
+}
+
 /* ---- damage ---- */
 
 /* Does all that is done with a cubin, or with the cubin in a fatbin. */
@@ -608,6 +679,49 @@ TEST(damaged_images_do_no_harm) {
                 use_image(file.bytes, file.size);
                 file.bytes[at] = old;
             }
+        free(file.bytes);
+    }
+}
+
+/* Puts a number into a cubin, which must be refused then. */
+static void expect_damage(const struct file *file, size_t at, size_t bytes, uint32_t value, const char *words) {
+    char *copy = malloc(file->size);
+    gs_sass_image image;
+    gs_error error = {.code = GS_OK};
+    assert_true(at + bytes <= file->size);
+    memcpy(copy, file->bytes, file->size);
+    memcpy(copy + at, &value, bytes);
+    assert_int_equal(gs_sass_read(&image, copy, file->size, &error), GS_E_SYNTAX);
+    assert_string_equal(error.message, words);
+    gs_sass_free(&image);
+    free(copy);
+}
+
+TEST(damaged_numbers_are_refused) {
+    enum { HEADERS_AT = 40, HEADER_BYTES_AT = 58, INFO_AT = 44 };
+    static const char *const names[] = {"count80.cubin", "count90.cubin", "count100.cubin"};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        struct file file = read_corpus(names[i]);
+        gs_sass_image image;
+        uint64_t headers;
+        size_t relocations = 0;
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, NULL), GS_OK);
+        memcpy(&headers, file.bytes + HEADERS_AT, sizeof headers);
+        expect_damage(&file, HEADER_BYTES_AT, 2, 320,
+                      "this is not a whole cubin: headers of sections have an impossible size");
+        const gs_sass_section *symbols = &image.sections.data[image.symbol_table];
+        expect_damage(&file, symbols->first_at + 24, 4, 1 << 20, "this is not a whole cubin: a symbol has no name");
+        for (size_t k = 0; k < image.sections.count; k++) {
+            if (!gs_sass_has_relocations(&image.sections.data[k]))
+                continue;
+            relocations++;
+            expect_damage(&file, headers + 64 * k + INFO_AT, 4, UINT32_MAX,
+                          "this is not a whole cubin: there are relocations of no section");
+            expect_damage(&file, headers + 64 * k + INFO_AT, 4, (uint32_t)image.sections.count,
+                          "this is not a whole cubin: there are relocations of no section");
+        }
+        assert_true(relocations);
+        gs_sass_free(&image);
         free(file.bytes);
     }
 }

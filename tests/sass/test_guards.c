@@ -54,6 +54,11 @@ TEST(guards_are_those_of_ptxas) {
             assert_int_equal(kept->parameter_base, made.guard.parameter_base);
             assert_int_equal(kept->site_count, made.guard.site_count);
             assert_memory_equal(kept->sites, made.guard.sites, sizeof kept->sites);
+            assert_int_equal(kept->note_count, made.guard.note_count);
+            for (uint32_t k = 0; k < made.guard.note_count; k++)
+                assert_true(kept->notes[k].format == made.guard.notes[k].format &&
+                            kept->notes[k].code == made.guard.notes[k].code &&
+                            kept->notes[k].word == made.guard.notes[k].word);
         }
         bool is_as_before = count_last == made.guard.count && !memcmp(last, made.code, 16 * made.guard.count);
         named = is_as_before ? named : architectures[i];
@@ -65,7 +70,14 @@ TEST(guards_are_those_of_ptxas) {
                     made.guard.parameter_base, made.guard.site_count);
         for (uint32_t k = 0; k < made.guard.site_count; k++)
             gs_text_add(&rows, "%s{%u, %u}", k ? ", " : "", made.guard.sites[k].instruction, made.guard.sites[k].shift);
-        gs_text_add(&rows, "}, %u, guard_%d},\n", made.guard.count, named);
+        gs_text_add(&rows, "}, %u,\n     {", made.guard.note_count);
+        for (uint32_t k = 0; k < made.guard.note_count; k++)
+            gs_text_add(&rows, "%s{%u, 0x%02x, 0x%x}",
+                        !k      ? ""
+                        : k % 4 ? ", "
+                                : ",\n      ",
+                        made.guard.notes[k].format, made.guard.notes[k].code, made.guard.notes[k].word);
+        gs_text_add(&rows, "},\n     %u, guard_%d},\n", made.guard.count, named);
     }
     gs_text_add(&text, "const gs_guard gs_guards[] = {\n%s};\n\nconst size_t gs_guard_count = GS_COUNT(gs_guards);\n",
                 rows.data);
@@ -263,7 +275,44 @@ static void check_refusal(int architecture, uint32_t bytes) {
     free(list.data);
 }
 
-/* Both kernels have the same code, so their records differ only in what the parameter adds, and in moved places. */
+/* Takes the words of a record of a kind out of a list. Returns how many there were. */
+static uint32_t take_words(gs_sass_records *records, uint8_t code, uint32_t *words) {
+    for (size_t i = 0; i < records->count; i++) {
+        gs_sass_record record = records->data[i];
+        if (record.code != code)
+            continue;
+        assert_true(record.count <= 64);
+        for (uint32_t at = 0; at < record.count; at += 4)
+            words[at / 4] = gs_sass_word(&records->bytes, record.at + at);
+        records->count--;
+        memmove(&records->data[i], &records->data[i + 1], (records->count - i) * sizeof record);
+        return record.count / 4;
+    }
+    return 0;
+}
+
+/* The records name the places of the guard, and then those of the kernel; both are taken out of the lists. */
+static void take_notes(const gs_guard *guard, gs_sass_records *mine, gs_sass_records *theirs) {
+    static const uint8_t codes[] = {GS_SASS_EXITS, GS_SASS_SHUFFLES, GS_SASS_SHUFFLE_MASKS, GS_SASS_WARP_WIDE};
+    uint32_t words[32], own[32];
+    assert_int_equal(gs_sass_records_find(mine, GS_SASS_BLOCK_Z) != NULL, guard->architecture < 90);
+    assert_non_null(gs_sass_records_find(mine, GS_SASS_STACK));
+    for (size_t i = 0; i < GS_COUNT(codes); i++) {
+        uint32_t count = take_words(mine, codes[i], words), after = take_words(theirs, codes[i], own), front = 0;
+        for (uint32_t k = 0; k < guard->note_count; k++)
+            if (guard->notes[k].code == codes[i])
+                assert_int_equal(words[front++], guard->notes[k].word);
+        assert_true(front && count == front + after);
+        assert_memory_equal(words + front, own, after * sizeof *own);
+    }
+    take_words(mine, GS_SASS_BLOCK_Z, words);
+    take_words(theirs, GS_SASS_BLOCK_Z, words);
+    take_words(mine, GS_SASS_STACK, words);
+    take_words(theirs, GS_SASS_STACK, words);
+}
+
+/* Both kernels have the same code, so their records differ only in what the parameter and the guard add, and in moved
+   places. */
 static void check_parameter(int architecture, uint32_t bytes) {
     gs_sass_image guarded = read_kernel(architecture, bytes, false), compiled = read_kernel(architecture, bytes, true);
     const gs_guard *guard = gs_guard_find(architecture);
@@ -279,6 +328,7 @@ static void check_parameter(int architecture, uint32_t bytes) {
     assert_int_equal(gs_sass_records_read(&mine, &info->bytes, &error), GS_OK);
     assert_int_equal(gs_sass_records_read(&theirs, &gs_sass_find(&compiled, ".nv.info.", "k")->bytes, &error), GS_OK);
     assert_true(gs_sass_records_move(&theirs, guard->count * 16));
+    take_notes(guard, &mine, &theirs);
     if (!bytes) { /* where ptxas puts the records of a kernel's first parameter depends on the architecture */
         qsort(mine.data, mine.count, sizeof *mine.data, compare_records);
         qsort(theirs.data, theirs.count, sizeof *theirs.data, compare_records);
@@ -307,6 +357,130 @@ TEST(a_parameter_has_the_records_of_ptxas) {
                 check_parameter(architectures[i], bytes[k]);
             else
                 check_refusal(architectures[i], bytes[k]);
+}
+
+/* ---- code for other GPUs ---- */
+
+static size_t count_other_code(const gs_sass_image *image) {
+    size_t count = 0;
+    for (size_t i = 0; i < image->sections.count; i++)
+        count += strncmp(image->sections.data[i].name, ".nv.merc.", 9) == 0 ||
+                 strncmp(image->sections.data[i].name, ".nv.capmerc.", 12) == 0;
+    return count;
+}
+
+/* It has neither guard nor parameter. */
+TEST(code_for_other_gpus_is_left_out) {
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_sass_image image = read_kernel(architectures[i], 12, false), again;
+        gs_guarded_list list = {0};
+        gs_text written = {0};
+        gs_error error;
+        const char *const kept[] = {".text.", ".nv.info.", ".nv.constant0."};
+        size_t sections = image.sections.count;
+        assert_int_equal(count_other_code(&image) > 0, architectures[i] >= 100);
+        assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+        assert_null(list.data[0].refused);
+        assert_int_equal(gs_sass_write(&image, &written, &error), GS_OK);
+        assert_int_equal(gs_sass_read(&again, written.data, written.count, &error), GS_OK);
+        assert_int_equal(count_other_code(&again), 0);
+        assert_int_equal(again.sections.count, sections);
+        for (size_t k = 0; k < GS_COUNT(kept); k++) {
+            const gs_sass_section *section = gs_sass_find(&again, kept[k], "k");
+            assert_true(section &&
+                        section - again.sections.data == gs_sass_find(&image, kept[k], "k") - image.sections.data);
+        }
+        gs_sass_free(&image);
+        gs_sass_free(&again);
+        gs_text_free(&written);
+        free(list.data);
+    }
+}
+
+TEST(clusters_that_a_kernel_declares_are_known) {
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++)
+        for (int has_clusters = 0; has_clusters <= (architectures[i] >= 90); has_clusters++) {
+            gs_text text = {0};
+            gs_sass_image image;
+            gs_guarded_list list = {0};
+            gs_error error;
+            gs_text_add(&text, ".version 8.8\n.target sm_%d\n.address_size 64\n.visible .entry k()%s\n{\nret;\n}\n",
+                        architectures[i], has_clusters ? " .reqnctapercluster 2, 3, 1" : "");
+            gs_cubin cubin = assemble(&text, architectures[i], "k");
+            assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+            assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+            assert_null(list.data[0].refused);
+            assert_int_equal(list.data[0].cluster, has_clusters ? 6 : 0);
+            gs_sass_free(&image);
+            gs_cubin_free(&cubin);
+            gs_text_free(&text);
+            free(list.data);
+        }
+}
+
+/* ---- blocks that are taken ---- */
+
+#define TAKE(more, place, barrier)                                                                                     \
+    "clusterlaunchcontrol.try_cancel.async" more ".mbarrier::complete_tx::bytes.b128 [" place "], [" barrier "];\n"
+
+/* A kernel `k`, or a function that kernels may call, and a kernel that does nothing. */
+static void check_taker(int architecture, const char *function, const char *body, bool is_kernel, const char *own,
+                        const char *of_plain) {
+    gs_text text = {0};
+    gs_sass_image image;
+    gs_guarded_list list = {0};
+    gs_error error;
+    gs_text_add(&text, ".version 8.8\n.target sm_%d\n.address_size 64\n%s", architecture, function);
+    gs_text_add(
+        &text,
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b32 %%r<9>; .reg .b64 %%d<9>; .reg .pred %%p;\n"
+        ".shared .align 16 .b8 answer[64]; .shared .align 8 .b64 barrier;\nld.param.u64 %%d1, [out];\n"
+        "mov.u32 %%r1, %%tid.x;\nmov.u32 %%r2, answer; mov.u32 %%r3, barrier; mad.lo.u32 %%r4, %%r1, 16, %%r2;\n"
+        "cvta.shared.u64 %%d2, %%d1; setp.gt.u32 %%p, %%r1, 3;\n%sst.global.u32 [%%d1], %%r1;\nret;\n}\n"
+        ".visible .entry plain()\n{\nret;\n}\n",
+        body);
+    gs_cubin cubin = assemble(&text, architecture, "k");
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    for (size_t i = 0; i < image.symbols.count && !is_kernel; i++)
+        if (strcmp(gs_sass_symbol_name(&image, &image.symbols.data[i]), "k") == 0)
+            image.symbols.data[i].other &= (uint8_t)~GS_SASS_ENTRY;
+    assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+    assert_int_equal(list.count, is_kernel ? 2 : 1);
+    assert_int_equal(count_other_code(&image) > 0, architecture >= 100 && of_plain[0]); /* no guard: as it was */
+    for (size_t i = 0; i < list.count; i++) {
+        const char *expected = strcmp(list.data[i].kernel, "k") == 0 ? own : of_plain;
+        assert_string_equal(list.data[i].refused ? list.data[i].refused : "", expected);
+    }
+    gs_sass_free(&image);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+    free(list.data);
+}
+
+/* A block that another one takes does not run its guard, so it would be counted as not done, and run again. */
+TEST(kernels_that_take_blocks_are_refused) {
+    static const char taken[] = "it takes blocks that have not begun";
+    static const char *const bodies[] = {TAKE(".shared::cta", "%r2", "%r3"), TAKE(".shared::cta", "%r4", "%r4+32"),
+                                         TAKE("", "%d2", "%d2+16"), "@%p " TAKE(".shared::cta", "%r2", "%r3")};
+    static const char other[] =
+        ".visible .func other(.param .u32 n)\n{\n.reg .b32 %r<9>;\nld.param.u32 %r2, [n];\n" TAKE(".shared::cta", "%r2",
+                                                                                                  "%r2+16") "ret;\n}\n";
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        int a = architectures[i];
+        check_taker(a, "", "", true, "", "");
+        for (size_t k = 0; k < GS_COUNT(bodies) && a >= 100; k++) {
+            check_taker(a, "", bodies[k], true, taken, "");
+            check_taker(a, "", bodies[k], false, "", taken);
+        }
+        if (a >= 100)
+            check_taker(a, other, "{ .param .u32 n; st.param.u32 [n], %r2; call other, (n); }\n", true, taken, "");
+    }
 }
 
 TEST_MAIN(NULL, NULL)

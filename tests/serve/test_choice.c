@@ -71,7 +71,7 @@ TEST(requests_are_compared_with_those_alone) {
         double tolerated = (double)gs_random_from(&random, 0, 2) / 10, wanted = 0;
         if (alone < 30 || beside < 100)
             wanted = -1;
-        else if (after_us.slow_us >= before_us.slow_us * (1 + tolerated) || !tolerated)
+        else if (after_us.slow_us >= before_us.slow_us * (1 + tolerated) || tolerated <= 0)
             wanted = fmax(after_us.slow_us - before_us.slow_us, 0) / 2 +
                      fmax(after_us.median_us - before_us.median_us, 0) / 2;
         double found = gs_stretch_lost_us(page, before, tolerated);

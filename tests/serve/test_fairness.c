@@ -999,6 +999,34 @@ TEST(uneven_launches_have_their_share_and_no_more) {
         fail_msg("uneven launches had %.2f times as much", uneven_ns / even_ns);
 }
 
+/* A client with kernels of 12 ms, which are confined and resized, beside two with kernels of 50 us: each has a third.
+ */
+TEST(long_launches_have_their_share_beside_short_ones) {
+    enum { LEARNED_MS = 300, PLAYED_MS = 900, COUNT = 3, SHORT = SMS * SLOTS };
+    struct client clients[COUNT] = {{.engine = KERNELS, .streams = 1, .size = 240 * SHORT},
+                                    {.engine = KERNELS, .streams = 1, .size = SHORT},
+                                    {.engine = KERNELS, .streams = 1, .size = SHORT}};
+    uint64_t before[COUNT], sum = 0;
+    slots.block_ns = 50000;
+    gs_server *server = open_server();
+    play_until(server, clients, COUNT, clock_ns + (int64_t)LEARNED_MS * 1000000);
+    for (size_t i = 0; i < COUNT; i++)
+        before[i] = clients[i].session->counts.blocks;
+    play_until(server, clients, COUNT, clock_ns + (int64_t)PLAYED_MS * 1000000);
+    for (size_t i = 0; i < COUNT; i++)
+        sum += clients[i].session->counts.blocks - before[i];
+    for (size_t i = 0; i < COUNT; i++) {
+        double part = (double)(clients[i].session->counts.blocks - before[i]) / (double)sum;
+        if (fabs(part - 1.0 / COUNT) > 0.02)
+            fail_msg("client %zu has %.3f of what was done", i, part);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        leave(&clients[i]);
+    play_until(server, clients, 0, clock_ns + 100000000);
+    slots.block_ns = 0;
+    gs_server_close(server);
+}
+
 /* A network: layers of many sizes, of which some differ in their depth. */
 static const uint32_t layers[] = {40, 8, 12, 60, 3, 12, 80, 6, 12, 24, 5, 12, 33, 10, 4, 12, 15, 20, 7, 12, 0};
 

@@ -233,10 +233,14 @@ static gs_code read_three(const gs_json *json, const gs_step *root, const char *
         return gs_json_fail(json, &list, false, error, "expected [x, y, z]");
     for (size_t i = 0; i < 3; i++) {
         gs_step at = gs_step_index(&list, i);
-        int64_t value = 0, most = least ? 1024 : i ? 65535 : INT32_MAX;
+        int64_t value = 0, most = least ? 1024 : INT32_MAX;
         gs_code code = gs_json_int(json, &at, least, most, &value, error);
         if (code != GS_OK)
             return code;
+        if (i && value > 65535)
+            return gs_json_fail(json, &at, false, error,
+                                "a grid has at most 65535 blocks in y and in z (2147483647 in x), not %lld",
+                                (long long)value);
         into[i] = (uint32_t)value;
     }
     return GS_OK;

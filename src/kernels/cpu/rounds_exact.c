@@ -7,9 +7,14 @@
  * inexact value is stored there, all that is loaded from there is, unless it cannot change. Which statement comes first
  * does not count.
  *
+ * What may be a product spreads in the same way: ptxas fuses a sum with a product that comes to it through moves,
+ * signs, memory and other lanes. It fuses only where neither of them has a rounding.
+ *
  * An address is another number on a GPU, but of the same place, as long as only exact numbers are added to it: what is
  * loaded from there is the same. Its *origin* is the buffer or the variable. Two addresses of one origin may be
- * subtracted and compared, and one may be compared with 0. All else that is computed from an address is inexact.
+ * subtracted, and compared: for equality, and in global memory for order, where one may be compared with 0, too. Shared
+ * memory begins at 0 on the CPU only: a place before a variable is at the end of the numbers there. All else that is
+ * computed from an address is inexact, and so is what is loaded from a place that has a number only.
  *
  * Statements count that some thread comes to on the CPU. None of their branches depends on a register that is inexact:
  * so all threads go the same way, come to the same statements, and inexact values spread through registers and memory
@@ -26,25 +31,31 @@ struct cause {
 
 enum { SPACES = 8 }; /* bits of a set of GS_PTX_IN_* */
 
+/* Where values of a kind are, each with its cause. */
+struct places {
+    struct cause *registers;
+    struct cause memory[SPACES];
+    struct cause carries; /* those of some instruction with .cc */
+};
+
 struct exactness {
     const gs_ptx_module *module;
     const gs_ptx_function *function;
     const bool *is_passed; /* of each statement */
     uint32_t statement;    /* that is looked at */
-    struct cause *inexact; /* of each register, */
-    struct cause *product; /* and whether it is a product, which may be fused with a sum */
+    struct places inexact;
+    struct places product; /* which may be fused with a sum */
     const gs_launch_file *launch;
     uint32_t *origin;       /* of each register: of all that is written to it, */
     uint32_t *latest;       /* and of what was written last, */
     uint32_t *latest_piece; /* if that was in this piece of the code, */
     uint32_t piece;         /* which has a number, and no label or branch inside */
-    struct cause memory[SPACES];
-    struct cause carries; /* those of some instruction with .cc */
     bool has_changed;
 };
 
-/* Origins. A register that has addresses of several origins, or numbers as well, has addresses of some place. */
-enum { NOT_WRITTEN, NUMBER, SOME_PLACE, FIRST_VARIABLE };
+/* Origins. A register may have addresses of several: of some place. MIXED: or numbers. Behind the addresses of all
+   variables are those of the buffers that parameters point to. */
+enum { NOT_WRITTEN, NUMBER, MIXED, SOME_PLACE, FIRST_VARIABLE };
 
 static bool is_of_machine(uint32_t special) {
     switch (special) {
@@ -63,15 +74,16 @@ static struct cause here(const struct exactness *exactness) {
     return (struct cause){.begin = exactness->statement + 1};
 }
 
-/* The cause in a set of the first register that is read in an operand, if any has one. */
-static struct cause reads(const struct exactness *exactness, const gs_ptx_operand *operand, const struct cause *set) {
+/* The cause of the first register that is read in an operand, if any has one. */
+static struct cause reads(const struct exactness *exactness, const gs_ptx_operand *operand,
+                          const struct places *places) {
     struct cause found = {0};
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        found = set[operand->value];
-    else if (operand->kind == GS_PTX_SPECIAL && set == exactness->inexact && is_of_machine(operand->value))
+        found = places->registers[operand->value];
+    else if (operand->kind == GS_PTX_SPECIAL && places == &exactness->inexact && is_of_machine(operand->value))
         found = here(exactness);
     for (uint32_t i = 0; i < operand->count && !found.begin; i++)
-        found = reads(exactness, &exactness->module->operands.data[operand->children + i], set);
+        found = reads(exactness, &exactness->module->operands.data[operand->children + i], places);
     return found;
 }
 
@@ -82,28 +94,55 @@ static void set_cause(struct exactness *exactness, struct cause *of, struct caus
     exactness->has_changed = true;
 }
 
-static void mark_written(struct exactness *exactness, const gs_ptx_operand *operand, struct cause *set,
+static void mark_written(struct exactness *exactness, const gs_ptx_operand *operand, struct places *places,
                          struct cause cause) {
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE)
-        set_cause(exactness, &set[operand->value], cause);
+        set_cause(exactness, &places->registers[operand->value], cause);
     for (uint32_t i = 0; i < operand->count; i++)
-        mark_written(exactness, &exactness->module->operands.data[operand->children + i], set, cause);
+        mark_written(exactness, &exactness->module->operands.data[operand->children + i], places, cause);
 }
 
 static struct cause reads_any(const struct exactness *exactness, const gs_ptx_statement *statement,
-                              const struct cause *set) {
+                              const struct places *places) {
     struct cause found = {0};
     if (statement->guard != GS_PTX_NONE)
-        found = set[statement->guard];
+        found = places->registers[statement->guard];
     for (uint32_t i = 0; i < statement->count && !found.begin; i++)
-        found = reads(exactness, &exactness->module->operands.data[statement->operands + i], set);
+        found = reads(exactness, &exactness->module->operands.data[statement->operands + i], places);
     return found;
 }
 
-static void mark_all_written(struct exactness *exactness, const gs_ptx_statement *statement, struct cause *set,
-                             struct cause cause) {
+/* The cause of what a statement loads, of the carry, or of a register that it reads. */
+static struct cause takes(const struct exactness *exactness, const gs_ptx_statement *statement,
+                          const struct places *places) {
+    uint8_t read = gs_ptx_reads(exactness->module, statement);
+    struct cause found = {0};
+    for (int i = 0; i < SPACES && !found.begin && !gs_ptx_reads_constants(exactness->module, statement); i++)
+        if (read >> i & 1)
+            found = places->memory[i];
+    if (!found.begin && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY)
+        found = places->carries;
+    return found.begin ? found : reads_any(exactness, statement, places);
+}
+
+/* All registers that a statement writes, and the carry. */
+static void mark_results(struct exactness *exactness, const gs_ptx_statement *statement, struct places *places,
+                         struct cause cause) {
     for (uint32_t i = 0; i < statement->count; i++)
-        mark_written(exactness, &exactness->module->operands.data[statement->operands + i], set, cause);
+        mark_written(exactness, &exactness->module->operands.data[statement->operands + i], places, cause);
+    if (gs_ptx_has(exactness->module, statement, "cc"))
+        set_cause(exactness, &places->carries, cause);
+}
+
+/* All memory that a statement may write. */
+static void mark_memory(struct exactness *exactness, const gs_ptx_statement *statement, struct places *places,
+                        struct cause cause) {
+    uint8_t written = gs_ptx_writes(exactness->module, statement);
+    if (!cause.store)
+        cause.store = exactness->statement + 1;
+    for (int i = 0; i < SPACES; i++)
+        if (written >> i & 1)
+            set_cause(exactness, &places->memory[i], cause);
 }
 
 /* Whether it reads what a called function has returned. */
@@ -124,6 +163,7 @@ static const char *source_of(const struct exactness *exactness, const gs_ptx_sta
     bool is_real = gs_ptx_is_real(module, statement);
     gs_ptx_math math = gs_ptx_math_of(statement);
     bool is_sum = math == GS_PTX_MATH_ADD || math == GS_PTX_MATH_SUB;
+    bool is_window_asked = strcmp(gs_ptx_row(statement)->name, "isspacep") == 0;
     switch (statement->opcode) {
     case GS_PTX_ATOMIC:
         return "the order of atomic operations";
@@ -142,8 +182,9 @@ static const char *source_of(const struct exactness *exactness, const gs_ptx_sta
     default:
         return gs_ptx_has(module, statement, "approx full") ? "an approximation"
                : math == GS_PTX_MATH_ACTIVE                 ? "which threads are together"
+               : is_window_asked                            ? "the number of an address"
                : is_sum && is_real && !gs_ptx_has(module, statement, "rn rz rm rp") &&
-                       reads_any(exactness, statement, exactness->product).begin
+                       reads_any(exactness, statement, &exactness->product).begin
                    ? "a sum that may be fused with a product"
                    : NULL;
     }
@@ -176,7 +217,19 @@ static uint32_t origin_of(const struct exactness *exactness, const gs_ptx_operan
 }
 
 static uint32_t joined(uint32_t a, uint32_t b) {
-    return a == b || b == NOT_WRITTEN ? a : a == NOT_WRITTEN ? b : SOME_PLACE;
+    bool is_mixed = a == NUMBER || a == MIXED || b == NUMBER || b == MIXED;
+    return a == b || b == NOT_WRITTEN ? a : a == NOT_WRITTEN ? b : is_mixed ? MIXED : SOME_PLACE;
+}
+
+static uint32_t first_buffer(const struct exactness *exactness) {
+    return FIRST_VARIABLE + (uint32_t)exactness->module->variables.count;
+}
+
+/* A generic address of global memory is the same number, and none is 0. */
+static bool is_global(const struct exactness *exactness, uint32_t origin) {
+    return origin >= first_buffer(exactness) ||
+           (origin >= FIRST_VARIABLE &&
+            exactness->module->variables.data[origin - FIRST_VARIABLE].space == GS_PTX_GLOBAL);
 }
 
 /* Whether the parameter that is loaded is the address of a buffer: all of it, or a part. */
@@ -191,7 +244,7 @@ static bool loads_buffer(const struct exactness *exactness, const gs_ptx_stateme
     uint32_t origin = origin_of(exactness, inside);
     *variable = origin - FIRST_VARIABLE;
     uint32_t parameter = *variable - exactness->function->parameters;
-    return origin < FIRST_VARIABLE ? origin == SOME_PLACE
+    return origin < FIRST_VARIABLE ? origin == SOME_PLACE || origin == MIXED
                                    : parameter < exactness->launch->arguments.count &&
                                          exactness->launch->arguments.data[parameter].is_buffer;
 }
@@ -214,11 +267,32 @@ static void set_origins(struct exactness *exactness, const gs_ptx_statement *sta
         set_origin(exactness, operand_at(exactness, statement, i), origin, statement->guard != GS_PTX_NONE);
 }
 
+/* Whether a comparison of two addresses of one origin, or of one with 0, has one result wherever memory begins. */
+static bool compares_places(const struct exactness *exactness, const gs_ptx_statement *statement, uint32_t origin,
+                            bool is_zero) {
+    bool is_equality = gs_ptx_has(exactness->module, statement, "eq ne");
+    return is_zero ? is_equality && is_global(exactness, origin) : is_equality || is_global(exactness, origin);
+}
+
+/* The origin of a converted address: it must keep all bits that an address of its memory has. */
+static uint32_t origin_of_converted(const struct exactness *exactness, const gs_ptx_statement *statement,
+                                    uint32_t origin) {
+    gs_ptx_type types[2];
+    gs_ptx_find_types(exactness->module, statement, types);
+    uint32_t least = is_global(exactness, origin) ? 8 : 4;
+    bool is_kept = gs_ptx_type_bytes(types[0]) >= least && gs_ptx_type_bytes(types[1]) >= least;
+    return !is_kept ? NOT_WRITTEN : origin == MIXED ? MIXED : SOME_PLACE;
+}
+
 /* The origin of what it computes, or NOT_WRITTEN: inexact. It reads `count` operands; some of these are addresses. */
 static uint32_t origin_of_math(const struct exactness *exactness, const gs_ptx_statement *statement,
                                const gs_ptx_operand **read, uint32_t count) {
     uint32_t origins[3] = {NUMBER, NUMBER, NUMBER};
-    if (count > 3 || statement->opcode != GS_PTX_COMPUTE || gs_ptx_has(exactness->module, statement, "cc"))
+    gs_ptx_math math = gs_ptx_math_of(statement);
+    bool is_copy = math == GS_PTX_MATH_MOVE || math == GS_PTX_MATH_SELECT; /* of bits, whatever their type is */
+    bool is_other = gs_ptx_has(exactness->module, statement, "cc sat u16x2 s16x2") ||
+                    (!is_copy && gs_ptx_is_real(exactness->module, statement));
+    if (count > 3 || statement->opcode != GS_PTX_COMPUTE || is_other)
         return NOT_WRITTEN;
     for (uint32_t i = 0; i < count; i++)
         if (read[i]->kind == GS_PTX_VECTOR || read[i]->kind == GS_PTX_PAIR)
@@ -228,14 +302,13 @@ static uint32_t origin_of_math(const struct exactness *exactness, const gs_ptx_s
     uint32_t a = origins[0], b = origins[1], c = origins[2];
     bool is_difference = a == b && a >= FIRST_VARIABLE && c == NUMBER;
     bool is_zero = b == NUMBER && count == 2 && read[1]->kind == GS_PTX_INTEGER && !read[1]->bits;
-    uint8_t space = a >= FIRST_VARIABLE ? exactness->module->variables.data[a - FIRST_VARIABLE].space : GS_PTX_REG;
-    switch (gs_ptx_math_of(statement)) {
+    switch (math) {
     case GS_PTX_MATH_MOVE:
         return operand_at(exactness, statement, 0)->kind == GS_PTX_REGISTER ? a : NOT_WRITTEN;
-    case GS_PTX_MATH_CONVERT_ADDRESS: /* that of global memory is the same in both forms */
-        return space == GS_PTX_PARAM || space == GS_PTX_GLOBAL ? a : SOME_PLACE;
+    case GS_PTX_MATH_CONVERT_ADDRESS:
+        return is_global(exactness, a) || a == MIXED ? a : SOME_PLACE;
     case GS_PTX_MATH_CONVERT:
-        return SOME_PLACE;
+        return origin_of_converted(exactness, statement, a);
     case GS_PTX_MATH_ADD:
         return a == NUMBER ? b : b == NUMBER ? a : NOT_WRITTEN;
     case GS_PTX_MATH_SUB:
@@ -245,9 +318,7 @@ static uint32_t origin_of_math(const struct exactness *exactness, const gs_ptx_s
     case GS_PTX_MATH_SELECT:
         return c == NUMBER ? joined(a, b) : NOT_WRITTEN;
     case GS_PTX_MATH_COMPARE:
-        return is_difference || (is_zero && a >= FIRST_VARIABLE && gs_ptx_has(exactness->module, statement, "eq ne"))
-                   ? NUMBER
-                   : NOT_WRITTEN;
+        return (is_difference || is_zero) && compares_places(exactness, statement, a, is_zero) ? NUMBER : NOT_WRITTEN;
     default:
         return NOT_WRITTEN;
     }
@@ -273,9 +344,12 @@ static bool is_of_address(struct exactness *exactness, const gs_ptx_statement *s
         gs_ptx_find_types(exactness->module, statement, types);
         const gs_ptx_operand *to = operand_at(exactness, statement, 0), *from = operand_at(exactness, statement, 1);
         bool is_whole = to->kind == GS_PTX_REGISTER && gs_ptx_type_bytes(types[0]) == 8 && !from->bits;
-        origin = is_whole && variable < exactness->module->variables.count ? FIRST_VARIABLE + variable : NOT_WRITTEN;
+        bool is_known = variable < exactness->module->variables.count;
+        origin = is_whole && is_known ? first_buffer(exactness) + variable : NOT_WRITTEN;
     } else if (origin != NUMBER) {
         origin = origin_of_math(exactness, statement, read, count);
+    } else if (gs_ptx_math_of(statement) == GS_PTX_MATH_CONVERT_ADDRESS) {
+        origin = MIXED;
     }
     if (origin == NOT_WRITTEN)
         return true;
@@ -283,36 +357,40 @@ static bool is_of_address(struct exactness *exactness, const gs_ptx_statement *s
     return false;
 }
 
-/* The cause of what a statement loads, if that is inexact. */
-static struct cause loaded(const struct exactness *exactness, const gs_ptx_statement *statement) {
-    uint8_t read = gs_ptx_reads(exactness->module, statement);
-    struct cause found = {0};
-    for (int i = 0; i < SPACES && !found.begin && !gs_ptx_reads_constants(exactness->module, statement); i++)
-        if (read >> i & 1)
-            found = exactness->memory[i];
-    return found;
+static bool is_at_number(const struct exactness *exactness, const gs_ptx_statement *statement, uint32_t number) {
+    if (number == GS_PTX_NONE)
+        return false;
+    const gs_ptx_operand *address = operand_at(exactness, statement, number);
+    uint32_t origin =
+        address->count ? origin_of(exactness, &exactness->module->operands.data[address->children]) : NUMBER;
+    return origin == NUMBER || origin == MIXED;
 }
 
-/* All memory that may be written. */
-static void store(struct exactness *exactness, uint8_t written, struct cause cause) {
-    if (!cause.store)
-        cause.store = exactness->statement + 1;
-    for (int i = 0; i < SPACES; i++)
-        if (written >> i & 1)
-            set_cause(exactness, &exactness->memory[i], cause);
+/* Whether it accesses a place that may have a number only: on a GPU something else is there. */
+static bool accesses_number(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    return is_at_number(exactness, statement, gs_ptx_address_read(exactness->module, statement)) ||
+           is_at_number(exactness, statement, gs_ptx_address_written(exactness->module, statement));
+}
+
+/* A product, and all that it may have come to. */
+static void pass_product(struct exactness *exactness, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = exactness->module;
+    bool is_product = gs_ptx_math_of(statement) == GS_PTX_MATH_MUL && gs_ptx_is_real(module, statement) &&
+                      !gs_ptx_has(module, statement, "rn rz rm rp");
+    struct cause cause = is_product ? here(exactness) : takes(exactness, statement, &exactness->product);
+    if (!cause.begin)
+        return;
+    mark_results(exactness, statement, &exactness->product, cause);
+    mark_memory(exactness, statement, &exactness->product, cause);
 }
 
 static void pass_statement(struct exactness *exactness, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = exactness->module;
-    bool is_plain = !gs_ptx_has(module, statement, "rn rz rm rp");
-    if (gs_ptx_math_of(statement) == GS_PTX_MATH_MUL && gs_ptx_is_real(module, statement) && is_plain)
-        mark_all_written(exactness, statement, exactness->product, here(exactness));
-    struct cause cause = loaded(exactness, statement);
-    if (!cause.begin && gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY)
-        cause = exactness->carries;
-    if (!cause.begin)
-        cause = reads_any(exactness, statement, exactness->inexact);
-    if (is_of_address(exactness, statement) && !cause.begin)
+    struct cause cause = takes(exactness, statement, &exactness->inexact);
+    pass_product(exactness, statement);
+    bool is_otherwise = accesses_number(exactness, statement);
+    is_otherwise = is_of_address(exactness, statement) || is_otherwise;
+    if (is_otherwise && !cause.begin)
         cause = here(exactness);
     bool is_order = statement->opcode == GS_PTX_ATOMIC && !cause.begin && !gs_ptx_is_real(module, statement) &&
                     gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_EXCH &&
@@ -321,12 +399,10 @@ static void pass_statement(struct exactness *exactness, const gs_ptx_statement *
         cause = here(exactness);
     if (!cause.begin)
         return;
-    mark_all_written(exactness, statement, exactness->inexact, cause);
+    mark_results(exactness, statement, &exactness->inexact, cause);
     set_origins(exactness, statement, NUMBER);
-    if (gs_ptx_has(module, statement, "cc"))
-        set_cause(exactness, &exactness->carries, cause);
     if (!is_order)
-        store(exactness, gs_ptx_writes(module, statement), cause);
+        mark_memory(exactness, statement, &exactness->inexact, cause);
 }
 
 /* What begins at a statement whose result is inexact. */
@@ -363,7 +439,7 @@ static gs_code check_branches(struct exactness *exactness, const struct gs_count
                       statement->opcode >= GS_PTX_BRANCH && statement->opcode <= GS_PTX_EXIT;
         bool has_ways = leaves && (statement->guard != GS_PTX_NONE || statement->opcode == GS_PTX_BRANCH_TABLE);
         exactness->statement = i;
-        struct cause cause = has_ways ? reads_any(exactness, statement, exactness->inexact) : (struct cause){0};
+        struct cause cause = has_ways ? reads_any(exactness, statement, &exactness->inexact) : (struct cause){0};
         if (cause.begin)
             return fail_branch(exactness, counting, i, cause);
     }
@@ -386,37 +462,51 @@ static void pass_all(struct exactness *exactness) {
     }
 }
 
+/* Until nothing changes. Registers that nothing was written to until then hold numbers, if anything. */
+static void pass_until_known(struct exactness *exactness, size_t registers) {
+    do
+        pass_all(exactness);
+    while (exactness->has_changed);
+    for (size_t i = 0; i < registers; i++)
+        if (exactness->origin[i] == NOT_WRITTEN)
+            exactness->origin[i] = NUMBER;
+    do
+        pass_all(exactness);
+    while (exactness->has_changed);
+}
+
 /* Whether a statement accesses memory at a place that a GPU accesses, too, and that is of one buffer or variable. */
 static bool is_placed(const struct exactness *exactness, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = exactness->module;
     uint32_t number = gs_ptx_reads(module, statement) ? gs_ptx_address_read(module, statement)
                                                       : gs_ptx_address_written(module, statement);
-    if (number == GS_PTX_NONE || (statement->guard != GS_PTX_NONE && exactness->inexact[statement->guard].begin))
+    if (number == GS_PTX_NONE ||
+        (statement->guard != GS_PTX_NONE && exactness->inexact.registers[statement->guard].begin))
         return false;
     const gs_ptx_operand *address = operand_at(exactness, statement, number);
     const gs_ptx_operand *inside = address->count ? &module->operands.data[address->children] : address;
     uint32_t origin = inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
-    return origin >= FIRST_VARIABLE && !reads(exactness, address, exactness->inexact).begin;
+    return origin >= FIRST_VARIABLE && !reads(exactness, address, &exactness->inexact).begin;
 }
 
 gs_code gs_rounds_check_exact(const struct gs_counting *counting, const gs_launch_file *launch) {
     struct exactness exactness = {
         .module = counting->module, .function = counting->function, .is_passed = counting->is_passed, .launch = launch};
     size_t registers = counting->function->register_count + 1;
-    exactness.inexact = calloc(registers, sizeof *exactness.inexact);
-    exactness.product = calloc(registers, sizeof *exactness.product);
+    exactness.inexact.registers = calloc(registers, sizeof *exactness.inexact.registers);
+    exactness.product.registers = calloc(registers, sizeof *exactness.product.registers);
     exactness.origin = calloc(registers, sizeof *exactness.origin);
     exactness.latest = calloc(registers, sizeof *exactness.latest);
     exactness.latest_piece = calloc(registers, sizeof *exactness.latest_piece);
-    bool is_stored =
-        exactness.inexact && exactness.product && exactness.origin && exactness.latest && exactness.latest_piece;
-    for (exactness.has_changed = true; is_stored && exactness.has_changed;)
-        pass_all(&exactness);
+    bool is_stored = exactness.inexact.registers && exactness.product.registers && exactness.origin &&
+                     exactness.latest && exactness.latest_piece;
+    if (is_stored)
+        pass_until_known(&exactness, registers);
     gs_code code = is_stored ? check_branches(&exactness, counting) : gs_fail_memory(counting->error);
     for (uint32_t i = 0; i < counting->function->statement_count && code == GS_OK; i++)
         counting->is_placed[i] = counting->is_passed[i] && is_placed(&exactness, gs_counting_statement(counting, i));
-    free(exactness.inexact);
-    free(exactness.product);
+    free(exactness.inexact.registers);
+    free(exactness.product.registers);
     free(exactness.origin);
     free(exactness.latest);
     free(exactness.latest_piece);

@@ -109,7 +109,6 @@ void gs_sass_free(gs_sass_image *image);
 int gs_sass_architecture(const gs_sass_image *image); /* 90 for sm_90 */
 /* The section `prefix` + `name`, or NULL. */
 gs_sass_section *gs_sass_find(const gs_sass_image *image, const char *prefix, const char *name);
-/* "": its name is damaged. */
 const char *gs_sass_symbol_name(const gs_sass_image *image, const gs_sass_symbol *symbol);
 
 enum {
@@ -125,7 +124,7 @@ int gs_sass_type(const gs_sass_symbol *symbol);
 bool gs_sass_has_one_table(const gs_sass_image *image); /* of symbols */
 
 /* Relocations: sections of `step` bytes for each, with the address, the type and the symbol, and perhaps an addend,
-   which otherwise is at the address. */
+   which otherwise is at the address. They are of the section `info`, which there is. */
 bool gs_sass_has_relocations(const gs_sass_section *section);
 bool gs_sass_has_addends(const gs_sass_section *section);
 size_t gs_sass_relocation_bytes(const gs_sass_section *section);
@@ -142,10 +141,16 @@ void gs_sass_put_long(gs_text *bytes, size_t at, uint64_t value);
 
 /* The codes that matter here. */
 enum {
+    GS_SASS_BLOCK_Z = 0x04,        /* before sm_90: it reads %ctaid.z */
     GS_SASS_PARAMETER_BANK = 0x0a, /* symbol, then base and size of the parameters */
     GS_SASS_PARAMETER = 0x17,      /* 0, number and offset, flags and size */
     GS_SASS_PARAMETERS_SIZE = 0x19,
+    GS_SASS_EXITS = 0x1c,           /* places of instructions, */
+    GS_SASS_STACK = 0x1e,           /* bytes, */
+    GS_SASS_SHUFFLES = 0x28,        /* places, */
+    GS_SASS_SHUFFLE_MASKS = 0x29,   /* and the register with the lanes of each, */
     GS_SASS_REGISTERS = 0x2f,       /* symbol, number */
+    GS_SASS_WARP_WIDE = 0x31,       /* places */
     GS_SASS_CLUSTER = 0x3d,         /* three words: .reqnctapercluster */
     GS_SASS_LARGE_PARAMETER = 0x45, /* the same as GS_SASS_PARAMETER for kernels with many bytes of parameters */
 };
@@ -168,6 +173,8 @@ void gs_sass_records_free(gs_sass_records *records);
 const gs_sass_record *gs_sass_records_find(const gs_sass_records *records, uint8_t code);
 /* Inserts a record with `count` words. False: out of memory. */
 bool gs_sass_records_insert(gs_sass_records *records, size_t place, uint8_t code, const uint32_t *words, size_t count);
+/* Puts a word in front of those of a record, which may be new. False: out of memory, or there is no room. */
+bool gs_sass_records_prepend(gs_sass_records *records, size_t place, uint8_t code, uint32_t word);
 /* Adds `bytes` to all places in the code that records name. False: there is one whose content is not known. */
 bool gs_sass_records_move(gs_sass_records *records, uint32_t bytes);
 
@@ -233,6 +240,7 @@ typedef struct gs_guarded {
     uint32_t parameter;  /* the number of the last parameter, a gs_guard_parameter, */
     uint32_t offset;     /* and where it is */
     uint32_t registers;  /* of a thread, with the guard */
+    uint32_t cluster;    /* how many blocks a cluster has (.reqnctapercluster); 0: the launch says it */
 } gs_guarded;
 
 typedef struct gs_guarded_list {
@@ -241,10 +249,11 @@ typedef struct gs_guarded_list {
 } gs_guarded_list;
 
 /* Puts the guard in front of all kernels of an image that can have it. They get a parameter more, a
-   gs_guard_parameter. GS_E_REFUSED: there is no guard for this architecture. The caller frees list->data. */
+   gs_guard_parameter. If there is one, code that the image has for other GPUs of its family is left out.
+   GS_E_REFUSED: there is no guard for this architecture. The caller frees list->data. */
 gs_code gs_sass_guard(gs_sass_image *image, gs_guarded_list *list, gs_error *error);
 
-enum { GS_GUARD_SITES = 8 };
+enum { GS_GUARD_SITES = 8, GS_GUARD_NOTES = 8 };
 
 /* The guard of an architecture. */
 typedef struct gs_guard {
@@ -255,6 +264,11 @@ typedef struct gs_guard {
     struct {
         uint8_t instruction, shift;
     } sites[GS_GUARD_SITES]; /* where the offset of the guard's parameter is: in which instruction, from which bit on */
+    uint32_t note_count;
+    struct {
+        uint8_t format, code; /* as in a gs_sass_record */
+        uint32_t word;
+    } notes[GS_GUARD_NOTES]; /* what records say about the guard */
     uint32_t count;          /* instructions */
     const uint64_t *code;    /* two numbers for each */
 } gs_guard;

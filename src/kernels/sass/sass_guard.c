@@ -22,8 +22,11 @@ enum {
     PARAMETER_FLAGS = 0x1f000, /* the others of these bits */
     FRAGMENTS = 0x3a,
     MORE_FRAGMENTS = 0x4f,
-    CODE_VERSION = 0x37, /* the record in front of the parameters, and */
-    CODE_FEATURES = 0x36 /* the one behind their bank */
+    CODE_VERSION = 0x37,  /* the record in front of the parameters, and */
+    CODE_FEATURES = 0x36, /* the one behind their bank */
+    OPERATION = 0x1ff,    /* of an instruction, without the form of its operands */
+    TAKE_BLOCK = 0x1ca,   /* clusterlaunchcontrol.try_cancel, */
+    TAKE_BLOCK_FROM = 100
 };
 
 struct kernel {
@@ -54,11 +57,28 @@ const gs_guard *gs_guard_find(int architecture) {
 
 /* ---- what points into a kernel ---- */
 
+/* The symbol of the kernel whose code is in a section; GS_SASS_NONE: it is a function. NULL in `reason`: it is at the
+   beginning, and alone there. */
+static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char **reason) {
+    uint32_t entry = GS_SASS_NONE;
+    for (uint32_t i = 0; i < image->symbols.count; i++) {
+        const gs_sass_symbol *symbol = &image->symbols.data[i];
+        bool is_here = symbol->section == text && gs_sass_type(symbol) == GS_SASS_FUNCTION;
+        if (is_here && symbol->other & GS_SASS_ENTRY)
+            entry = i;
+        if (is_here && (symbol->other & GS_SASS_ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE)
+                                                      : symbol->value == 0))
+            *reason = "its entry is not at the start of its code";
+    }
+    return entry;
+}
+
 /* Why code that a relocation names cannot be moved, or NULL. */
 static const char *reason_to_stay(const gs_sass_section *section, const gs_sass_symbol *symbol, size_t at) {
-    if (!gs_sass_has_addends(section))
-        return gs_sass_type(symbol) == GS_SASS_FUNCTION ? NULL : "a relocation into its code has no addend";
-    bool is_start = gs_sass_long(&section->bytes, at + 16) == 0;
+    bool is_function = gs_sass_type(symbol) == GS_SASS_FUNCTION, has_addend = gs_sass_has_addends(section);
+    bool is_start = !has_addend || gs_sass_long(&section->bytes, at + 16) == 0;
+    if (!has_addend && !is_function)
+        return "a relocation into its code has no addend";
     return symbol->other & GS_SASS_ENTRY && is_start ? "its address is taken" : NULL;
 }
 
@@ -66,9 +86,8 @@ static void find_reasons(struct guarding *guarding) {
     const gs_sass_image *image = guarding->image;
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
-        bool is_elsewhere = section->info < image->sections.count &&
-                            !(image->sections.data[section->info].flags & GS_SASS_IN_MEMORY); /* for debuggers */
-        if (!gs_sass_has_relocations(section) || is_elsewhere)
+        if (!gs_sass_has_relocations(section) ||
+            !(image->sections.data[section->info].flags & GS_SASS_IN_MEMORY)) /* for debuggers */
             continue;
         size_t step = gs_sass_relocation_bytes(section);
         for (size_t at = 0; at + step <= section->bytes.count; at += step) {
@@ -80,19 +99,59 @@ static void find_reasons(struct guarding *guarding) {
     }
 }
 
-static void move_relocations(struct guarding *guarding, gs_sass_section *section) {
+/* Whether code takes blocks that have not begun, and does their work: they never come to their guard. */
+static bool takes_blocks(const gs_text *code) {
+    for (size_t at = 0; at + INSTRUCTION <= code->count; at += INSTRUCTION)
+        if ((gs_sass_word(code, at) & OPERATION) == TAKE_BLOCK)
+            return true;
+    return false;
+}
+
+/* A function that takes blocks may be called by any kernel. */
+static void find_takers(struct guarding *guarding) {
+    static const char reason[] = "it takes blocks that have not begun", prefix[] = ".text";
     const gs_sass_image *image = guarding->image;
-    size_t step = gs_sass_relocation_bytes(section);
-    uint32_t here = section->info < image->sections.count ? guarding->moved[section->info] : 0;
-    for (size_t at = 0; at + step <= section->bytes.count; at += step) {
-        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, section, at);
-        gs_sass_put_long(&section->bytes, at, gs_sass_long(&section->bytes, at) + here);
-        if (!gs_sass_has_addends(section) || !symbol || symbol->section == GS_SASS_NONE)
+    bool is_any = false;
+    for (uint32_t i = 0; i < image->sections.count; i++) {
+        const char *other;
+        const gs_sass_section *section = &image->sections.data[i];
+        if (strncmp(section->name, prefix, sizeof prefix - 1) != 0 || !takes_blocks(&section->bytes))
             continue;
+        guarding->reasons[i] = reason;
+        is_any = is_any || entry_of(image, i, &other) == GS_SASS_NONE;
+    }
+    for (uint32_t i = 0; i < image->sections.count && is_any; i++)
+        guarding->reasons[i] = reason;
+}
+
+/* Lets a relocation lead to the same instruction as before. Lists for debuggers know nothing of the guard: there the
+   first instruction is that of the kernel as it was compiled. */
+static void move_target(struct guarding *guarding, gs_sass_section *section, size_t at, const gs_sass_symbol *symbol) {
+    enum { ADDRESS = 2 };
+    gs_sass_section *changed = &guarding->image->sections.data[section->info];
+    uint32_t moved = guarding->moved[symbol->section];
+    uint64_t place = gs_sass_long(&section->bytes, at);
+    bool is_for_debuggers = !(changed->flags & GS_SASS_IN_MEMORY);
+    if (!(symbol->other & GS_SASS_ENTRY) && gs_sass_type(symbol) != GS_SASS_SECTION)
+        return; /* the symbol moves */
+    if (gs_sass_has_addends(section)) {
         uint64_t addend = gs_sass_long(&section->bytes, at + 16);
-        bool is_from_start = symbol->other & GS_SASS_ENTRY || gs_sass_type(symbol) == GS_SASS_SECTION;
-        if (is_from_start && addend)
-            gs_sass_put_long(&section->bytes, at + 16, addend + guarding->moved[symbol->section]);
+        if (addend || is_for_debuggers)
+            gs_sass_put_long(&section->bytes, at + 16, addend + moved);
+    } else if (is_for_debuggers && gs_sass_word(&section->bytes, at + 8) == ADDRESS && changed->bytes.count >= 8 &&
+               place <= changed->bytes.count - 8) {
+        gs_sass_put_long(&changed->bytes, place, gs_sass_long(&changed->bytes, place) + moved);
+    }
+}
+
+static void move_relocations(struct guarding *guarding, gs_sass_section *section) {
+    size_t step = gs_sass_relocation_bytes(section);
+    uint32_t here = guarding->moved[section->info];
+    for (size_t at = 0; at + step <= section->bytes.count; at += step) {
+        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(guarding->image, section, at);
+        gs_sass_put_long(&section->bytes, at, gs_sass_long(&section->bytes, at) + here);
+        if (symbol && symbol->section != GS_SASS_NONE)
+            move_target(guarding, section, at, symbol);
     }
 }
 
@@ -191,6 +250,46 @@ static bool add_parameter(struct kernel *kernel, uint32_t base) {
     return true;
 }
 
+/* ---- what records say about the guard ---- */
+
+/* A record with no words. */
+static bool insert_flag(gs_sass_records *records, size_t place, uint8_t format, uint8_t code) {
+    if (!GS_RESERVE(records, 1))
+        return false;
+    memmove(records->data + place + 1, records->data + place, (records->count - place) * sizeof *records->data);
+    records->data[place] = (gs_sass_record){.format = format, .code = code};
+    records->count++;
+    return true;
+}
+
+static bool is_list(uint8_t code) {
+    return code == GS_SASS_EXITS || code == GS_SASS_SHUFFLES || code == GS_SASS_SHUFFLE_MASKS ||
+           code == GS_SASS_WARP_WIDE;
+}
+
+/* Lists get the places of the guard in front; other notes are taken where the kernel has none. */
+static bool add_notes(gs_sass_records *records, const gs_guard *guard) {
+    bool is_well = true;
+    for (uint32_t i = guard->note_count; i-- > 0 && is_well;) {
+        uint8_t code = guard->notes[i].code, format = guard->notes[i].format;
+        size_t place = place_of(records, GS_SASS_EXITS, GS_SASS_EXITS, records->count);
+        if (is_list(code))
+            is_well = gs_sass_records_prepend(records, place, code, guard->notes[i].word);
+        else if (!gs_sass_records_find(records, code))
+            is_well = format == 4 ? gs_sass_records_prepend(records, place, code, guard->notes[i].word)
+                                  : insert_flag(records, place, format, code);
+    }
+    return is_well;
+}
+
+/* Whether the lists have room for the places of the guard. */
+static bool has_room(const gs_sass_records *records) {
+    for (size_t i = 0; i < records->count; i++)
+        if (is_list(records->data[i].code) && records->data[i].count > UINT16_MAX - 4 * GS_GUARD_NOTES)
+            return false;
+    return true;
+}
+
 /* ---- registers ---- */
 
 /* How many registers a kernel has, and, with `least`, that it has at least that number; 0: not known. */
@@ -213,22 +312,6 @@ static uint32_t registers_of(struct guarding *guarding, const struct kernel *ker
 
 /* ---- one kernel ---- */
 
-/* The symbol of the kernel whose code is in a section; GS_SASS_NONE: it is a function. NULL in `reason`: it is at the
-   beginning, and alone there. */
-static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char **reason) {
-    uint32_t entry = GS_SASS_NONE;
-    for (uint32_t i = 0; i < image->symbols.count; i++) {
-        const gs_sass_symbol *symbol = &image->symbols.data[i];
-        bool is_here = symbol->section == text && gs_sass_type(symbol) == GS_SASS_FUNCTION;
-        if (is_here && symbol->other & GS_SASS_ENTRY)
-            entry = i;
-        if (is_here && (symbol->other & GS_SASS_ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE)
-                                                      : symbol->value == 0))
-            *reason = "its entry is not at the start of its code";
-    }
-    return entry;
-}
-
 /* Prepares the records of a kernel. NULL, or why it stays as it is. */
 static const char *prepare_kernel(struct guarding *guarding, struct kernel *kernel, bool *failed) {
     const gs_sass_image *image = guarding->image;
@@ -248,6 +331,8 @@ static const char *prepare_kernel(struct guarding *guarding, struct kernel *kern
         return reason;
     if (!registers_of(guarding, kernel, 0))
         return "its number of registers is not known";
+    if (!has_room(&kernel->records))
+        return "its records are too long";
     return gs_sass_records_move(&kernel->records, guarding->guard->count * INSTRUCTION) ? NULL
                                                                                         : "it has an unknown record";
 }
@@ -273,7 +358,8 @@ static bool change_kernel(struct guarding *guarding, struct kernel *kernel) {
     gs_text code = {0}, info = {0};
     put_guard(guard, kernel->offset, &code);
     gs_text_put(&code, text->bytes.data, text->bytes.count);
-    bool is_well = add_parameter(kernel, guard->parameter_base) && gs_sass_records_write(&kernel->records, &info);
+    bool is_well = add_parameter(kernel, guard->parameter_base) && add_notes(&kernel->records, guard) &&
+                   gs_sass_records_write(&kernel->records, &info);
     static const char zeros[PARAMETER_ALIGN + GUARD_PARAMETER];
     gs_text_put(&kernel->constants->bytes, zeros,
                 guard->parameter_base + kernel->offset + GUARD_PARAMETER - kernel->constants->bytes.count);
@@ -290,6 +376,14 @@ static bool change_kernel(struct guarding *guarding, struct kernel *kernel) {
     return true;
 }
 
+static uint32_t cluster_of(const gs_sass_records *own) {
+    const gs_sass_record *record = gs_sass_records_find(own, GS_SASS_CLUSTER);
+    uint32_t blocks = record && record->count == 12;
+    for (uint32_t at = 0; at < 12 && blocks; at += 4)
+        blocks *= gs_sass_word(&own->bytes, record->at + at);
+    return blocks;
+}
+
 static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs_guarded_list *list) {
     bool failed = false;
     const char *reason = guarding->reasons[kernel->text];
@@ -301,6 +395,7 @@ static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs
         reason = prepare_kernel(guarding, kernel, &failed);
     if (!reason && !failed) {
         guarded.registers = registers_of(guarding, kernel, guarding->guard->registers);
+        guarded.cluster = cluster_of(&kernel->records);
         failed = !change_kernel(guarding, kernel);
     }
     guarded.refused = reason;
@@ -309,11 +404,34 @@ static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs
     return failed || !GS_PUSH(list, guarded) ? gs_fail_memory(guarding->error) : GS_OK;
 }
 
+/* From sm_100 on a cubin describes its code a second time, for GPUs of the same family, with the number of its
+   instructions and the parameters. That is of the code without guard, so the driver must not find it. */
+static void drop_other_code(gs_sass_image *image) {
+    static const char *const prefixes[] = {".nv.merc.", ".nv.capmerc."};
+    for (size_t i = 0; i < image->sections.count; i++) {
+        gs_sass_section *section = &image->sections.data[i];
+        for (size_t k = 0; k < GS_COUNT(prefixes); k++)
+            if (strncmp(section->name, prefixes[k], strlen(prefixes[k])) == 0) {
+                gs_text_free(&section->bytes);
+                *section = (gs_sass_section){.name = ""}; /* the others keep their numbers */
+            }
+    }
+}
+
+static bool has_guards(const struct guarding *guarding) {
+    for (size_t i = 0; i < guarding->image->sections.count; i++)
+        if (guarding->moved[i])
+            return true;
+    return false;
+}
+
 static gs_code guard_kernels(struct guarding *guarding, gs_guarded_list *list) {
     static const char prefix[] = ".text.";
     gs_sass_image *image = guarding->image;
     gs_code code = GS_OK;
     find_reasons(guarding);
+    if (guarding->guard->architecture >= TAKE_BLOCK_FROM)
+        find_takers(guarding);
     for (uint32_t i = 0; i < image->sections.count && code == GS_OK; i++) {
         if (strncmp(image->sections.data[i].name, prefix, sizeof prefix - 1) != 0)
             continue;
@@ -326,6 +444,8 @@ static gs_code guard_kernels(struct guarding *guarding, gs_guarded_list *list) {
             move_relocations(guarding, &image->sections.data[i]);
     if (code == GS_OK)
         move_symbols(guarding);
+    if (code == GS_OK && has_guards(guarding))
+        drop_other_code(image);
     return code;
 }
 

@@ -119,6 +119,8 @@ static gs_code read_sections(gs_sass_image *image, const struct file *file) {
     uint32_t names = (uint32_t)get(file->bytes + 62, 2);
     if (!is_inside(file, at, SECTION_HEAD))
         return damaged(file, "it has no sections");
+    if (get(file->bytes + 58, 2) != SECTION_HEAD)
+        return damaged(file, "headers of sections have an impossible size");
     count = count ? count : get(file->bytes + at + 32, 8);
     names = names == INDEX_ELSEWHERE ? (uint32_t)get(file->bytes + at + 40, 4) : names;
     if (count > (file->size - at) / SECTION_HEAD)
@@ -136,6 +138,8 @@ static gs_code read_sections(gs_sass_image *image, const struct file *file) {
         section->name = name_in(image, names, section->name_at);
         if (!section->name)
             code = damaged(file, "a section has no name");
+        else if (gs_sass_has_relocations(section) && section->info >= image->sections.count)
+            code = damaged(file, "there are relocations of no section");
     }
     return code;
 }
@@ -166,6 +170,8 @@ static gs_code read_symbols(gs_sass_image *image, const struct file *file) {
             symbol.section = gs_sass_word(&indexes->bytes, i / SYMBOL * 4);
         if (symbol.section >= image->sections.count || !symbol.section)
             symbol.section = GS_SASS_NONE;
+        if (!name_in(image, table->link, symbol.name_at))
+            return damaged(file, "a symbol has no name");
         if (!GS_PUSH(&image->symbols, symbol))
             return gs_fail_memory(file->error);
     }
@@ -221,8 +227,7 @@ gs_sass_section *gs_sass_find(const gs_sass_image *image, const char *prefix, co
 }
 
 const char *gs_sass_symbol_name(const gs_sass_image *image, const gs_sass_symbol *symbol) {
-    const char *name = name_in(image, image->sections.data[image->symbol_table].link, symbol->name_at);
-    return name ? name : "";
+    return name_in(image, image->sections.data[image->symbol_table].link, symbol->name_at);
 }
 
 int gs_sass_type(const gs_sass_symbol *symbol) {

@@ -99,6 +99,27 @@ bool gs_sass_records_insert(gs_sass_records *records, size_t place, uint8_t code
     return !records->bytes.failed;
 }
 
+bool gs_sass_records_prepend(gs_sass_records *records, size_t place, uint8_t code, uint32_t word) {
+    for (size_t i = 0; i < records->count; i++) {
+        gs_sass_record old = records->data[i];
+        if (old.format != FORMAT_BYTES || old.code != code)
+            continue;
+        if (old.count + 4 > UINT16_MAX || !gs_sass_records_insert(records, i, code, &word, 1))
+            return false;
+        gs_sass_record *record = &records->data[i];
+        gs_text content = {0};
+        gs_text_put(&content, records->bytes.data + old.at, old.count);
+        gs_text_put(&records->bytes, content.data, content.count);
+        record->count += old.count;
+        bool is_well = !content.failed && !records->bytes.failed;
+        gs_text_free(&content);
+        memmove(record + 1, record + 2, (records->count - i - 2) * sizeof *record);
+        records->count--;
+        return is_well;
+    }
+    return gs_sass_records_insert(records, place, code, &word, 1);
+}
+
 /* ---- places ---- */
 
 static place_kind kind_of(uint8_t code, bool *is_known) {

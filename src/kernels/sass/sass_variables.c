@@ -203,7 +203,7 @@ static gs_code check_jumps(const struct sharing *sharing, const gs_sass_section 
 /* Whether a section of relocations changes something that a kernel can see. */
 static bool changes_memory(const gs_sass_image *image, const gs_sass_section *section) {
     return gs_sass_has_relocations(section) && section->bytes.count &&
-           (section->info >= image->sections.count || image->sections.data[section->info].flags & GS_SASS_IN_MEMORY);
+           image->sections.data[section->info].flags & GS_SASS_IN_MEMORY;
 }
 
 /* Whether relocations are for another kernel than the one that is launched, and so never matter. Functions that are no

@@ -16,6 +16,11 @@ static const double LAUNCH_NS = 5000, /* of a launch that finds nothing left, an
     CLAIM_NS = 4000;                  /* and of a block that looks at the flags and claims others */
 enum { MOST_BLOCKS = 1 << 30, MOST_AHEAD = 1024, LEAST_WAVES = 2 };
 
+/* The guard computes the number of a cluster as ptxas computes %clusterid: a block's number as a float, times one by
+   the size of a cluster. If that is rounded up, blocks of a cluster of 15 disagree from block 4,670,939 on; if it is
+   rounded to the nearest float, from 10,186,169 on. */
+enum { MOST_IN_CLUSTERS = 1 << 22 };
+
 /* What guards may cost: this part of the kernel's time, or more for a kernel that would hold up requests for long, as
    long as it is this part of the recent work. */
 static const double USUAL_COST = 0.03, MOST_COST = 0.35, COST_OF_ALL = 0.1, MOST_LEFT_NS = 2e7;
@@ -47,6 +52,8 @@ gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
     if (!kernel->resident || kernel->blocks < LEAST_WAVES * kernel->resident || kernel->blocks > MOST_BLOCKS ||
         kernel->expected_ns <= 0)
         return (gs_chain_plan){.reason = "it has fewer than two waves of blocks"};
+    if (kernel->cluster > 1 && kernel->blocks > MOST_IN_CLUSTERS / kernel->cluster)
+        return (gs_chain_plan){.reason = "it has too many blocks in clusters"};
     double waves = ceil((double)kernel->blocks / (double)kernel->resident);
     double block_ns = (double)kernel->expected_ns / waves, pass_ns = EXIT_NS * waves, stop_ns = block_ns + pass_ns;
     double guard_ns = GUARD_NS * waves;

@@ -20,6 +20,7 @@ typedef struct gs_chain_kernel {
     uint64_t resident;      /* how many the GPU runs at a time */
     double requests_per_ns; /* of all latency programs */
     double most_cost;       /* of the guard, as a part of the kernel's own time */
+    uint32_t cluster;       /* blocks of a cluster */
 } gs_chain_kernel;
 
 typedef struct gs_chain_plan {

@@ -232,13 +232,15 @@ gs_gate_guard gs_gate_guard_find(const void *what, const gs_gate_config *launch,
     twin.reason[0] = '\0';
     if (!gs_gate_twin_find(what, &twin))
         return refuse("%s", twin.reason);
+    cluster = twin.cluster > 1 ? twin.cluster : cluster;
     uint64_t work_ns = atomic_load_explicit(&gs_gate_state.page->work_ns, memory_order_relaxed);
     pthread_mutex_lock(&guards.lock);
     gs_chain_kernel kernel = {.expected_ns = expected_ns,
                               .blocks = product(launch->shape) / cluster,
                               .resident = count_resident(&twin, launch) / cluster,
                               .requests_per_ns = requests_per_ns(),
-                              .most_cost = gs_chain_most_cost(&guards.budget, work_ns, expected_ns)};
+                              .most_cost = gs_chain_most_cost(&guards.budget, work_ns, expected_ns),
+                              .cluster = cluster};
     gs_chain_plan plan = gs_chain_plan_of(&kernel);
     guards.budget.left_ns -= (double)plan.cost_ns;
     pthread_mutex_unlock(&guards.lock);

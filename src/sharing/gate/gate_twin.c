@@ -255,6 +255,7 @@ static gs_code guard_code(const struct image *from, gs_text *code, const char *n
             refused = list.data[i].refused;
             twin->parameter = list.data[i].parameter;
             twin->offset = list.data[i].offset;
+            twin->cluster = list.data[i].cluster;
         }
     if (result == GS_OK)
         result = refused ? gs_fail(error, GS_E_REFUSED, "%s", refused) : gs_sass_write(&image, &made, error);

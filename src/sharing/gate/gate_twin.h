@@ -30,6 +30,7 @@ typedef struct gs_gate_twin {
     void *function;             /* NULL: it has no twin */
     void *original;             /* the function of `what` */
     uint32_t parameter, offset; /* the number and the place of the guard's parameter */
+    uint32_t cluster;           /* blocks of a cluster, if its code says so */
     gs_gate_constants constants;
     char reason[GS_TENANT_REASON]; /* why it has no twin */
     bool is_used;

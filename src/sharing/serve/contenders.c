@@ -114,12 +114,17 @@ static void look_ahead(const gs_action *action, gs_contender *query) {
     }
 }
 
+uint64_t gs_launch_served(const gs_action_launch *launch, uint64_t began_ns, uint64_t now_ns) {
+    uint64_t from_ns = gs_max_u64(began_ns, launch->served_ns);
+    return launch->served + (now_ns > from_ns ? now_ns - from_ns : 0) * (uint64_t)gs_max(launch->sms, 0);
+}
+
 /* The service of a running launch so far: it is charged when it has ended. One that runs whole is short. */
 static uint64_t served_now(const gs_stream *stream, const gs_action_launch *launch) {
-    uint64_t ns = stream->session->server->now_ns - stream->running_since;
+    uint64_t served = gs_launch_served(launch, stream->running_since, stream->session->server->now_ns);
     if (launch->request.form != GS_LAUNCH_CONFINED)
         return 0;
-    return (launch->request.workers ? gs_min_u64(ns, (uint64_t)launch->expected_ns) : ns) * (uint64_t)launch->sms;
+    return launch->request.workers ? gs_min_u64(served, (uint64_t)launch->expected_ns * (uint64_t)launch->sms) : served;
 }
 
 /* A client that waits for its launches now and then has none behind them for a moment. */

@@ -89,6 +89,7 @@ static void start_follower(gs_stream *stream, gs_action *action) {
     launch->how = before->how;
     launch->sms = before->sms;
     launch->was_resized = launch->had_neighbors = false;
+    launch->served = launch->served_ns = 0;
     launch->counted = 0;
     launch->request.workers = before->request.workers;
     launch->request.task_blocks = before->request.task_blocks;

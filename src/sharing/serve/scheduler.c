@@ -51,6 +51,8 @@ static void confine_launch(gs_server *server, gs_action *action, const gs_mask *
     memcpy(launch->request.mask, mask->words, sizeof mask->words);
     launch->was_resized = true;
     launch->is_stopping = sms == 0;
+    launch->served = gs_launch_served(launch, action->stream->running_since, server->now_ns);
+    launch->served_ns = server->now_ns;
     launch->sms = sms ? sms : launch->sms;
     gs_worker_confine(server->worker, gs_action_tag(action), mask->words);
     server->resizes++;
@@ -79,8 +81,8 @@ static void start_action(gs_action *action, enum gs_decide_how how, int32_t sms,
     gs_stream_forget_kept(stream);
     launch->how = how;
     launch->sms = sms;
-    launch->was_resized = false;
-    launch->had_neighbors = false;
+    launch->was_resized = launch->had_neighbors = false;
+    launch->served = launch->served_ns = 0;
     launch->counted = launch->request.first_block;
     launch->request.task_blocks = task_of(stream->session->server, launch);
     if (mask)

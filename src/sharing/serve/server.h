@@ -273,6 +273,8 @@ typedef struct gs_action_launch {
     gs_profile *profile;
     enum gs_decide_how how;
     int32_t sms;
+    uint64_t served;      /* SMs times ns, until its SMs changed, */
+    uint64_t served_ns;   /* and when they did; 0: never */
     bool is_stopping;     /* its mask is empty, but it has not ended yet */
     bool had_neighbors;   /* another stream's kernel ran beside it */
     bool was_resized;     /* its mask changed while it ran */
@@ -397,6 +399,8 @@ bool gs_contenders_is_ahead(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
 bool gs_contender_can_confine(const gs_action *action);
+/* The service of a launch from its begin until now, with the SMs that it had: SMs times nanoseconds. */
+uint64_t gs_launch_served(const gs_action_launch *launch, uint64_t began_ns, uint64_t now_ns);
 
 /* ---- ahead.c ---- */
 
