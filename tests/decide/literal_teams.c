@@ -406,6 +406,9 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
     }
+    bool is_guest = one(q, two->who[1])->lets_pass && !one(q, two->who[0])->lets_pass;
+    if (is_guest && q->of->count > 2 && !way->is_trial && way->shares[0] < fair_share(q, two, 0) * (4.0 / 3))
+        return false;
     return suits && !(way->is_trial && q->of->count != 2);
 }
 
