@@ -401,14 +401,11 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
         const gs_contender *c = one(q, two->who[i]);
         bool is_other = c->state == GS_CONTENDER_RUNS && c->workers != way->workers[i];
         bool is_due = i == 0 || two->who[i] == q->first;
-        suits &= may_share(q, c) &&
-                 (!is_due || way->is_trial || way->shares[i] >= fair_share(q, two, i) || can_wait(q, two, i));
+        double least = fair_share(q, two, i) * (i == 0 && q->of->count > 2 ? 4.0 / 3 : 1);
+        suits &= may_share(q, c) && (!is_due || way->is_trial || way->shares[i] >= least || can_wait(q, two, i));
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
     }
-    bool is_guest = one(q, two->who[1])->lets_pass && !one(q, two->who[0])->lets_pass;
-    if (is_guest && q->of->count > 2 && !way->is_trial && way->shares[0] < fair_share(q, two, 0) * (4.0 / 3))
-        return false;
     return suits && !(way->is_trial && q->of->count != 2);
 }
 

@@ -345,29 +345,26 @@ static bool can_wait(const gs_decide_query *query, const struct team *team, size
     return served_for_weight(one) + (are_together ? slice : slice / 2) >= served_for_weight(other);
 }
 
-/* Whether a leader beside a partner that is ahead would have less of the time than two of three that alternate. The
-   partner would take it from those that wait. */
-static bool costs_others(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
+/* The share that the leader, or the one that goes first, must have on the same SMs unless it can wait. Where others
+   wait, the leader needs what two of three have that alternate: they pay for it. */
+static double least_inside(const gs_decide_query *query, const struct team *team, size_t i) {
     static const double OF_THREE = 4.0 / 3; /* two of three, by one of two */
-    return member(query, team, 1)->lets_pass && !member(query, team, 0)->lets_pass &&
-           way->shares[0] < OF_THREE * least_share(query, team, 0);
+    return least_share(query, team, i) * (i == 0 && query->count > 2 ? OF_THREE : 1);
 }
 
 /* Whether both members can have their workers of this way; and the leader, and the one that goes first, its share in
-   sequence, unless it can wait for it. Any other one would wait while the leader runs alone: every share is more. Where
-   others wait, none of them pays for a partner that is ahead. A trial, which measures the shares, waits until there is no third kernel, and does not end a split, because that has a
+   sequence, unless it can wait for it. Any other one would wait while the leader runs alone: every share is more. A
+   trial, which measures the shares, waits until there is no third kernel, and does not end a split, because that has a
    gain. */
 static bool way_suits(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
     if (query->count > 2 && would_stop_leader(query, team, way))
         return false;
-    if (query->count > 2 && !way->is_trial && costs_others(query, team, way))
-        return false;
     for (size_t i = 0; i < 2; i++) {
         bool is_served = !way->is_trial && (i == 0 || team->members[i] == query->first);
         if (!may_share(query, member(query, team, i)) ||
-            (is_served && way->shares[i] < least_share(query, team, i) && !can_wait(query, team, i)))
+            (is_served && way->shares[i] < least_inside(query, team, i) && !can_wait(query, team, i)))
             return false;
     }
     return true;
