@@ -125,6 +125,7 @@ typedef struct gs_command {
     const char *name, *summary;
     const char *no_shard; /* why it cannot be played in shards, or NULL */
     const char *usage;    /* the text after the name */
+    const char *help;     /* what stands before --help, where that is not the name */
     const char *details;  /* a paragraph or an example for the help */
     const gs_option *options;
     size_t option_count;

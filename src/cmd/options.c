@@ -111,7 +111,8 @@ int gs_usage(const gs_command *command, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "gridsmith %s: %s; see 'gridsmith %s --help'\n", command->name, text, command->name);
+    fprintf(stderr, "gridsmith %s: %s; see 'gridsmith %s --help'\n", command->name, text,
+            command->help ? command->help : command->name);
     return gs_code_exit(GS_E_USAGE);
 }
 

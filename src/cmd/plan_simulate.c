@@ -398,6 +398,7 @@ static const gs_command command_simulate = {
     .name = "plan",
     .summary = "Play tasks with a plan, without a GPU.",
     .usage = "--simulate|--play PLAN --tasks LIST [options]",
+    .help = "plan --simulate",
     .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence and in pairs, with\n"
                "the durations of the plan, as the daemon would decide.\n\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"

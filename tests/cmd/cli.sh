@@ -1355,6 +1355,7 @@ check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - -
 printf '%s' '{"schema":"gridsmith.task/1","task":"t","kernels":[{"kernel":"lbm"}]}' >"$work/short.tasks"
 check "a file of tasks without a slash" 0 sh -c "cd '$work' && '$program' plan --simulate '$source_dir/$plan' --tasks short.tasks"
 says "t "
+mistake "an option of another form of plan" "unknown option --cuont; see 'gridsmith plan --simulate --help'" "$program" plan --simulate "$plan" --cuont 3
 mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "a task that cannot be played" '"im2col:2" is neither a kernel of the zoo, a network, nor a file' "$program" plan --play "$plan" --tasks im2col:2

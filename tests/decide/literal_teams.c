@@ -401,8 +401,8 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
         const gs_contender *c = one(q, two->who[i]);
         bool is_other = c->state == GS_CONTENDER_RUNS && c->workers != way->workers[i];
         bool is_due = i == 0 || two->who[i] == q->first;
-        suits &= may_share(q, c) &&
-                 (!is_due || way->is_trial || way->shares[i] >= fair_share(q, two, i) || can_wait(q, two, i));
+        double least = fair_share(q, two, i) * (i == 0 && q->of->count > 2 ? 4.0 / 3 : 1);
+        suits &= may_share(q, c) && (!is_due || way->is_trial || way->shares[i] >= least || can_wait(q, two, i));
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
     }
@@ -604,36 +604,56 @@ static double saves(const struct question *q, const gs_contender *c, const gs_co
     return most;
 }
 
+/* The highest throughput with a partner on the same SMs; 0: there is none. */
+static double most_inside(const struct question *q, size_t who) {
+    struct team lone = alone(q, who);
+    double most = 0;
+    for (size_t i = 0; i < q->of->count && (q->options->planned || q->options->tries_intra_sm); i++) {
+        struct team two = {.who = {who, i}, .count = 2};
+        if (i == who || !may_be_partner(q, i) || sequence_first(q, one(q, who), one(q, i)))
+            continue;
+        share_all(q, &two, false);
+        if (two.throughput >= otherwise(q, &lone, one(q, i)) * (1 + q->options->least_gain))
+            most = fmax(most, two.throughput);
+    }
+    return most;
+}
+
+/* Whether it has the same right to lead as the first one. */
+static bool is_equal(const struct question *q, const gs_contender *first, const gs_contender *c) {
+    double slice = (double)q->all * (double)q->options->slice_ns / weight(c);
+    return rank(q, c) == rank(q, first) && known(c) && had(first) + slice >= had(c) && probe_of(q, c) == 0;
+}
+
 static size_t another_leader(const struct question *q, const size_t *order, size_t leader, const struct team *team) {
     const gs_contender *first = one(q, leader);
     double most = team->throughput, most_saved = 0;
-    size_t best = leader, next = leader, at = 0, seen = 0;
+    size_t best = leader, next = leader, start = 0, seen = 0;
     if (q->most < 2 || !known(first) || expected(first))
         return leader;
-    while (order[at] != leader)
-        at++;
-    for (; at < q->of->count && seen < 4; at++) {
+    while (order[start] != leader)
+        start++;
+    for (size_t at = start; at < q->of->count; at++) {
         const gs_contender *c = one(q, order[at]);
-        double slice = (double)q->all * (double)q->options->slice_ns / weight(c), inside = most, saved = 0;
+        if (!runs(c, GS_DECIDE_CONFINED) || c->workers <= 0 || placed(first) || !is_equal(q, first, c))
+            continue;
+        double inside = most_inside(q, order[at]);
+        best = inside > most + q->options->least_gain ? order[at] : best;
+        most = fmax(most, inside);
+    }
+    for (size_t at = start; at < q->of->count && seen < 4; at++) {
+        const gs_contender *c = one(q, order[at]);
+        double saved = 0;
         if (expected(c) || runs(c, GS_DECIDE_WHOLE))
             continue;
         seen++;
-        if (rank(q, c) != rank(q, first) || c->state != GS_CONTENDER_WAITS || !known(c) ||
-            had(first) + slice < had(c) || probe_of(q, c) > 0 ||
+        if (c->state != GS_CONTENDER_WAITS || !is_equal(q, first, c) ||
             (placed(first) && saves(q, c, first) <= saves(q, first, c)))
             continue;
-        struct team lone = alone(q, order[at]);
-        for (size_t i = 0; i < q->of->count; i++) {
-            struct team two = {.who = {order[at], i}, .count = 2};
+        for (size_t i = 0; i < q->of->count; i++)
             if (i != order[at] && known(one(q, i)) && one(q, i)->stream != c->stream)
                 saved = fmax(saved, saves(q, c, one(q, i)));
-            if (i == order[at] || order[at] == leader || !may_be_partner(q, i) || sequence_first(q, c, one(q, i)) ||
-                (!q->options->planned && !q->options->tries_intra_sm))
-                continue;
-            share_all(q, &two, false);
-            if (two.throughput >= otherwise(q, &lone, one(q, i)) * (1 + q->options->least_gain))
-                inside = fmax(inside, two.throughput);
-        }
+        double inside = order[at] == leader ? most : most_inside(q, order[at]);
         best = inside > most + q->options->least_gain ? order[at] : best;
         most = fmax(most, inside);
         next = saved > most_saved ? order[at] : next;

@@ -1069,9 +1069,13 @@ TEST(nobody_is_starved_by_pairs_of_others) {
         double least; /* part */
     } rows[] = {
         {{{12000, 1000, 12000, 1000}, {{0, 2, 1.5}, {1, 2, 1.3}}}, 0.8},
+        {{{400, 400, 6500}, {{0, 2, 1.15}, {1, 2, 1.15}}}, 1}, /* the third gains beside both */
         {{{90, 150, 150, 5000}, {{1, 3, 1.1}}}, 0.9},
         {{{12000, 50, 50}, {{0}}}, 0.97},
         {{{50000, 20000, 5, 5}, {{0}}}, 0.95},
+        {{{6500, 6500, 160, 1650}, {{0, 2, 1.25}, {1, 2, 1.25}}}, 0.9}, /* equal partners of a short one */
+        {{{300, 300, 100, 1500}, {{0, 2, 1.8}, {1, 2, 1.8}}}, 1},
+        {{{100, 1000, 1000, 300}, {{0, 1, 1.09}, {0, 2, 1.09}}}, 0.95}, /* the gain pays for few stops */
     };
     enum { FOR_MS = 5000 };
     gs_gpu *gpu = gpu_of("h200");
@@ -1093,6 +1097,56 @@ TEST(nobody_is_starved_by_pairs_of_others) {
         gs_task_list_clear(&tasks);
         gs_plan_table_clear(&table);
     }
+    gs_gpu_free(gpu);
+}
+
+/* Two kernels on the same SMs with these rates, and the rest of one at its rate alone. */
+static gs_plan_table table_of_rates(double first_us, double second_us, double first, double second) {
+    gs_text text = {0};
+    gs_text_add(&text,
+                "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
+                "{\"name\": \"a\", \"blocks\": 16384, \"block_threads\": 256, \"registers\": 32, "
+                "\"workers_per_sm\": 8, \"alone_us\": %g},"
+                "{\"name\": \"b\", \"blocks\": 16384, \"block_threads\": 256, \"registers\": 32, "
+                "\"workers_per_sm\": 8, \"alone_us\": %g}], \"pairs\": ["
+                "{\"first\": \"a\", \"second\": \"b\", \"option\": \"inside\", \"first_us\": %g, "
+                "\"first_workers_per_sm\": 4, \"second_workers_per_sm\": 4, \"points\": [",
+                first_us, second_us, first_us);
+    for (int i = 1; i <= 10; i++) {
+        double ratio = i * 0.2, together = fmin(1 / first, ratio / second);
+        gs_text_add(&text, "%s{\"ratio\": %g, \"us\": %.12g}", i > 1 ? ", " : "", ratio,
+                    first_us * (together + (1 - together * first) + (ratio - together * second)));
+    }
+    gs_text_add(&text, "]}]}");
+    gs_plan_table table = table_of(text.data);
+    gs_text_free(&text);
+    return table;
+}
+
+/* Whatever the plan says, two that do less together than in sequence are measured, and do not go on: also if neither
+   would ever run alone, and if one of them has less than its share and they are interrupted again and again. */
+TEST(a_pair_that_disappoints_is_given_up) {
+    enum { SEEDS = 20, FOR_MS = 2000 };
+    gs_gpu *gpu = gpu_of("h200");
+    gs_plan_table table = table_of_rates(3000, 400, 0.86, 0.33);
+    gs_task_list tasks = {0};
+    for (size_t k = 0; k < table.kernels.count; k++)
+        assert_int_equal(gs_task_list_add_kernel(&tasks, (int32_t)k, &table, 1, NULL), GS_OK);
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        gs_simulation_options options = {.gpu = gpu,
+                                         .recorded_on = gpu,
+                                         .together = 2,
+                                         .unknown = 1,
+                                         .for_us = FOR_MS * 1000.0,
+                                         .noise = 0.5,
+                                         .seed = seed};
+        gs_simulation result = play(&table, &tasks, &options);
+        if (result.alone_us < 0.98 * result.end_us)
+            fail_msg("seed %d: %.3f of the throughput in sequence", (int)seed, result.alone_us / result.end_us);
+        gs_simulation_clear(&result);
+    }
+    gs_task_list_clear(&tasks);
+    gs_plan_table_clear(&table);
     gs_gpu_free(gpu);
 }
 

@@ -194,13 +194,28 @@ static double opens_some_ns(const gs_decide_query *query, const gs_contender *co
     return most;
 }
 
-/* Whether a contender may lead in place of the first one: it has the same rank, its client has not had more by a time
-   slice, and it need not be probed. If the first one runs, a launch behind the other must save more beside it than one
-   behind it beside the other. */
+/* Whether it shares its SMs with another one. */
+static bool is_inside_now(const gs_contender *contender) {
+    return contender->state == GS_CONTENDER_RUNS && contender->workers > 0;
+}
+
+/* Whether a contender has the same right to lead as the first one: it has the same rank, its client has not had more by
+   a time slice, and it need not be probed. */
+static bool is_equal(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
+    return rank_of(query, other) == rank_of(query, first) && is_known(other) && !is_far_behind(query, first, other) &&
+           gs_team_probe(query, other) == 0;
+}
+
+/* Whether a contender that waits may lead in place of the first one. If that runs, a launch behind the other must save
+   more beside it than one behind it beside the other. */
 static bool may_lead(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
-    return rank_of(query, other) == rank_of(query, first) && other->state == GS_CONTENDER_WAITS && is_known(other) &&
-           !is_far_behind(query, first, other) && gs_team_probe(query, other) == 0 &&
+    return other->state == GS_CONTENDER_WAITS && is_equal(query, first, other) &&
            (!is_placed_now(first) || opens_ns(query, other, first) > opens_ns(query, first, other));
+}
+
+/* Whether one that shares its SMs may go on in place of the first one, which waits. */
+static bool may_go_on(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
+    return is_inside_now(other) && !is_placed_now(first) && is_equal(query, first, other);
 }
 
 /* ---- whether a change is worth its cost ---- */
@@ -351,7 +366,8 @@ static struct team choose_team(const gs_decide_query *query, size_t leader, int3
 }
 
 /* Of a leader with its team and those that may lead in its place: the one that gains most on the same SMs as another;
-   if none gains, the one behind which a launch comes that would save most. */
+   if none gains, the one behind which a launch comes that would save most. Those that share SMs already are asked
+   first: an equal one that waits would stop one of them, and then be stopped by it. */
 static size_t choose_leader(const gs_decide_query *query, size_t leader, const struct team *team) {
     enum { LEADERS = 4 };
     const gs_contender *first = &query->contenders[leader];
@@ -359,6 +375,11 @@ static size_t choose_leader(const gs_decide_query *query, size_t leader, const s
     double throughput = team->throughput, most = 0;
     if (query->most_together < 2 || !is_known(first) || first->state == GS_CONTENDER_EXPECTED)
         return leader;
+    for (size_t i = leader; i < query->count; i = first_of(query, can_be_placed, i)) {
+        double inside = may_go_on(query, first, &query->contenders[i]) ? gs_team_inside(query, i) : 0;
+        best = inside > throughput + query->options->least_gain ? i : best;
+        throughput = fmax(throughput, inside);
+    }
     for (size_t i = leader; i < query->count && seen < LEADERS; i = first_of(query, can_be_placed, i), seen++) {
         const gs_contender *contender = &query->contenders[i];
         if (!may_lead(query, first, contender))

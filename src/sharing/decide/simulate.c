@@ -2,11 +2,11 @@
  * simulate.c: tasks played by the decisions of the daemon, in simulated time.
  *
  * Each task is a client. Its launches that are ready are contenders, the oldest ones as in the daemon, and gs_decide
- * says which of them run, where and in what shape. It knows the durations of the table; the simulated ones differ by
- * `noise`, and what is measured becomes known as in the daemon (window.c). Launches that run together progress at
- * rates, so the next event is the end of one of them, the arrival of a task, or the time at which the decision is to be
- * made again. For another GPU than that of the table, durations are scaled by the numbers of waves on the two, as
- * computed by the engine.
+ * says which of them run, where and in what shape. Durations differ from those of the table by `noise`. The ones alone
+ * are known, because the daemon measures a kernel before that has a partner. Of pairs the table is known, and what is
+ * measured becomes known as in the daemon (window.c). Launches that run together progress at rates, so the next event
+ * is the end of one of them, the arrival of a task, or the time at which the decision is to be made again. For another
+ * GPU than that of the table, durations are scaled by the numbers of waves on the two, as computed by the engine.
  *
  * A launch that is stopped goes on later: what the stop costs is added to its work. Launches that run whole follow each
  * other on the GPU without a gap.
@@ -128,7 +128,7 @@ static gs_code find_profile(struct player *player, const gs_listed_launch *launc
     if (!into->profile)
         return gs_fail(error, GS_E_USAGE, "the tasks have too many different launches");
     into->profile->worker = kernel->shape;
-    gs_profile_ran(into->profile, false, (uint64_t)launch->blocks, gs_max_u64(ns_of(into->expected_us), 1));
+    gs_profile_ran(into->profile, false, (uint64_t)launch->blocks, gs_max_u64(ns_of(into->true_us), 1));
     return GS_OK;
 }
 

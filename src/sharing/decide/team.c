@@ -345,6 +345,13 @@ static bool can_wait(const gs_decide_query *query, const struct team *team, size
     return served_for_weight(one) + (are_together ? slice : slice / 2) >= served_for_weight(other);
 }
 
+/* The share that the leader, or the one that goes first, must have on the same SMs unless it can wait. Where others
+   wait, the leader needs what two of three have that alternate: they pay for it. */
+static double least_inside(const gs_decide_query *query, const struct team *team, size_t i) {
+    static const double OF_THREE = 4.0 / 3; /* two of three, by one of two */
+    return least_share(query, team, i) * (i == 0 && query->count > 2 ? OF_THREE : 1);
+}
+
 /* Whether both members can have their workers of this way; and the leader, and the one that goes first, its share in
    sequence, unless it can wait for it. Any other one would wait while the leader runs alone: every share is more. A
    trial, which measures the shares, waits until there is no third kernel, and does not end a split, because that has a
@@ -357,7 +364,7 @@ static bool way_suits(const gs_decide_query *query, const struct team *team, con
     for (size_t i = 0; i < 2; i++) {
         bool is_served = !way->is_trial && (i == 0 || team->members[i] == query->first);
         if (!may_share(query, member(query, team, i)) ||
-            (is_served && way->shares[i] < least_share(query, team, i) && !can_wait(query, team, i)))
+            (is_served && way->shares[i] < least_inside(query, team, i) && !can_wait(query, team, i)))
             return false;
     }
     return true;

@@ -5,6 +5,9 @@
  * which the same one or two kernels run on the same SMs, or two run in sequence, over any number of launches. Gaps
  * between launches count. Two kernels that both run whole also run in sequence: the GPU starts the second when no block
  * of the first waits any more.
+ *
+ * A pair of a plan that shares SMs may be interrupted by a sequence again and again, each time before it can be
+ * measured. So the times of such a pair are added up until they are long enough.
  */
 #include "decide.h"
 
@@ -45,6 +48,8 @@ void gs_window_close(gs_window *window, gs_profile_store *store, uint64_t now_ns
         return;
     for (size_t i = 0; i < window->count; i++)
         both[i] = (gs_beside){window->profiles[i], window->sms[i], window->blocks[i]};
+    if (window->is_intra_sm && !window->is_probe && ns >= LEAST_WINDOW_NS)
+        ns = gs_profile_store_gather(store, &both[0], &both[1], window->workers, ns);
     bool is_measured = ns >= window->least_ns && both[0].blocks && both[window->count - 1].blocks;
     if (!is_measured)
         both[0].blocks = 0;

@@ -149,6 +149,11 @@ typedef struct gs_pair {
     double otherwise;        /* the throughput of the last sequence or split; 0: not measured */
     double competed_ns;      /* measured time in which both were present */
     double lost_ns;          /* of that, lost by sharing SMs; negative: gained */
+    /* Times on the same SMs that are not measured yet, because each was too short. Not kept in the file. */
+    struct gs_pair_pieces {
+        int32_t workers[2];
+        uint64_t blocks[2], ns;
+    } pieces;
     bool is_dirty;
     uint64_t used;
 } gs_pair;
@@ -198,6 +203,10 @@ typedef struct gs_beside {
 void gs_profile_store_inter_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 /* The same for two in sequence, for `ns` in total (`sms` is not used). */
 void gs_profile_store_serial(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
+/* Adds up the times for which two shared all SMs with these workers since they were last measured: this one and those
+   before it, also in the blocks of both. Returns the sum. */
+uint64_t gs_profile_store_gather(gs_profile_store *store, gs_beside *one, gs_beside *other, const int32_t workers[2],
+                                 uint64_t ns);
 /* The same for two that shared all SMs, with these numbers of workers (`sms` is not used). Without blocks of one of
    them it is an interrupted trial, which counts as a loss of half of its time. */
 void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other,

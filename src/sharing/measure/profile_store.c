@@ -233,6 +233,22 @@ static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
     return &pair->ways[GS_PAIR_WAYS - 1];
 }
 
+uint64_t gs_profile_store_gather(gs_profile_store *store, gs_beside *one, gs_beside *other, const int32_t workers[2],
+                                 uint64_t ns) {
+    int swap = one->profile->key > other->profile->key;
+    gs_beside *both[2] = {swap ? other : one, swap ? one : other};
+    gs_pair *pair = gs_profile_store_make_pair(store, both[0]->profile->key, both[1]->profile->key);
+    if (!pair)
+        return ns;
+    struct gs_pair_pieces sum = {.workers = {workers[swap], workers[!swap]}, .ns = ns};
+    bool is_same = pair->pieces.workers[0] == sum.workers[0] && pair->pieces.workers[1] == sum.workers[1];
+    sum.ns += is_same ? pair->pieces.ns : 0;
+    for (int i = 0; i < 2; i++)
+        sum.blocks[i] = both[i]->blocks += is_same ? pair->pieces.blocks[i] : 0;
+    pair->pieces = sum;
+    return sum.ns;
+}
+
 void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
                                const int32_t workers[2], uint64_t ns) {
     int swap = one->profile->key > other->profile->key;
@@ -244,6 +260,7 @@ void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, co
         return;
     bool is_measured = shares[0] > 0 && shares[1] > 0;
     double otherwise = pair->otherwise > 0 ? pair->otherwise : 1;
+    pair->pieces = (struct gs_pair_pieces){0};
     pair->competed_ns += (double)ns;
     pair->lost_ns += (double)ns * (is_measured ? 1 - (shares[0] + shares[1]) / otherwise : 0.5);
     gs_pair_way *way = is_measured ? way_for(pair, ordered) : NULL;
