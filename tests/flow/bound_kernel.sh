@@ -216,6 +216,12 @@ if [ -x /usr/local/cuda/bin/ptxas ] || command -v ptxas >/dev/null; then
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; cvt.u64.u32 %x, %r1; add.u64 %x, %x, %rd1; sub.u64 %x, %x, %rd1; cvt.u32.u64 %r1, %x;
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; setp.eq.u64 %q, %rd1, 0; @%q add.u32 %r1, %r1, 9;
 0|(of this input)|ld.global.u32 %r1, [%rd1+28]; mov.u32 %r4, here; st.shared.u32 [%r4], %r1; ld.shared.u32 %r1, [here];
+1|the bits of a cache policy in line 120|createpolicy.fractional.L2::evict_last.b64 %x, 1.0; shr.u64 %x, %x, 50; cvt.u32.u64 %r1, %x;
+1|the order of atomic operations in line 120|st.shared.u32 [here], 0; bar.sync 0; red.shared.max.u32 [here], 3; red.shared.add.u32 [here], 3; bar.sync 0; ld.shared.u32 %r1, [here];
+1|the order of atomic operations in line 120|st.shared.u32 [here], 0; bar.sync 0; red.shared.max.u32 [here], 3; red.shared.max.s32 [here], 3; bar.sync 0; ld.shared.u32 %r1, [here];
+1|the order of atomic operations in line 120|st.shared.u32 [here], 0; bar.sync 0; red.shared.inc.u32 [here], 3; bar.sync 0; ld.shared.u32 %r1, [here];
+0|(of this input)|st.shared.u32 [here], 0; bar.sync 0; red.shared.max.u32 [here], 3; red.shared.max.u32 [here], 7; bar.sync 0; ld.shared.u32 %r1, [here];
+0|(of this input)|st.shared.u32 [here], 0; bar.sync 0; red.shared.add.u32 [here], 3; red.global.add.u32 [%rd1+256], 7; bar.sync 0; ld.shared.u32 %r1, [here];
 INPUTS
     # A side that no thread takes does not count; one that some thread takes does. Element 7 of the buffer is 7, others are not.
     cat >"$folder/never.ptx" <<'PTX'

@@ -164,6 +164,7 @@ static const char *source_of(const struct exactness *exactness, const gs_ptx_sta
     gs_ptx_math math = gs_ptx_math_of(statement);
     bool is_sum = math == GS_PTX_MATH_ADD || math == GS_PTX_MATH_SUB;
     bool is_window_asked = strcmp(gs_ptx_row(statement)->name, "isspacep") == 0;
+    bool is_policy = strcmp(gs_ptx_row(statement)->name, "createpolicy") == 0;
     switch (statement->opcode) {
     case GS_PTX_ATOMIC:
         return "the order of atomic operations";
@@ -183,6 +184,7 @@ static const char *source_of(const struct exactness *exactness, const gs_ptx_sta
         return gs_ptx_has(module, statement, "approx full") ? "an approximation"
                : math == GS_PTX_MATH_ACTIVE                 ? "which threads are together"
                : is_window_asked                            ? "the number of an address"
+               : is_policy                                  ? "the bits of a cache policy"
                : is_sum && is_real && !gs_ptx_has(module, statement, "rn rz rm rp") &&
                        reads_any(exactness, statement, &exactness->product).begin
                    ? "a sum that may be fused with a product"
@@ -384,24 +386,60 @@ static void pass_product(struct exactness *exactness, const gs_ptx_statement *st
     mark_memory(exactness, statement, &exactness->product, cause);
 }
 
-static void pass_statement(struct exactness *exactness, const gs_ptx_statement *statement) {
+/* The origin of the place that an atomic operation writes. */
+static uint32_t origin_written(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    uint32_t number = gs_ptx_address_written(exactness->module, statement);
+    if (number == GS_PTX_NONE)
+        return SOME_PLACE;
+    const gs_ptx_operand *address = operand_at(exactness, statement, number);
+    const gs_ptx_operand *inside = address->count ? &exactness->module->operands.data[address->children] : address;
+    return inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
+}
+
+/* Whether two atomic operations leave the same in whichever order they come: they are the same, or elsewhere. */
+static bool commute(const struct exactness *exactness, const gs_ptx_statement *one, const gs_ptx_statement *other) {
     const gs_ptx_module *module = exactness->module;
+    uint32_t places[2] = {origin_written(exactness, one), origin_written(exactness, other)};
+    gs_ptx_type types[2][2];
+    gs_ptx_find_types(module, one, types[0]);
+    gs_ptx_find_types(module, other, types[1]);
+    return !(gs_ptx_writes(module, one) & gs_ptx_writes(module, other)) ||
+           (places[0] >= FIRST_VARIABLE && places[1] >= FIRST_VARIABLE && places[0] != places[1]) ||
+           (gs_ptx_atomic_kind(module, one) == gs_ptx_atomic_kind(module, other) && types[0][0] == types[1][0]);
+}
+
+/* Whether what an atomic operation leaves is the same in whichever order all of them come. */
+static bool leaves_no_order(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = exactness->module;
+    const gs_ptx_function *function = exactness->function;
+    gs_ptx_atomic kind = gs_ptx_atomic_kind(module, statement);
+    bool is_combined = kind == GS_PTX_ATOMIC_ADD || (kind >= GS_PTX_ATOMIC_AND && kind <= GS_PTX_ATOMIC_MAX);
+    if (statement->opcode != GS_PTX_ATOMIC || !is_combined || gs_ptx_is_real(module, statement))
+        return false;
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *other = &module->statements.data[function->statements + i];
+        if (exactness->is_passed[i] && other->kind == GS_PTX_INSTRUCTION && other->opcode == GS_PTX_ATOMIC &&
+            !commute(exactness, statement, other))
+            return false;
+    }
+    return true;
+}
+
+static void pass_statement(struct exactness *exactness, const gs_ptx_statement *statement) {
     struct cause cause = takes(exactness, statement, &exactness->inexact);
     pass_product(exactness, statement);
     bool is_otherwise = accesses_number(exactness, statement);
     is_otherwise = is_of_address(exactness, statement) || is_otherwise;
     if (is_otherwise && !cause.begin)
         cause = here(exactness);
-    bool is_order = statement->opcode == GS_PTX_ATOMIC && !cause.begin && !gs_ptx_is_real(module, statement) &&
-                    gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_EXCH &&
-                    gs_ptx_atomic_kind(module, statement) != GS_PTX_ATOMIC_CAS; /* what it leaves has no order */
+    bool is_exact_there = !cause.begin && leaves_no_order(exactness, statement);
     if (!cause.begin && source_of(exactness, statement))
         cause = here(exactness);
     if (!cause.begin)
         return;
     mark_results(exactness, statement, &exactness->inexact, cause);
     set_origins(exactness, statement, NUMBER);
-    if (!is_order)
+    if (!is_exact_there)
         mark_memory(exactness, statement, &exactness->inexact, cause);
 }
 
