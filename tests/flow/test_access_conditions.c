@@ -11,6 +11,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/flow/flow.h"
+#include "launch_text.h"
 
 #include <stdlib.h>
 
@@ -278,9 +279,7 @@ static int64_t count_line(const char *body, uint32_t line) {
              "{\"schema\":\"gridsmith.launch/1\",\"grid\":[1,1,1],\"block\":[32,1,1],\"shared_bytes\":0,\"arguments\":["
              "{\"buffer\":\"int32\",\"count\":%d,\"fill\":\"index\"},{\"uint32\":%d}]}",
              ELEMENTS, ROUNDS);
-    gs_launch_file *launch =
-        gs_launch_read(gs_input_memory("launch", launch_text, strlen(launch_text), &error), &error);
-    assert_non_null(launch);
+    gs_launch_file *launch = launch_of_text(launch_text);
     put_kernel(&text, body);
     if (gs_count_rounds("k", text.data, text.count, "k", launch, 60, &list, &error) != GS_OK)
         fail_msg("%s, line %ld", error.message, error.line);
@@ -372,9 +371,7 @@ TEST(a_line_marker_is_refused) {
                                       "\"shared_bytes\":0,\"arguments\":[{\"buffer\":\"int32\",\"count\":8}]}";
     gs_error error = {.code = GS_OK};
     gs_loop_rounds_list list = {0};
-    gs_launch_file *launch =
-        gs_launch_read(gs_input_memory("launch", launch_text, strlen(launch_text), &error), &error);
-    assert_non_null(launch);
+    gs_launch_file *launch = launch_of_text(launch_text);
     assert_int_equal(gs_count_rounds("k", text, strlen(text), "k", launch, 60, &list, &error), GS_E_REFUSED);
     assert_int_equal(error.line, 7);
     assert_int_equal(error.column, 3);

@@ -5,8 +5,8 @@
  * A random kernel has loops whose rounds differ between lanes, branches, and accesses of global and shared memory at
  * places that it computes or loads. Each lane is executed here, statement by statement, which gives its place in each
  * round. From these the numbers are counted slowly: for all lanes that are in the same rounds, and all places at which
- * the buffer may begin in a sector; a lane that comes to the round but not to the access is one more. The run on the CPU
- * must find exactly these numbers.
+ * the buffer may begin in a sector; a lane that comes to the round but not to the access is one more. The run on the
+ * CPU must find exactly these numbers.
  *
  * Then ptxas compiles the kernel: it unrolls loops, and joins and moves code. In some kernels several accesses are in
  * one line. The walk must not say less than the truth for any instruction of a line.
@@ -17,6 +17,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/flow/flow.h"
+#include "launch_text.h"
 
 #include <stdlib.h>
 
@@ -530,8 +531,7 @@ static void check_kernel(uint64_t seed, uint64_t index, bool has_assembler, stru
         "{\"buffer\":\"int32\",\"count\":%d,\"fill\":\"index\"},{\"buffer\":\"int32\",\"count\":%d,\"fill\":\"zero\"},"
         "{\"uint32\":%d}]}",
         BLOCKS, (int)kernel->block[0], (int)kernel->block[1], ELEMENTS * 4, ELEMENTS * 4, PARAMETER);
-    gs_launch_file *launch = gs_launch_read(gs_input_memory("launch", text, strlen(text), &error), &error);
-    assert_non_null(launch);
+    gs_launch_file *launch = launch_of_text(text);
     gs_code code = gs_count_rounds("k", kernel->text.data, kernel->text.count, "k", launch, 60, &list, &error);
     if (code != GS_OK)
         fail_msg("kernel %llu: %s, line %ld\n%s", (unsigned long long)index, error.message, error.line,
@@ -568,8 +568,7 @@ TEST(a_run_that_does_not_end_is_refused) {
         "{\"schema\":\"gridsmith.launch/1\",\"grid\":[1,1,1],\"block\":[1,1,1],\"arguments\":[]}";
     gs_loop_rounds_list list = {0};
     gs_error error = {.code = GS_OK};
-    gs_launch_file *launch = gs_launch_read(gs_input_memory("launch", text, strlen(text), &error), &error);
-    assert_non_null(launch);
+    gs_launch_file *launch = launch_of_text(text);
     assert_int_equal(gs_count_rounds("k", kernel, strlen(kernel), "k", launch, 1, &list, &error), GS_E_REFUSED);
     assert_non_null(strstr(error.message, "the run of k on the CPU, for its input: timeout after 1 second"));
     gs_launch_free(launch);
