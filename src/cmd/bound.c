@@ -64,8 +64,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "kernel", kernel, "NAME", "with --launch: the kernel, where the file has several"),
     GS_LIST(struct options, "loop", loops, "LINE=ROUNDS",
             "with --launch: the most rounds of the body of the loop in a line, or at 0xOFFSET; its test counts once "
-            "more; may "
-            "be repeated"),
+            "more; may be repeated"),
     GS_TEXT(struct options, "latencies", latencies, "FILE",
             "with --launch or --beside: how long instructions take (gridsmith.machine/1; default: those of the GPU)"),
     GS_FLAG(struct options, "input", input,

@@ -151,7 +151,9 @@ static void close_load(struct load *load) {
     *load = (struct load){0};
 }
 
-static void close_play(gs_plan_play *play) {
+void gs_plan_play_close(gs_plan_play *play) {
+    if (!play)
+        return;
     for (size_t i = 0; i < play->load_count; i++)
         close_load(&play->loads[i]);
     gs_mps_stop(&play->mps);
@@ -165,6 +167,7 @@ static void close_play(gs_plan_play *play) {
     gs_zoo_applications_free(&play->tasks);
     gs_text_free(&play->errors);
     gs_text_free(&play->socket);
+    free(play);
 }
 
 /* ---- programs ---- */
@@ -490,10 +493,4 @@ gs_code gs_plan_play_run(gs_plan_play *play, gs_plan_played *played, gs_error *e
         code = play_served(play, played, error);
     played->is_late = play->is_late;
     return code;
-}
-
-void gs_plan_play_close(gs_plan_play *play) {
-    if (play)
-        close_play(play);
-    free(play);
 }

@@ -211,8 +211,12 @@ GRAPH_CALL cuGraphNodeGetType(const fake_node *node, int *type) {
 }
 
 GRAPH_CALL cuGraphKernelNodeGetAttribute(const fake_node *node, int attribute, int *value) {
+    enum { PREFERRED_CLUSTER = 11 };
+    static const int pair[3] = {2, 1, 1};
     if (attribute == CU_LAUNCH_CLUSTER)
         memcpy(value, node->cluster, sizeof node->cluster);
+    else if (attribute == PREFERRED_CLUSTER && fake_has("preferred"))
+        memcpy(value, pair, sizeof pair);
     else
         *value = attribute == CU_LAUNCH_PRIORITY ? node->priority : 0;
     return node->type != FAKE_NODE_KERNEL ? FAKE_INVALID_VALUE : FAKE_OK;

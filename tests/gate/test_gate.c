@@ -1273,6 +1273,23 @@ DAEMON_TEST(long_kernels_of_graphs_are_stopped) {
     stop_program(&training);
 }
 
+/* Where clusters may have one of two sizes, a block may be in another one in each launch of a chain. */
+DAEMON_TEST(kernels_of_graphs_with_preferred_clusters_run_to_their_end) {
+    unsigned launches = 0;
+    setenv("GRIDSMITH_FAKE", "preferred", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--guard");
+    unsetenv("GRIDSMITH_FAKE");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    load_steps(&training);
+    assert_int_equal(ask(&training, "keep 1600 1 3"), 0);
+    for (; launches < 100 && !launch_graphs(&training, 1, false); launches++)
+        continue;
+    assert_true(launches < 100);                        /* it is divided, */
+    assert_false(status_says("\"guarded_kernels\":1,")); /* but between its kernels only */
+    stop_program(&training);
+}
+
 /* Pieces of 2.5 MB: as long as a copy from the host takes in 50 us. */
 DAEMON_TEST(big_copies_have_waits_in_them) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");

@@ -3,9 +3,10 @@
  *
  * A register is *inexact* if the CPU may have another value in it: of an approximate function, a product of matrices, a
  * sum that may be fused with a product, an atomic operation (its result depends on the order), a strong load, a
- * texture, a clock or the number of an SM, or of something that is inexact. Memory is inexact by state space: if one
- * inexact value is stored there, all that is loaded from there is, unless it cannot change. Which statement comes first
- * does not count.
+ * texture, a cache policy, a clock or the number of an SM, or of something that is inexact. Memory is inexact by state
+ * space: if one inexact value is stored there, all that is loaded from there is, unless it cannot change. What atomic
+ * operations leave there is exact if all at one place are the same, such as sums. Which statement comes first does not
+ * count.
  *
  * What may be a product spreads in the same way: ptxas fuses a sum with a product that comes to it through moves,
  * signs, memory and other lanes. It fuses only where neither of them has a rounding.
@@ -386,14 +387,15 @@ static void pass_product(struct exactness *exactness, const gs_ptx_statement *st
     mark_memory(exactness, statement, &exactness->product, cause);
 }
 
-/* The origin of the place that an atomic operation writes. */
-static uint32_t origin_written(const struct exactness *exactness, const gs_ptx_statement *statement) {
-    uint32_t number = gs_ptx_address_written(exactness->module, statement);
-    if (number == GS_PTX_NONE)
-        return SOME_PLACE;
-    const gs_ptx_operand *address = operand_at(exactness, statement, number);
+/* The origin of the place at an address, of all that its register ever holds. */
+static uint32_t origin_at_address(const struct exactness *exactness, const gs_ptx_operand *address) {
     const gs_ptx_operand *inside = address->count ? &exactness->module->operands.data[address->children] : address;
     return inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
+}
+
+static uint32_t origin_written(const struct exactness *exactness, const gs_ptx_statement *statement) {
+    uint32_t number = gs_ptx_address_written(exactness->module, statement);
+    return number == GS_PTX_NONE ? SOME_PLACE : origin_at_address(exactness, operand_at(exactness, statement, number));
 }
 
 /* Whether two atomic operations leave the same in whichever order they come: they are the same, or elsewhere. */
@@ -522,9 +524,8 @@ static bool is_placed(const struct exactness *exactness, const gs_ptx_statement 
         (statement->guard != GS_PTX_NONE && exactness->inexact.registers[statement->guard].begin))
         return false;
     const gs_ptx_operand *address = operand_at(exactness, statement, number);
-    const gs_ptx_operand *inside = address->count ? &module->operands.data[address->children] : address;
-    uint32_t origin = inside->kind == GS_PTX_REGISTER ? exactness->origin[inside->value] : origin_of(exactness, inside);
-    return origin >= FIRST_VARIABLE && !reads(exactness, address, &exactness->inexact).begin;
+    return origin_at_address(exactness, address) >= FIRST_VARIABLE &&
+           !reads(exactness, address, &exactness->inexact).begin;
 }
 
 gs_code gs_rounds_check_exact(const struct gs_counting *counting, const gs_launch_file *launch) {

@@ -171,6 +171,8 @@ gs_code gs_sass_records_read(gs_sass_records *records, const gs_text *bytes, gs_
 bool gs_sass_records_write(const gs_sass_records *records, gs_text *into);
 void gs_sass_records_free(gs_sass_records *records);
 const gs_sass_record *gs_sass_records_find(const gs_sass_records *records, uint8_t code);
+/* Three numbers that a record has, of a block or a cluster; 0: there is none. */
+void gs_sass_records_three(const gs_sass_records *records, uint8_t code, uint32_t numbers[3]);
 /* Inserts a record with `count` words. False: out of memory. */
 bool gs_sass_records_insert(gs_sass_records *records, size_t place, uint8_t code, const uint32_t *words, size_t count);
 /* Puts a word in front of those of a record, which may be new. False: out of memory, or there is no room. */

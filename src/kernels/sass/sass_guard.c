@@ -4,7 +4,10 @@
  * At the first instruction of a kernel no register, predicate or scoreboard is in use, and its branches are relative.
  * So instructions can be put in front of it, and nothing behind them changes: registers, shared memory, barriers and
  * clusters are as they were compiled. What moves is named elsewhere: symbols and relocations of the section, and places
- * in its records. The kernel gets one parameter more, at the end, and as many registers as the guard needs.
+ * in its records. The kernel gets one parameter more, at the end, and as many registers as the guard needs, and its
+ * records name the instructions of the guard, too. Code for other GPUs of the family, which has no guard, is left out.
+ *
+ * A block must come to its guard: kernels whose blocks take others that have not begun get none.
  *
  * A kernel of which something is not understood stays as it is, with the reason.
  */
@@ -377,11 +380,9 @@ static bool change_kernel(struct guarding *guarding, struct kernel *kernel) {
 }
 
 static uint32_t cluster_of(const gs_sass_records *own) {
-    const gs_sass_record *record = gs_sass_records_find(own, GS_SASS_CLUSTER);
-    uint32_t blocks = record && record->count == 12;
-    for (uint32_t at = 0; at < 12 && blocks; at += 4)
-        blocks *= gs_sass_word(&own->bytes, record->at + at);
-    return blocks;
+    uint32_t blocks[3];
+    gs_sass_records_three(own, GS_SASS_CLUSTER, blocks);
+    return blocks[0] * blocks[1] * blocks[2];
 }
 
 static gs_code guard_kernel(struct guarding *guarding, struct kernel *kernel, gs_guarded_list *list) {

@@ -99,6 +99,12 @@ bool gs_sass_records_insert(gs_sass_records *records, size_t place, uint8_t code
     return !records->bytes.failed;
 }
 
+void gs_sass_records_three(const gs_sass_records *records, uint8_t code, uint32_t numbers[3]) {
+    const gs_sass_record *record = gs_sass_records_find(records, code);
+    for (size_t i = 0; i < 3; i++)
+        numbers[i] = record && record->count == 12 ? gs_sass_word(&records->bytes, record->at + 4 * i) : 0;
+}
+
 bool gs_sass_records_prepend(gs_sass_records *records, size_t place, uint8_t code, uint32_t word) {
     for (size_t i = 0; i < records->count; i++) {
         gs_sass_record old = records->data[i];

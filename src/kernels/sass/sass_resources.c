@@ -44,18 +44,11 @@ static uint32_t threads_of(const gs_sass_records *own) {
     return 0;
 }
 
-/* Three numbers of a block that a record has; 0: there is none. */
-static void read_block(const gs_sass_records *own, uint8_t code, uint32_t block[3]) {
-    const gs_sass_record *record = gs_sass_records_find(own, code);
-    for (size_t i = 0; i < 3; i++)
-        block[i] = record && record->count == 12 ? gs_sass_word(&own->bytes, record->at + 4 * i) : 0;
-}
-
 gs_code gs_sass_check_block(const gs_sass_records *own, const char *kernel, const uint32_t block[3], gs_error *error) {
     uint32_t only[3], most[3];
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
-    read_block(own, REQUIRED_THREADS, only);
-    read_block(own, MOST_THREADS, most);
+    gs_sass_records_three(own, REQUIRED_THREADS, only);
+    gs_sass_records_three(own, MOST_THREADS, most);
     uint64_t most_threads = (uint64_t)most[0] * most[1] * most[2];
     if (only[0] && memcmp(only, block, sizeof only) != 0)
         return gs_fail(error, GS_E_USAGE, "a block of %.200s must be %u x %u x %u threads (.reqntid), not %u x %u x %u",
