@@ -550,27 +550,6 @@ TEST(tables_of_jumps_are_those_of_the_kernel) {
     gs_text_free(&text);
 }
 
-TEST(line_numbers_do_not_hinder_a_guard) {
-    char path[1000];
-    if (!has_ptxas(path, sizeof path))
-        skip();
-    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
-        struct file file =
-            make_module(path, architectures[i], false, ".file 1 \"k.cu\"", ".loc 1 2 3\nadd.u32 %r2, %r2, %r1;");
-        gs_sass_image image;
-        gs_guarded_list list = {0};
-        gs_error error;
-        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
-        assert_non_null(gs_sass_find(&image, ".nv_debug_line_sass", ""));
-        assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
-        assert_int_equal(list.count, 1);
-        assert_null(list.data[0].refused);
-        gs_sass_free(&image);
-        free(list.data);
-        free(file.bytes);
-    }
-}
-
 static uint32_t line_of(const gs_sass_image *image, uint64_t address) {
     char *file = NULL;
     uint32_t line = 0;
@@ -601,7 +580,10 @@ TEST(lines_and_frames_move_with_the_code) {
         gs_error error;
         assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
         assert_int_equal(gs_sass_read(&guarded, file.bytes, file.size, &error), GS_OK);
+        assert_non_null(gs_sass_find(&image, ".nv_debug_line_sass", ""));
         assert_int_equal(gs_sass_guard(&guarded, &list, &error), GS_OK);
+        assert_int_equal(list.count, 1);
+        assert_null(list.data[0].refused);
         for (uint64_t at = 0; at < moved; at += 16)
             assert_int_equal(line_of(&guarded, at), 0);
         for (uint64_t at = 0; at < 512; at += 16) {
