@@ -30,7 +30,7 @@ struct graph {
     const char *whole;   /* why it is not divided, or NULL */
     gs_gate_parts parts; /* of the copy, while its nodes are timed */
     gs_gate_timing timing;
-    gs_gate_pointer controls; /* of kernels that can be stopped, or 0 */
+    gs_gate_chains chains;
     uint64_t flags;
 };
 
@@ -73,8 +73,8 @@ static void clear_graph(struct graph *graph) {
     forget_copy(graph);
     if (graph->divided)
         gs_gate_real.cuGraphExecDestroy(graph->divided);
-    if (graph->controls)
-        gs_gate_real.cuMemFree_v2(graph->controls); /* when the GPU has done all work */
+    if (graph->chains.controls)
+        gs_gate_real.cuMemFree_v2(graph->chains.controls); /* when the GPU has done all work */
     gs_gate_respect(mode);
     *graph = (struct graph){0};
 }
@@ -120,23 +120,10 @@ void gs_gate_graph_forget(void *exec, bool is_destroyed) {
 
 /* Puts chains in the place of long kernels. Returns an error of the driver. */
 static int guard_kernels(struct graph *graph, const int64_t *ns, const gs_gate_work *work) {
-    size_t chains = 0;
     int code = GS_CUDA_OK;
-    for (uint32_t i = 0; i < graph->parts.count && chains < GS_NODE_CHAINS && code == GS_CUDA_OK; i++) {
-        bool is_chain = false;
-        if (ns[i] <= gs_gate_state.ahead_ns)
-            continue;
-        if (!graph->controls)
-            graph->controls = gs_gate_node_controls(work->stream);
-        if (!graph->controls)
-            break;
-        code = gs_gate_node_guard(&graph->parts, i, ns[i], work->flags, graph->controls, chains, &is_chain);
-        chains += is_chain;
-    }
-    if (!chains && graph->controls) {
-        gs_gate_real.cuMemFree_v2(graph->controls);
-        graph->controls = 0;
-    }
+    for (uint32_t i = 0; i < graph->parts.count && code == GS_CUDA_OK; i++)
+        if (ns[i] > gs_gate_state.ahead_ns)
+            code = gs_gate_node_guard(&graph->parts, i, ns[i], work, &graph->chains);
     return code;
 }
 
@@ -167,7 +154,7 @@ static void divide(struct graph *graph, const gs_gate_work *work) {
     bool is_good =
         ns && (!gs_gate_state.has_guards || !graph->timing.exec || guard_kernels(graph, ns, work) == GS_CUDA_OK);
     size_t waits = is_good ? put_waits(&graph->parts, ns, work->flags) : SIZE_MAX;
-    if (!waits && !graph->controls)
+    if (!waits && !graph->chains.count)
         graph->whole = "it has too few nodes to wait between";
     else if (waits == SIZE_MAX ||
              gs_gate_real.cuGraphInstantiateWithFlags(&graph->divided, graph->copy, graph->flags) != GS_CUDA_OK) {

@@ -155,15 +155,17 @@ struct set_node { /* CUDA_MEMSET_NODE_PARAMS */
     size_t width, height;
 };
 
-gs_gate_pointer gs_gate_node_controls(void *stream) {
-    enum { BYTES = GS_NODE_CHAINS * CONTROLS * CONTROL };
-    gs_gate_pointer controls = 0;
-    if (gs_gate_real.cuMemAlloc_v2(&controls, BYTES) != GS_CUDA_OK)
-        return 0;
-    if (gs_gate_real.cuMemsetD32Async(controls, 0, BYTES / 4, stream) == GS_CUDA_OK)
-        return controls;
-    gs_gate_real.cuMemFree_v2(controls);
-    return 0;
+/* The memory of the next chain; 0: there is none. */
+static gs_gate_pointer find_controls(gs_gate_chains *chains, void *stream) {
+    enum { CHAINS = 32, BYTES = CONTROLS * CONTROL };
+    gs_gate_pointer made = 0;
+    if (!chains->controls && gs_gate_real.cuMemAlloc_v2(&made, CHAINS * BYTES) == GS_CUDA_OK) {
+        if (gs_gate_real.cuMemsetD32Async(made, 0, CHAINS * BYTES / 4, stream) == GS_CUDA_OK)
+            chains->controls = made;
+        else
+            gs_gate_real.cuMemFree_v2(made);
+    }
+    return chains->controls && chains->count < CHAINS ? chains->controls + chains->count * BYTES : 0;
 }
 
 /* Whether the node is a kernel that can be launched more than once, and how many blocks a cluster has. */
@@ -237,12 +239,11 @@ static int add_launches(gs_gate_parts *parts, uint32_t number, struct kernel_nod
     return code;
 }
 
-int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, gs_gate_pointer flags,
-                       gs_gate_pointer controls, size_t index, bool *is_chain) {
+int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, const gs_gate_work *work,
+                       gs_gate_chains *chains) {
     struct kernel_node kernel = {0};
     void *head = NULL, *last;
     unsigned cluster = 1;
-    *is_chain = false;
     if (!read_kernel(parts->heads[number], &kernel, &cluster))
         return GS_CUDA_OK;
     gs_gate_config launch = {.shared_bytes = kernel.shared_bytes};
@@ -250,13 +251,16 @@ int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, gs_gat
     gs_gate_guard guard = gs_gate_guard_find(kernel.kernel ? kernel.kernel : kernel.function, &launch, cluster, ns);
     if (!guard.twin || guard.constants.bytes)
         return GS_CUDA_OK;
-    controls += index * CONTROLS * CONTROL;
+    gs_gate_pointer controls = find_controls(chains, work->stream);
+    if (!controls)
+        return GS_CUDA_OK;
     int code = add_set(parts, number, &guard, controls, &head);
     last = head;
     if (code == GS_CUDA_OK)
-        code = add_launches(parts, number, &kernel, &guard, flags, controls, &last);
-    *is_chain = code == GS_CUDA_OK;
-    if (*is_chain)
-        gs_gate_twin_use(guard.twin);
-    return code ? code : gs_gate_parts_replace(parts, number, head, last);
+        code = add_launches(parts, number, &kernel, &guard, work->flags, controls, &last);
+    if (code != GS_CUDA_OK)
+        return code;
+    chains->count++;
+    gs_gate_twin_use(guard.twin);
+    return gs_gate_parts_replace(parts, number, head, last);
 }

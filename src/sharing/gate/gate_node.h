@@ -23,15 +23,18 @@ bool gs_gate_timing_is_done(const gs_gate_timing *timing);
 bool gs_gate_timing_read(const gs_gate_timing *timing, const gs_gate_parts *parts, int64_t *ns);
 void gs_gate_timing_free(gs_gate_timing *timing);
 
-enum { GS_NODE_CHAINS = 32 }; /* in a graph, at most */
-
 /* Puts a wait for the board's flags behind a node. Returns an error of the driver. */
 int gs_gate_node_wait(gs_gate_parts *parts, uint32_t number, gs_gate_pointer flags);
-/* The memory of all chains of a graph; 0: there is none. It is set in the stream. */
-gs_gate_pointer gs_gate_node_controls(void *stream);
-/* Puts a chain into the place of a kernel that takes so long, if it can be stopped. `index`: of the chain in the
-   memory. Returns an error of the driver; `is_chain`: whether it has been done. */
-int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, gs_gate_pointer flags,
-                       gs_gate_pointer controls, size_t index, bool *is_chain);
+
+/* The kernels of a graph that can be stopped. */
+typedef struct {
+    gs_gate_pointer controls; /* the memory of all; 0: there is none. The caller frees it, when the GPU has done all work */
+    size_t count;
+} gs_gate_chains;
+
+/* Puts a chain into the place of a kernel that takes so long, if it can be stopped and there is room. The memory is made
+   for the first one, and set in the stream of the work. Returns an error of the driver. */
+int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, const gs_gate_work *work,
+                       gs_gate_chains *chains);
 
 #endif
