@@ -28,12 +28,13 @@ int gs_gate_node_wait(gs_gate_parts *parts, uint32_t number, gs_gate_pointer fla
 
 /* The kernels of a graph that can be stopped. */
 typedef struct {
-    gs_gate_pointer controls; /* the memory of all; 0: there is none. The caller frees it, when the GPU has done all work */
+    gs_gate_pointer
+        controls; /* the memory of all; 0: there is none. The caller frees it, when the GPU has done all work */
     size_t count;
 } gs_gate_chains;
 
-/* Puts a chain into the place of a kernel that takes so long, if it can be stopped and there is room. The memory is made
-   for the first one, and set in the stream of the work. Returns an error of the driver. */
+/* Puts a chain into the place of a kernel that takes so long, if it can be stopped and there is room. The memory is
+   made for the first one, and set in the stream of the work. Returns an error of the driver. */
 int gs_gate_node_guard(gs_gate_parts *parts, uint32_t number, int64_t ns, const gs_gate_work *work,
                        gs_gate_chains *chains);
 
