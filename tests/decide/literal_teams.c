@@ -553,7 +553,8 @@ static struct team team_now(const struct question *q, size_t leader) {
     now.throughput = 0;
     for (size_t i = 0; i < now.count; i++) {
         double share = gs_profile_share(one(q, now.who[i])->profile, now.sms[i]) * slowed(q, &now, i, now.sms[i]);
-        if (now.count > 1 && share < fair_share(q, &now, i) - q->options->fair_slack)
+        double slack = now.count == 2 && i == 0 && !can_wait(q, &now, i) ? 0 : q->options->fair_slack;
+        if (now.count > 1 && share < fair_share(q, &now, i) - slack)
             return none;
         now.throughput += now.count == 1 ? share * left_alone(q, one(q, leader)) : share;
     }

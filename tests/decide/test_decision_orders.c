@@ -235,7 +235,7 @@ TEST(near_the_best_of_all_orders) {
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     static order_scene scene;
-    int rounds = plan_rounds(300), worst_round = 0;
+    int rounds = plan_rounds(300), worst_round = 0, far = 0;
     double sum = 0, worst = 0, in_order = 0;
     for (int round = 0; round < rounds; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 41), (uint64_t)round);
@@ -249,11 +249,13 @@ TEST(near_the_best_of_all_orders) {
         if (ratio > worst)
             worst_round = round;
         worst = fmax(worst, ratio);
+        far += ratio > 1.2;
         gs_simulation_clear(&result);
     }
     print_message(
-        "%d queues: %.3f of the best of all orders on average, %.3f at worst (%d); one after the other %.3f\n", rounds,
-        sum / rounds, worst, worst_round, in_order / rounds);
+        "%d queues: %.3f of the best of all orders on average, %.3f at worst (%d); above 1.2: %d; one after the other "
+        "%.3f\n",
+        rounds, sum / rounds, worst, worst_round, far, in_order / rounds);
     assert_true(sum / rounds <= 1.05 && worst <= 1.2);
     gs_gpu_free(gpu);
 }

@@ -1028,32 +1028,45 @@ TEST(tasks_come_while_others_repeat) {
     gs_plan_table_clear(&table);
 }
 
-/* Kernels that take so long, and what pairs of them gain on the same SMs. */
-struct equals {
+/* Kernels that take so long, and how fast two of them are side by side, by their speeds alone. */
+struct mix {
     double alone_us[4];
-    struct {
+    struct mix_pair {
         int first, second;
-        double gain;
-    } pairs[2];
+        double rates[2];
+        int first_sms; /* 0: the same SMs */
+    } pairs[6];
 };
 
-static gs_plan_table table_of_equals(const struct equals *equals) {
+static void put_pair(gs_text *text, const struct mix *mix, const struct mix_pair *pair) {
+    double us = fmax(mix->alone_us[pair->first], mix->alone_us[pair->second]); /* of all launches of each */
+    gs_text_add(text,
+                "{\"first\": \"k%d\", \"second\": \"k%d\", \"option\": \"%s\", \"first_us\": %g, "
+                "\"second_us\": %g, ",
+                pair->first, pair->second, pair->first_sms ? "split" : "inside", us, us);
+    if (pair->first_sms)
+        gs_text_add(text, "\"first_sms\": %d", pair->first_sms);
+    else
+        gs_text_add(text, "\"first_workers_per_sm\": 4, \"second_workers_per_sm\": 4");
+    gs_text_add(text, ", \"points\": [");
+    for (int i = 1; i <= 10; i++)
+        gs_text_add(text, "%s{\"ratio\": %g, \"us\": %.12g}", i > 1 ? ", " : "", i * 0.2,
+                    us * together_for(&(gs_pair_rates){pair->rates[0], pair->rates[1], 1, 1}, i * 0.2));
+    gs_text_add(text, "]}");
+}
+
+static gs_plan_table table_of_mix(const struct mix *mix) {
     gs_text text = {0};
     gs_text_add(&text, "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": [");
-    for (int i = 0; i < 4 && equals->alone_us[i] > 0; i++)
+    for (int i = 0; i < 4 && mix->alone_us[i] > 0; i++)
         gs_text_add(&text,
                     "%s{\"name\": \"k%d\", \"blocks\": 16384, \"block_threads\": 128, \"registers\": 32, "
                     "\"workers_per_sm\": 8, \"alone_us\": %g}",
-                    i ? ", " : "", i, equals->alone_us[i]);
+                    i ? ", " : "", i, mix->alone_us[i]);
     gs_text_add(&text, "], \"pairs\": [");
-    for (int i = 0; i < 2 && equals->pairs[i].gain > 0; i++) {
-        int first = equals->pairs[i].first, second = equals->pairs[i].second;
-        double us = fmax(equals->alone_us[first], equals->alone_us[second]); /* of all launches of each */
-        gs_text_add(&text,
-                    "%s{\"first\": \"k%d\", \"second\": \"k%d\", \"option\": \"inside\", \"first_us\": %g, "
-                    "\"second_us\": %g, \"together_us\": %g, \"first_workers_per_sm\": 4, "
-                    "\"second_workers_per_sm\": 4}",
-                    i ? ", " : "", first, second, us, us, 2 * us / equals->pairs[i].gain);
+    for (size_t i = 0; i < GS_COUNT(mix->pairs) && mix->pairs[i].rates[0] > 0; i++) {
+        gs_text_add(&text, i ? ", " : "");
+        put_pair(&text, mix, &mix->pairs[i]);
     }
     gs_text_add(&text, "]}");
     gs_plan_table table = table_of(text.data);
@@ -1061,66 +1074,88 @@ static gs_plan_table table_of_equals(const struct equals *equals) {
     return table;
 }
 
+/* Plays the kernels of a mix as clients that always have a launch. Returns the throughput, and the least part of the
+   time that one has, by an equal one. */
+static double play_mix(const struct mix *mix, const gs_gpu *gpu, double for_ms, double *least) {
+    gs_plan_table table = table_of_mix(mix);
+    gs_task_list tasks = {0};
+    gs_simulation_options options = {
+        .gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1, .for_us = for_ms * 1000};
+    for (size_t k = 0; k < table.kernels.count; k++)
+        assert_int_equal(gs_task_list_add_kernel(&tasks, (int32_t)k, &table, 1, NULL), GS_OK);
+    gs_simulation result = play(&table, &tasks, &options);
+    *least = INFINITY;
+    for (size_t k = 0; k < result.task_count; k++)
+        *least = fmin(*least, (double)result.tasks[k].done * result.tasks[k].alone_us * (double)tasks.count /
+                                  result.end_us);
+    double throughput = result.alone_us / result.end_us;
+    gs_simulation_clear(&result);
+    gs_task_list_clear(&tasks);
+    gs_plan_table_clear(&table);
+    return throughput;
+}
+
 /* Clients that always have a launch are of equal weight. Some may have more by their pairs, but each has nearly its
    part of the time, as without pairs, and together they have no less. */
 TEST(nobody_is_starved_by_pairs_of_others) {
     static const struct {
-        struct equals equals;
+        struct mix mix;
         double least; /* part */
     } rows[] = {
-        {{{12000, 1000, 12000, 1000}, {{0, 2, 1.5}, {1, 2, 1.3}}}, 0.8},
-        {{{400, 400, 6500}, {{0, 2, 1.15}, {1, 2, 1.15}}}, 1}, /* the third gains beside both */
-        {{{90, 150, 150, 5000}, {{1, 3, 1.1}}}, 0.9},
+        {{{12000, 1000, 12000, 1000}, {{0, 2, {0.75, 0.75}, 0}, {1, 2, {0.65, 0.65}, 0}}}, 0.8},
+        {{{400, 400, 6500}, {{0, 2, {0.575, 0.575}, 0}, {1, 2, {0.575, 0.575}, 0}}}, 1}, /* the third gains beside both */
+        {{{90, 150, 150, 5000}, {{1, 3, {0.55, 0.55}, 0}}}, 0.9},
         {{{12000, 50, 50}, {{0}}}, 0.97},
         {{{50000, 20000, 5, 5}, {{0}}}, 0.95},
-        {{{6500, 6500, 160, 1650}, {{0, 2, 1.25}, {1, 2, 1.25}}}, 0.9}, /* equal partners of a short one */
-        {{{300, 300, 100, 1500}, {{0, 2, 1.8}, {1, 2, 1.8}}}, 1},
-        {{{100, 1000, 1000, 300}, {{0, 1, 1.09}, {0, 2, 1.09}}}, 0.95}, /* the gain pays for few stops */
+        {{{6500, 6500, 160, 1650}, {{0, 2, {0.625, 0.625}, 0}, {1, 2, {0.625, 0.625}, 0}}}, 0.9}, /* equal partners of a short one */
+        {{{300, 300, 100, 1500}, {{0, 2, {0.9, 0.9}, 0}, {1, 2, {0.9, 0.9}, 0}}}, 1},
+        {{{100, 1000, 1000, 300}, {{0, 1, {0.545, 0.545}, 0}, {0, 2, {0.545, 0.545}, 0}}}, 0.95}, /* the gain pays for few stops */
+        {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}}}, 1.4}, /* few SMs are no little service */
+        {{{1000, 1000, 1000}, {{0, 1, {0.97, 0.97}, 32}}}, 1.2},
+        {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}, {0, 2, {0.97, 0.97}, 4}}}, 1.4}, /* the first always runs beside another */
     };
-    enum { FOR_MS = 5000 };
     gs_gpu *gpu = gpu_of("h200");
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
-        gs_plan_table table = table_of_equals(&rows[i].equals);
-        gs_task_list tasks = {0};
-        gs_simulation_options options = {
-            .gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1, .for_us = FOR_MS * 1000.0};
-        for (size_t k = 0; k < table.kernels.count; k++)
-            assert_int_equal(gs_task_list_add_kernel(&tasks, (int32_t)k, &table, 1, NULL), GS_OK);
-        gs_simulation result = play(&table, &tasks, &options);
-        for (size_t k = 0; k < result.task_count; k++) {
-            double part = (double)result.tasks[k].done * result.tasks[k].alone_us * (double)tasks.count / result.end_us;
-            if (part < rows[i].least)
-                fail_msg("row %zu: task %zu has %.3f of its part", i, k, part);
-        }
-        assert_true(result.alone_us > 0.99 * result.end_us);
-        gs_simulation_clear(&result);
-        gs_task_list_clear(&tasks);
-        gs_plan_table_clear(&table);
+        double part;
+        assert_true(play_mix(&rows[i].mix, gpu, 5000, &part) > 0.99);
+        if (part < rows[i].least)
+            fail_msg("row %zu: a task has %.3f of its part", i, part);
     }
     gs_gpu_free(gpu);
 }
 
-/* Two kernels on the same SMs with these rates, and the rest of one at its rate alone. */
-static gs_plan_table table_of_rates(double first_us, double second_us, double first, double second) {
-    gs_text text = {0};
-    gs_text_add(&text,
-                "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
-                "{\"name\": \"a\", \"blocks\": 16384, \"block_threads\": 256, \"registers\": 32, "
-                "\"workers_per_sm\": 8, \"alone_us\": %g},"
-                "{\"name\": \"b\", \"blocks\": 16384, \"block_threads\": 256, \"registers\": 32, "
-                "\"workers_per_sm\": 8, \"alone_us\": %g}], \"pairs\": ["
-                "{\"first\": \"a\", \"second\": \"b\", \"option\": \"inside\", \"first_us\": %g, "
-                "\"first_workers_per_sm\": 4, \"second_workers_per_sm\": 4, \"points\": [",
-                first_us, second_us, first_us);
-    for (int i = 1; i <= 10; i++) {
-        double ratio = i * 0.2, together = fmin(1 / first, ratio / second);
-        gs_text_add(&text, "%s{\"ratio\": %g, \"us\": %.12g}", i > 1 ? ", " : "", ratio,
-                    first_us * (together + (1 - together * first) + (ratio - together * second)));
+/* Kernels at drawn rates on SMs of their own: what is gained is not taken from one of them. */
+TEST(nobody_is_starved_by_drawn_splits) {
+    static const int sms[] = {4, 16, 33, 66, 99, 116, 128};
+    static const double us[] = {300, 1000, 3000, 12000};
+    enum { ALL = 132 };
+    size_t mixes = (size_t)test_number("GRIDSMITH_RUNS", 100000) / 5000 + 1, under = 0;
+    gs_random random = gs_random_at((uint64_t)test_number("GRIDSMITH_SEED", 5), 0);
+    gs_gpu *gpu = gpu_of("h200");
+    double sum = 0, worst = INFINITY;
+    for (size_t n = 0; n < mixes; n++) {
+        struct mix mix = {.alone_us = {0}};
+        int count = (int)gs_random_from(&random, 2, 4), pairs = 0;
+        for (int i = 0; i < count; i++)
+            mix.alone_us[i] = us[gs_random_from(&random, 0, 3)];
+        for (int a = 0; a < count; a++)
+            for (int b = a + 1; b < count; b++) {
+                int first = sms[gs_random_from(&random, 0, 6)];
+                double one = plan_random(&random, fmax(0.25, 0.9 * first / ALL), 1);
+                double other = plan_random(&random, fmax(0.25, 0.9 * (ALL - first) / ALL), 1);
+                if (gs_random_from(&random, 0, 9) < 6)
+                    mix.pairs[pairs++] = (struct mix_pair){a, b, {one, other}, first};
+            }
+        double part;
+        sum += play_mix(&mix, gpu, 2000, &part);
+        worst = fmin(worst, part);
+        under += part < 0.9;
+        if (part < 0.6)
+            fail_msg("mix %zu: a task has %.3f of its part", n, part);
     }
-    gs_text_add(&text, "]}]}");
-    gs_plan_table table = table_of(text.data);
-    gs_text_free(&text);
-    return table;
+    printf("%zu drawn mixes: %.3f of the throughput in sequence; least part %.3f, below 0.9 in %zu\n", mixes,
+           sum / (double)mixes, worst, under);
+    gs_gpu_free(gpu);
 }
 
 /* Whatever the plan says, two that do less together than in sequence are measured, and do not go on: also if neither
@@ -1128,7 +1163,7 @@ static gs_plan_table table_of_rates(double first_us, double second_us, double fi
 TEST(a_pair_that_disappoints_is_given_up) {
     enum { SEEDS = 20, FOR_MS = 2000 };
     gs_gpu *gpu = gpu_of("h200");
-    gs_plan_table table = table_of_rates(3000, 400, 0.86, 0.33);
+    gs_plan_table table = table_of_mix(&(struct mix){.alone_us = {3000, 400}, .pairs = {{0, 1, {0.86, 0.33}, 0}}});
     gs_task_list tasks = {0};
     for (size_t k = 0; k < table.kernels.count; k++)
         assert_int_equal(gs_task_list_add_kernel(&tasks, (int32_t)k, &table, 1, NULL), GS_OK);

@@ -1027,6 +1027,35 @@ TEST(long_launches_have_their_share_beside_short_ones) {
     gs_server_close(server);
 }
 
+/* Kernels of long blocks that need few SMs run beside others. A third client, which needs all, does not wait longer for
+   that: few SMs are not little service. */
+TEST(launches_on_few_sms_leave_others_their_share) {
+    enum { LEARNED_MS = 600, PLAYED_MS = 900, COUNT = 3, ALL = SMS * SLOTS };
+    static const struct {
+        uint64_t sizes[2];
+        double least; /* part of the time that the third has for itself */
+    } rows[] = {{{8, 24}, 0.26}, {{8, 8}, 0.35}};
+    slots.block_ns = 4500000;
+    for (size_t row = 0; row < GS_COUNT(rows); row++) {
+        struct client clients[COUNT] = {{.engine = KERNELS, .streams = 1, .size = rows[row].sizes[0]},
+                                        {.engine = KERNELS, .streams = 1, .size = rows[row].sizes[1]},
+                                        {.engine = KERNELS, .streams = 1, .size = ALL}};
+        gs_server *server = open_server();
+        play_until(server, clients, COUNT, clock_ns + (int64_t)LEARNED_MS * 1000000);
+        uint64_t before = clients[2].session->counts.blocks;
+        play_until(server, clients, COUNT, clock_ns + (int64_t)PLAYED_MS * 1000000);
+        double ns = (double)(clients[2].session->counts.blocks - before) / ALL * (double)slots.block_ns;
+        if (ns < rows[row].least * PLAYED_MS * 1e6)
+            fail_msg("beside %llu and %llu blocks: %.3f", (unsigned long long)rows[row].sizes[0],
+                     (unsigned long long)rows[row].sizes[1], ns / (PLAYED_MS * 1e6));
+        for (size_t i = 0; i < COUNT; i++)
+            leave(&clients[i]);
+        play_until(server, clients, 0, clock_ns + 100000000);
+        gs_server_close(server);
+    }
+    slots.block_ns = 0;
+}
+
 /* A network: layers of many sizes, of which some differ in their depth. */
 static const uint32_t layers[] = {40, 8, 12, 60, 3, 12, 80, 6, 12, 24, 5, 12, 33, 10, 4, 12, 15, 20, 7, 12, 0};
 

@@ -416,15 +416,15 @@ static void leave_neighbors(struct player *player, const struct active *ended) {
 /* ---- following decisions ---- */
 
 /* The service of a running launch, since it began or was resized. One that may wait for others on its SMs, or is slowed
-   down by them, is charged with what it has done. */
+   down by them, is charged with what it has done; one with SMs of its own also if that is more than these. */
 static uint64_t served_by(const struct player *player, const struct active *active) {
     const gs_contender *contender = &active->contender;
-    double us = player->now_us - active->since_us;
     if (!is_running(active) || !active->has_begun)
         return 0;
+    uint64_t done = ns_of(active->since_left_us - active->left_us) * (uint64_t)player->plan.sms;
     if (contender->how == GS_DECIDE_WHOLE || contender->workers > 0)
-        return ns_of(active->since_left_us - active->left_us) * (uint64_t)player->plan.sms;
-    return ns_of(us) * (uint64_t)contender->sms;
+        return done;
+    return gs_max_u64(done, ns_of(player->now_us - active->since_us) * (uint64_t)contender->sms);
 }
 
 static void charge(struct player *player, const struct active *active) {

@@ -591,7 +591,8 @@ struct team gs_team_now(const gs_decide_query *query, size_t leader) {
     for (size_t i = 0; i < now.count; i++) {
         now.sms[i] = member(query, &now, i)->sms;
         double share = gs_team_share(query, &now, i, now.sms[i]);
-        if (now.count > 1 && share < least_share(query, &now, i) - query->options->fair_slack)
+        bool has_slack = now.count != 2 || i > 0 || can_wait(query, &now, i);
+        if (now.count > 1 && share < least_share(query, &now, i) - (has_slack ? query->options->fair_slack : 0))
             return now;
         throughput += now.count == 1 ? share * share_after(query, member(query, &now, 0)) : share;
     }

@@ -60,15 +60,8 @@ static void keep_place(gs_stream *stream, const gs_action *action) {
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
 
-/* How long what was done would have taken alone, times all SMs. */
-static uint64_t expected_service(const gs_server *server, const gs_action_launch *launch, uint64_t done) {
-    uint64_t first = launch->request.form == GS_LAUNCH_CONFINED ? launch->request.first_block : 0;
-    double part = done > first ? (double)(done - first) / (double)gs_max_u64(launch->blocks, 1) : 0;
-    return (uint64_t)(part * (double)launch->expected_ns) * (uint64_t)server->facts.sms;
-}
-
 /* A launch that ran whole beside others may have waited for them on the device, and one that shared its SMs was slowed
-   down: neither is charged with that. */
+   down: neither is charged with that. One with SMs of its own is charged with these, or with what it has done. */
 static void learn_launch(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
@@ -77,13 +70,15 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
     uint64_t done = is_confined ? report->blocks_done : launch->blocks;
     uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms);
     uint64_t served = is_confined ? gs_launch_served(launch, report->began_ns, report->ended_ns) : ns * sms;
+    uint64_t expected = gs_launch_work(server, launch, done);
     launch->ran_ns += ns;
     action->session->counts.served += served;
     if (is_shared)
-        gs_fair_charge_beside(&server->contenders.fairness, &action->session->fair, served,
-                              expected_service(server, launch, done));
+        gs_fair_charge_beside(&server->contenders.fairness, &action->session->fair, served, expected);
     else
-        gs_fair_charge(&server->contenders.fairness, &action->session->fair, served);
+        gs_fair_charge(&server->contenders.fairness, &action->session->fair,
+                       is_confined ? gs_max_u64(served, gs_min_u64(expected, ns * (uint64_t)server->facts.sms))
+                                   : served);
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_schedule_count(action, done);

@@ -119,12 +119,24 @@ uint64_t gs_launch_served(const gs_action_launch *launch, uint64_t began_ns, uin
     return launch->served + (now_ns > from_ns ? now_ns - from_ns : 0) * (uint64_t)gs_max(launch->sms, 0);
 }
 
+uint64_t gs_launch_work(const gs_server *server, const gs_action_launch *launch, uint64_t done) {
+    uint64_t first = launch->request.form == GS_LAUNCH_CONFINED ? launch->request.first_block : 0;
+    double part = done > first ? (double)(done - first) / (double)gs_max_u64(launch->blocks, 1) : 0;
+    return (uint64_t)(part * (double)launch->expected_ns) * (uint64_t)server->facts.sms;
+}
+
 /* The service of a running launch so far: it is charged when it has ended. One that runs whole is short. */
-static uint64_t served_now(const gs_stream *stream, const gs_action_launch *launch) {
-    uint64_t served = gs_launch_served(launch, stream->running_since, stream->session->server->now_ns);
+static uint64_t served_now(const gs_stream *stream, const gs_action *action) {
+    const gs_action_launch *launch = &action->launch;
+    const gs_server *server = stream->session->server;
+    uint64_t served = gs_launch_served(launch, stream->running_since, server->now_ns);
     if (launch->request.form != GS_LAUNCH_CONFINED)
         return 0;
-    return launch->request.workers ? gs_min_u64(served, (uint64_t)launch->expected_ns * (uint64_t)launch->sms) : served;
+    if (launch->request.workers)
+        return gs_min_u64(served, (uint64_t)launch->expected_ns * (uint64_t)launch->sms);
+    uint64_t most = (server->now_ns - gs_min_u64(stream->running_since, server->now_ns)) * (uint64_t)server->facts.sms;
+    uint64_t done = gs_launch_work(server, launch, gs_worker_progress(server->worker, gs_action_tag(action)));
+    return gs_max_u64(served, gs_min_u64(done, most));
 }
 
 /* A client that waits for its launches now and then has none behind them for a moment. */
@@ -147,7 +159,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->how = is_running ? launch->how : has_place ? GS_DECIDE_CONFINED : GS_DECIDE_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
     query->workers = is_running ? (int32_t)launch->request.workers : 0;
-    query->served += is_running ? served_now(stream, launch) : 0;
+    query->served += is_running ? served_now(stream, action) : 0;
     look_ahead(action, query);
 }
 

@@ -401,6 +401,8 @@ bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
 bool gs_contender_can_confine(const gs_action *action);
 /* The service of a launch from its begin until now, with the SMs that it had: SMs times nanoseconds. */
 uint64_t gs_launch_served(const gs_action_launch *launch, uint64_t began_ns, uint64_t now_ns);
+/* How long what was done, up to this block, would have taken alone: all SMs times nanoseconds. */
+uint64_t gs_launch_work(const gs_server *server, const gs_action_launch *launch, uint64_t done);
 
 /* ---- ahead.c ---- */
 
