@@ -1086,8 +1086,8 @@ static double play_mix(const struct mix *mix, const gs_gpu *gpu, double for_ms, 
     gs_simulation result = play(&table, &tasks, &options);
     *least = INFINITY;
     for (size_t k = 0; k < result.task_count; k++)
-        *least = fmin(*least, (double)result.tasks[k].done * result.tasks[k].alone_us * (double)tasks.count /
-                                  result.end_us);
+        *least =
+            fmin(*least, (double)result.tasks[k].done * result.tasks[k].alone_us * (double)tasks.count / result.end_us);
     double throughput = result.alone_us / result.end_us;
     gs_simulation_clear(&result);
     gs_task_list_clear(&tasks);
@@ -1103,16 +1103,20 @@ TEST(nobody_is_starved_by_pairs_of_others) {
         double least; /* part */
     } rows[] = {
         {{{12000, 1000, 12000, 1000}, {{0, 2, {0.75, 0.75}, 0}, {1, 2, {0.65, 0.65}, 0}}}, 0.8},
-        {{{400, 400, 6500}, {{0, 2, {0.575, 0.575}, 0}, {1, 2, {0.575, 0.575}, 0}}}, 1}, /* the third gains beside both */
+        {{{400, 400, 6500}, {{0, 2, {0.575, 0.575}, 0}, {1, 2, {0.575, 0.575}, 0}}},
+         1}, /* the third gains beside both */
         {{{90, 150, 150, 5000}, {{1, 3, {0.55, 0.55}, 0}}}, 0.9},
         {{{12000, 50, 50}, {{0}}}, 0.97},
         {{{50000, 20000, 5, 5}, {{0}}}, 0.95},
-        {{{6500, 6500, 160, 1650}, {{0, 2, {0.625, 0.625}, 0}, {1, 2, {0.625, 0.625}, 0}}}, 0.9}, /* equal partners of a short one */
+        {{{6500, 6500, 160, 1650}, {{0, 2, {0.625, 0.625}, 0}, {1, 2, {0.625, 0.625}, 0}}},
+         0.9}, /* equal partners of a short one */
         {{{300, 300, 100, 1500}, {{0, 2, {0.9, 0.9}, 0}, {1, 2, {0.9, 0.9}, 0}}}, 1},
-        {{{100, 1000, 1000, 300}, {{0, 1, {0.545, 0.545}, 0}, {0, 2, {0.545, 0.545}, 0}}}, 0.95}, /* the gain pays for few stops */
+        {{{100, 1000, 1000, 300}, {{0, 1, {0.545, 0.545}, 0}, {0, 2, {0.545, 0.545}, 0}}},
+         0.95},                                                    /* the gain pays for few stops */
         {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}}}, 1.4}, /* few SMs are no little service */
         {{{1000, 1000, 1000}, {{0, 1, {0.97, 0.97}, 32}}}, 1.2},
-        {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}, {0, 2, {0.97, 0.97}, 4}}}, 1.4}, /* the first always runs beside another */
+        {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}, {0, 2, {0.97, 0.97}, 4}}},
+         1.4}, /* the first always runs beside another */
     };
     gs_gpu *gpu = gpu_of("h200");
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
