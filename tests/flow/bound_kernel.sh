@@ -386,6 +386,40 @@ D:
 PTX
     status=$?
     expect 1 'the rounds of the loop in line'
+    # Of two loops ptxas makes one where nothing is left between their labels: its rounds are those of both. %r3 is 3.
+    kernel='two loops that ptxas joins'
+    ask_loops <<'PTX'
+mov.u32 %r4, 0;
+A:
+mov.u32 %r6, %r1;
+B:
+red.global.add.u32 [%a], %r4;
+add.u32 %r4, %r4, 1;
+and.b32 %r5, %r4, %r3;
+setp.ne.u32 %p, %r5, 0;
+@%p bra B;
+setp.lt.u32 %q, %r4, 100;
+@%q bra A;
+PTX
+    status=$?
+    expect 0 '100 (of this input)'
+    kernel='two loops of which ptxas keeps both'
+    ask_loops <<'PTX'
+mov.u32 %r4, 0;
+A:
+red.global.add.u32 [%a+8], %r3;
+B:
+red.global.add.u32 [%a], %r4;
+add.u32 %r4, %r4, 1;
+and.b32 %r5, %r4, %r3;
+setp.ne.u32 %p, %r5, 0;
+@%p bra B;
+setp.lt.u32 %q, %r4, 100;
+@%q bra A;
+PTX
+    status=$?
+    expect 0 '25 (of this input)'
+    expect 0 ' 4 (of this input)'
     # A round is one of the body: the code before the test of a loop is executed once more, wherever the compiler has put the test.
     # In these, that code has 100 products of FP64.
     ask_tested() {

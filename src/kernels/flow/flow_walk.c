@@ -364,22 +364,27 @@ static bool may_be_in(const struct walker *walker, const gs_flow_rounds *given, 
     return (line >= given->first && line <= given->last) || (line && !is_of_other);
 }
 
+/* Whether all branches back of a loop are of a line. */
+static bool goes_back_in(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, uint32_t line) {
+    int32_t header = graph->loops.data[loop].header;
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        const gs_flow_block *block = &graph->blocks.data[i];
+        bool is_back = block->next[0] == header || block->next[1] == header;
+        if (is_back && gs_flow_in_loop(graph, (int32_t)i, loop) && line_at(walker, block->end - 1) != line)
+            return false;
+    }
+    return true;
+}
+
 /* Whether a loop is the one that is closed in a line: its branches back are of that line, its code is of the lines of
    that loop, and it is in as many loops. */
 static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph, int32_t loop,
                          const gs_flow_rounds *given) {
-    int32_t header = graph->loops.data[loop].header;
     uint32_t depth = 0;
     for (int32_t around = loop; around; around = graph->loops.data[around].parent)
         depth++;
-    if (given->rounds < 0 || depth < given->depth)
+    if (given->rounds < 0 || depth < given->depth || !goes_back_in(walker, graph, loop, given->at))
         return false;
-    for (size_t i = 0; i < graph->blocks.count; i++) {
-        const gs_flow_block *block = &graph->blocks.data[i];
-        bool is_back = block->next[0] == header || block->next[1] == header;
-        if (is_back && gs_flow_in_loop(graph, (int32_t)i, loop) && line_at(walker, block->end - 1) != given->at)
-            return false;
-    }
     for (size_t i = 0; i < graph->blocks.count; i++) {
         const gs_flow_block *block = &graph->blocks.data[i];
         if (!gs_flow_in_loop(graph, (int32_t)i, loop))
@@ -389,6 +394,32 @@ static bool is_closed_in(const struct walker *walker, const gs_flow_graph *graph
                 return false;
     }
     return true;
+}
+
+static bool is_inside(const gs_flow_graph *graph, int32_t loop, int32_t outer) {
+    while (loop && loop != outer)
+        loop = graph->loops.data[loop].parent;
+    return loop == outer;
+}
+
+/* The rounds of the loop that is closed in a line. A compiler may have joined it with loops of the source inside: then
+   these have no loop of their own, and each of their rounds may be one of this. -1: not known. */
+static int64_t joined_rounds(const struct walker *walker, const gs_flow_graph *graph, int32_t loop,
+                             const gs_flow_rounds *given) {
+    int64_t rounds = given->rounds;
+    for (size_t i = 0; i < walker->given_count && rounds >= 0; i++) {
+        const gs_flow_rounds *other = &walker->given[i];
+        if (other->place != GS_FLOW_BRANCH_LINE || other == given || other->first < given->first ||
+            other->last > given->last)
+            continue;
+        bool has_loop = false;
+        for (int32_t inner = 1; inner < (int32_t)graph->loops.count && !has_loop; inner++)
+            has_loop = inner != loop && is_inside(graph, inner, loop) && goes_back_in(walker, graph, inner, other->at);
+        bool is_overflow = other->rounds > 0 && rounds > INT64_MAX / other->rounds;
+        if (!has_loop)
+            rounds = other->rounds < 0 || is_overflow ? -1 : rounds * gs_max(other->rounds, 1);
+    }
+    return rounds;
 }
 
 static bool is_at(const struct walker *walker, const gs_flow_graph *graph, int32_t loop, const gs_flow_rounds *given) {
@@ -427,8 +458,11 @@ static gs_code use_given_rounds(struct walker *walker, gs_flow_graph *graph) {
                                       "several loops begin in line %u; --loop 0x%zx=ROUNDS means this one", given->at,
                                       begin_of(graph, i) * GS_FLOW_BYTES);
             bool is_of_user = given->place != GS_FLOW_BRANCH_LINE;
+            int64_t rounds = is_of_user ? given->rounds : joined_rounds(walker, graph, (int32_t)i, given);
+            if (rounds < 0)
+                continue;
             given->is_used = true;
-            loop->times = is_of_user && given->rounds < INT64_MAX ? given->rounds + 1 : given->rounds;
+            loop->times = is_of_user && rounds < INT64_MAX ? rounds + 1 : rounds;
             loop->source = is_of_user ? GS_FLOW_GIVEN : GS_FLOW_OF_BRANCH_LINE;
             loop->given = is_of_user ? (int32_t)j : GS_NOT_GIVEN;
         }
