@@ -243,6 +243,8 @@ typedef struct gs_json {
 /* Reads the next value. At the end of the file root is NULL and the code GS_OK. Anything read is freed with
    gs_json_free. Values nested deeper than GS_JSON_DEPTH are refused. */
 gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error);
+/* Refuses a file in which more follows. */
+gs_code gs_json_end(gs_input *input, gs_error *error);
 void gs_json_free(gs_json *json);
 
 enum { GS_JSON_DEPTH = 16 };
@@ -345,6 +347,8 @@ typedef struct gs_output {
 /* Whether two paths name the same file, which need not exist. */
 bool gs_is_same_path(const char *one, const char *other);
 
+/* Whether all that was written to a file has arrived there; if not, errno says why. */
+bool gs_flush(FILE *file);
 /* NULL: standard output. A file whose name ends in .gz is compressed. */
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error);
 /* The same for a document that is useless in part: standard output, too, gets all of it or nothing. */

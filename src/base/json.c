@@ -209,6 +209,15 @@ gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error) {
     return code;
 }
 
+gs_code gs_json_end(gs_input *input, gs_error *error) {
+    gs_json more;
+    gs_code code = gs_json_next(input, &more, error);
+    if (code == GS_OK && more.root)
+        code = gs_json_fail(&more, &(gs_step){0}, false, error, "the file must hold one JSON object, but more follows");
+    gs_json_free(&more);
+    return code;
+}
+
 void gs_json_free(gs_json *json) {
     json_decref(json->root);
     free(json->text);

@@ -16,13 +16,27 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Devices and pipes are written directly, because renaming a file would replace them. */
+/* Devices, pipes and descriptors (/dev/fd, /proc) are written directly, because renaming a file would replace them; so
+   is what a link names that leads nowhere yet. */
 static bool is_special(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+    struct stat status, link;
+    bool exists = stat(path, &status) == 0;
+    return strncmp(path, "/dev/", strlen("/dev/")) == 0 || strncmp(path, "/proc/", strlen("/proc/")) == 0 ||
+           (exists ? !S_ISREG(status.st_mode) : lstat(path, &link) == 0);
 }
 
+/* The mode of a file that is replaced, or of a new one. */
+static mode_t mode_of(const char *path) {
+    struct stat status;
+    mode_t mask = umask(0);
+    umask(mask);
+    return stat(path, &status) == 0 ? status.st_mode & 0777 : 0666 & ~mask;
+}
+
+/* The file that a link names is replaced, not the link. */
 static gs_code open_temporary(gs_output *output, const char *path, gs_error *error) {
+    char target[PATH_MAX];
+    path = realpath(path, target) ? target : path;
     size_t size = strlen(path) + 8;
     output->path = strdup(path);
     output->temporary = malloc(size);
@@ -33,9 +47,7 @@ static gs_code open_temporary(gs_output *output, const char *path, gs_error *err
     if (descriptor < 0)
         return gs_fail_system(error, "write", path);
     gs_interrupt_removes(output->temporary);
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(descriptor, 0666 & ~mask);
+    fchmod(descriptor, mode_of(path));
     output->file = fdopen(descriptor, "w");
     return output->file ? GS_OK : gs_fail_system(error, "write", path);
 }
@@ -95,7 +107,7 @@ bool gs_is_same_path(const char *one, const char *other) {
 
 static gs_code open_output(gs_output *output, const char *path, bool is_plain, gs_error *error) {
     *output = (gs_output){0};
-    if (!path || strcmp(path, "-") == 0) {
+    if (!path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) {
         output->file = stdout;
         return GS_OK;
     }
@@ -148,9 +160,17 @@ static bool deliver(gs_output *output) {
     return (!gzip || gzclose(gzip) == Z_OK) && done;
 }
 
+bool gs_flush(FILE *file) {
+    errno = 0;
+    bool done = fflush(file) == 0 && !ferror(file);
+    if (!done && !errno && write(fileno(file), "", 0) == 0) /* writing nothing may fail as well, and says why */
+        errno = EIO;
+    return done;
+}
+
 gs_code gs_output_keep(gs_output *output, gs_error *error) {
     const char *name = output->path ? output->path : "standard output";
-    bool written = (!output->target || deliver(output)) && fflush(output->file) == 0 && !ferror(output->file);
+    bool written = (!output->target || deliver(output)) && gs_flush(output->file);
     if (written && output->path)
         written = fclose(output->file) == 0;
     else if (output->path)

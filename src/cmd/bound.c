@@ -709,6 +709,10 @@ static int check_usage(const gs_command *command, const struct options *options,
                                      : "--html shows a schedule, measurements or the bound of a kernel");
     if (options->svg && options->html)
         return gs_usage(command, "--svg and --html exclude each other");
+    const gs_gpu_choice *gpu = &options->gpu;
+    bool has_gpu = gpu->name || gpu->like || gpu->sms || gpu->policy || gpu->settings.count;
+    if (has_gpu && !options->run && !options->launch)
+        return gs_usage(command, "--gpu, --like, --sms, --policy and --set go with --run and --launch");
     if (options->json && (options->random || options->anomalies || options->measure || options->measured))
         return gs_usage(command, "--json does not go with %s", mode->name);
     if ((options->keep.resume || options->keep.shard) && !options->measure)

@@ -240,7 +240,8 @@ static gs_code fit_recordings(const struct options *options, const struct record
     gs_progress_end(&progress);
     if (code == GS_OK && options->propose && fit.decider)
         code = write_decider(options->propose, fit.decider, error);
-    if (code == GS_OK) {
+    bool is_taken = options->propose && fit.decider && strcmp(options->propose, "-") == 0;
+    if (code == GS_OK && !is_taken) { /* standard output has the proposed run */
         gs_text text = gs_text_for_people(stdout);
         (options->json ? put_json : put_words)(&text, gpu, &fit, recordings);
         code = gs_print_text(&text, GS_OK, error);

@@ -138,7 +138,7 @@ int main(int argc, char **argv) {
     signal(SIGCHLD, SIG_DFL);
     int status = dispatch_command(argc, argv);
     gs_error error;
-    bool has_arrived = fflush(stdout) == 0 && !ferror(stdout), is_said = status == gs_code_exit(GS_E_IO);
+    bool has_arrived = gs_flush(stdout), is_said = status == gs_code_exit(GS_E_IO);
     if (has_arrived || is_said)
         return status;
     gs_fail_system(&error, "write", "standard output");

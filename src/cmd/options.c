@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -171,8 +172,8 @@ static parsed add_word(gs_words *words, const char *word) {
 static bool parse_int(const char *text, int64_t *number) {
     char *end;
     errno = 0;
-    *number = strtoll(text, &end, 10);
-    return !errno && end != text && !*end;
+    *number = strtoll(text, &end, 10); /* which skips blanks */
+    return !errno && end != text && !*end && !isspace((unsigned char)*text);
 }
 
 static parsed store_int(const gs_command *command, const gs_option *option, int64_t *into, const char *value) {

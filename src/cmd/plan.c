@@ -151,13 +151,18 @@ static gs_code make_plan(struct planning *planning, gs_error *error) {
     return gs_planning_run(&run, planning->search, error);
 }
 
+static bool is_on_stdout(const char *path) {
+    return path && strcmp(path, "-") == 0;
+}
+
+/* The plan on standard output is not followed by a table. */
 static gs_code print_plan(const struct planning *planning, gs_error *error) {
     const struct options *options = planning->options;
     gs_text plan = {0}, picture = {0}, table = gs_text_for_people(stdout);
     gs_code code = GS_OK;
     if (options->json || options->output)
         gs_plan_put_json(&plan, planning->search);
-    if (!options->json)
+    if (!options->json && !is_on_stdout(options->output))
         gs_plan_put_table(&table, planning->search);
     if (options->json || options->output)
         code = gs_output_text(options->output, &plan, error);
@@ -261,8 +266,17 @@ static int run_plan(const gs_command *command, void *given, const gs_words *word
     gs_code code = GS_OK;
     if (options->on && strcmp(options->on, "model") != 0 && !gs_cuda_is_device(options->on))
         return gs_usage(command, "--device takes cuda, cuda:N or model, not \"%.40s\"", options->on);
+    if (options->size && !gs_zoo_size_find(gs_zoo_at(0), options->size))
+        return gs_usage(command, "--size takes tiny, odd, small or large, not \"%.40s\"", options->size);
     if (options->all && options->json)
         return gs_usage(command, "--all and --json exclude each other");
+    if (options->all && is_on_stdout(options->output))
+        return gs_usage(command, "--all prints its comparison: --output takes the name of a file");
+    if (options->plan && options->output && gs_is_same_path(options->plan, options->output))
+        return gs_usage(command, "--measurements and --output name the same file");
+    if (options->svg &&
+        (is_on_stdout(options->svg) || (options->output && gs_is_same_path(options->svg, options->output))))
+        return gs_usage(command, "--svg takes the name of a file of its own");
     if (options->coarse && !options->all)
         return gs_usage(command, "--coarse is for --all");
     planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};

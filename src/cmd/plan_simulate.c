@@ -364,8 +364,8 @@ static gs_code play_on_gpu(struct study *study, const char *plan, gs_error *erro
         return error->code;
     if (!options->json)
         print_study(study, NULL);
-    gs_code code = fflush(stdout) == 0 ? gs_plan_play_run(play, &study->played, error)
-                                       : gs_fail_system(error, "write", "standard output");
+    gs_code code = gs_flush(stdout) ? gs_plan_play_run(play, &study->played, error)
+                                    : gs_fail_system(error, "write", "standard output");
     gs_plan_play_close(play);
     study->is_played = code == GS_OK;
     if (options->json && study->is_played)

@@ -327,7 +327,7 @@ TEST(mistakes_in_machines_are_told) {
         {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "") "," ROW("a", "1", "1", "1", "")),
          "class \"a\" is listed twice"},
         {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "0", "")), "transactions"},
-        {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "")) "{}", "a second one follows"},
+        {MACHINE(UNIT("u", "sm"), ROW("a", "1", "1", "1", "")) "{}", "but more follows"},
     };
     for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
         assert_null(machine_of(mistakes[i].text));

@@ -1095,7 +1095,7 @@ mistake "a prediction for no GPU" 'there is no device "cuda:x"' "$program" predi
 mistake "requests that run ahead" "--ahead is for best-effort programs" "$program" run --latency --ahead 50 -- true
 mistake "work that holds" "--hold is for latency programs" "$program" run --best-effort --hold 5 -- true
 mistake "a plan on nothing" '--device takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
-mistake "a plan of a size that is not there" 'the zoo has no kernel "sgemm" of size "huge"' "$program" plan sgemm --size huge
+mistake "a plan of a size that is not there" '--size takes tiny, odd, small or large, not "huge"' "$program" plan sgemm --size huge
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
 mistake "a plan of a kernel twice" 'duplicate kernel "sgemm"' "$program" plan sgemm sgemm
 mistake "a plan of another GPU" "was made for h200 on model; expected rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
@@ -1406,6 +1406,40 @@ check "second run is bad" 2 "$program" predict --json -o "$work/kept.json" "$wor
 says "second.jsonl:2:1"
 check "the old file is left" 0 grep -q before "$work/kept.json"
 
+# An output that is a link is written through it, a file keeps its mode, and what is no file is written directly.
+echo before >"$work/named.json"
+chmod 600 "$work/named.json"
+ln -sf named.json "$work/link.json"
+check "an output that is a link" 0 "$program" gpus --json h200 -o "$work/link.json"
+[ -h "$work/link.json" ] && grep -q gridsmith.gpu/1 "$work/named.json" || fail "a link is replaced"
+[ "$(stat -c %a "$work/named.json")" = 600 ] || fail "an output has another mode"
+ln -sf new.json "$work/ahead.json"
+check "an output that is a link to nothing" 0 "$program" gpus --json h200 -o "$work/ahead.json"
+[ -h "$work/ahead.json" ] && grep -q gridsmith.gpu/1 "$work/new.json" || fail "a link to nothing is replaced"
+check "an output that is standard output" 0 "$program" gpus --json h200 -o /dev/stdout
+says gridsmith.gpu/1
+[ -h /dev/stdout ] || fail "/dev/stdout is replaced"
+check "an output that is a descriptor" 0 sh -c "'$program' gpus --json h200 -o /dev/fd/3 3>'$work/third.json'; cat '$work/third.json'"
+says gridsmith.gpu/1
+
+# One output has one document, and no output is an input.
+check "a plan on standard output" 0 "$program" plan examples/plan-kernels.json --device model -o -
+documents gridsmith.plan/1
+mistake "a comparison behind it" "--all prints its comparison" "$program" plan examples/plan-kernels.json --device model --all -o -
+mistake "a plan in the place of its measurements" "name the same file" \
+    "$program" plan examples/plan-kernels.json --device model --measurements "$work/m.db" -o "$work/m.db"
+mistake "a plan in the place of its picture" "--svg takes the name of a file of its own" \
+    "$program" plan examples/plan-kernels.json --device model --svg "$work/p" -o "$work/p"
+
+# Options that would have no effect, and values that nobody would look at.
+mistake "a GPU for warps" "go with --run and --launch" "$program" bound --warps 3 --gpu h200
+mistake "a number behind a blank" "--sms takes a whole number" "$program" predict --sms ' 5' --gpu h200 a=8x256,r32
+mistake "a size that is none" '--size takes tiny, odd, small or large, not "huge"' \
+    "$program" plan examples/plan-kernels.json --device model --size huge
+mistake "a compiler for PTX" "--compiler needs a CUDA source" "$program" reshape --list tests/flow/cases.ptx --compiler nvcc
+{ cat tests/cases/flow-launch.json; echo more; } >"$work/more.json"
+mistake "more behind a launch" "more.json" "$program" bound tests/cases/flow90.cubin --kernel counts --launch "$work/more.json" --gpu h200
+
 # Very deep brackets are refused at the seventeenth, not read to the last.
 mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
     sh -c "head -c 1000000000 /dev/zero | tr '\\0' '[' | '$program' predict -"
@@ -1414,6 +1448,7 @@ mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
 if [ -w /dev/full ]; then
     check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
     check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
+    complaint 4 "standard output that is full early" "No space left on device" sh -c "'$program' gpus --json >/dev/full"
     check "a plan that does not arrive" 4 sh -c "'$program' plan examples/plan-kernels.json --on model >/dev/full"
     cp "$work/err" "$work/err.kept"
     check "one line of it" 0 sh -c "[ \$(wc -l <'$work/err.kept') = 1 ]"

@@ -464,7 +464,7 @@ TEST(damaged_plans_are_refused) {
         {"\"second\": \"c\"", "\"second\": \"b\"", "the plan has the pair \"a\" and \"b\" twice"},
         {"\"first\": \"a\", \"second\": \"c\"", "\"first\": \"b\", \"second\": \"a\"",
          "the plan has the pair \"b\" and \"a\" twice"},
-        {"\"together_us\": 3}]}", "\"together_us\": 3}]} {}", "there is more behind the plan"},
+        {"\"together_us\": 3}]}", "\"together_us\": 3}]} {}", "but more follows"},
     };
     for (size_t i = 0; i < GS_COUNT(changes); i++) {
         gs_text text = replaced(small_plan, changes[i].what, changes[i].with);

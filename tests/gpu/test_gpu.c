@@ -138,7 +138,7 @@ static const struct {
     {CLUSTERS("[]", "[[0,1,2],[3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
      "groups of clusters must be whole TPCs of 2 SMs"},
     {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
-    {GPU(TPC, LIMITS, "") "{}", "but a second one follows"},
+    {GPU(TPC, LIMITS, "") "{}", "but more follows"},
 };
 
 TEST(bad_descriptions_are_refused) {

@@ -282,6 +282,8 @@ gs_launch_file *gs_launch_read(gs_input *input, gs_error *error) {
         code = read_launch(&json, launch, error);
     gs_json_free(&json);
     if (code == GS_OK)
+        code = gs_json_end(input, error);
+    if (code == GS_OK)
         return launch;
     gs_launch_free(launch);
     return NULL;

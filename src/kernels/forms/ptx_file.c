@@ -84,8 +84,9 @@ gs_code gs_ptx_file_open(gs_ptx_file *file, const gs_ptx_file_request *request, 
     gs_code code = GS_OK;
     if (is_source(request->path))
         code = compile_source(file, request, error);
-    else if (request->option_count)
-        code = gs_fail(error, GS_E_USAGE, "compiler options need a CUDA source, but %s is not one", request->path);
+    else if (request->option_count || request->compiler)
+        code = gs_fail(error, GS_E_USAGE, "%s a CUDA source, but %s is not one",
+                       request->compiler ? "--compiler needs" : "compiler options need", request->path);
     else
         code = find_modules(file, request, error);
     if (code != GS_OK)

@@ -262,6 +262,8 @@ gs_code gs_submission_read(const char *path, gs_submission *submission, gs_error
         code = gs_fail(error, GS_E_FORMAT, "%.200s is empty", file.data);
     if (code == GS_OK)
         code = read_description(&json, submission, error);
+    if (code == GS_OK)
+        code = gs_json_end(input, error);
     gs_json_free(&json);
     gs_input_close(input);
     gs_text_free(&file);

@@ -279,7 +279,7 @@ static gs_program *read_program(const gs_json *json, gs_error *error) {
 }
 
 gs_program *gs_program_input(gs_input *input, gs_error *error) {
-    gs_json json, more = {0};
+    gs_json json;
     if (gs_json_next(input, &json, error) != GS_OK)
         return NULL;
     gs_program *program = NULL;
@@ -288,15 +288,8 @@ gs_program *gs_program_input(gs_input *input, gs_error *error) {
     else
         gs_input_fail(input, error, GS_E_FORMAT, "the file holds no program");
     gs_json_free(&json);
-    if (!program || (gs_json_next(input, &more, error) == GS_OK && !more.root)) {
-        gs_json_free(&more);
+    if (!program || gs_json_end(input, error) == GS_OK)
         return program;
-    }
-    if (more.root) {
-        gs_step root = gs_step_root(&more);
-        gs_json_fail(&more, &root, false, error, "a file must hold one program, but a second one follows");
-    }
-    gs_json_free(&more);
     gs_program_free(program);
     return NULL;
 }

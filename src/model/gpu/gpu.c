@@ -414,7 +414,7 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
 gs_gpu *gs_gpu_read(gs_input *input, gs_error *error) {
     gs_error unused;
     error = error ? error : &unused;
-    gs_json json, more = {0};
+    gs_json json;
     if (gs_json_next(input, &json, error) != GS_OK)
         return NULL;
     if (!json.root) {
@@ -424,14 +424,8 @@ gs_gpu *gs_gpu_read(gs_input *input, gs_error *error) {
     gs_gpu *gpu = calloc(1, sizeof *gpu);
     gs_code code = gpu ? read_description(&json, gpu, error) : gs_fail_memory(error);
     if (code == GS_OK)
-        code = gs_json_next(input, &more, error);
-    if (code == GS_OK && more.root) {
-        gs_step root = gs_step_root(&more);
-        code =
-            gs_json_fail(&more, &root, false, error, "a description must be one JSON object, but a second one follows");
-    }
+        code = gs_json_end(input, error);
     gs_json_free(&json);
-    gs_json_free(&more);
     if (code == GS_OK)
         return gpu;
     gs_gpu_free(gpu);

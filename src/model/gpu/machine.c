@@ -201,7 +201,7 @@ gs_code gs_machine_read(const gs_json *json, const gs_step *at, gs_machine **mad
 }
 
 gs_machine *gs_machine_input(gs_input *input, gs_error *error) {
-    gs_json json, more = {0};
+    gs_json json;
     gs_machine *machine = NULL;
     if (gs_json_next(input, &json, error) != GS_OK)
         return NULL;
@@ -211,13 +211,8 @@ gs_machine *gs_machine_input(gs_input *input, gs_error *error) {
     if (code == GS_OK)
         code = gs_machine_read(&json, &root, &machine, error);
     if (code == GS_OK)
-        code = gs_json_next(input, &more, error);
-    if (code == GS_OK && more.root) {
-        root = gs_step_root(&more);
-        code = gs_json_fail(&more, &root, false, error, "the file must hold one JSON object, but a second one follows");
-    }
+        code = gs_json_end(input, error);
     gs_json_free(&json);
-    gs_json_free(&more);
     if (code == GS_OK)
         return machine;
     gs_machine_free(machine);

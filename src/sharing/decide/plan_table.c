@@ -342,18 +342,6 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
     return reading.code;
 }
 
-/* A plan is one value. */
-static gs_code refuse_more(gs_input *input, gs_error *error) {
-    gs_json more;
-    gs_code code = gs_json_next(input, &more, error);
-    if (code == GS_OK && more.root) {
-        gs_step root = gs_step_root(&more);
-        code = gs_json_fail(&more, &root, false, error, "there is more behind the plan");
-    }
-    gs_json_free(&more);
-    return code;
-}
-
 gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error) {
     static const char database[] = "SQLite format 3";
     gs_json json;
@@ -371,7 +359,7 @@ gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *erro
         code =
             json.root ? read_table(&json, table, error) : gs_input_fail(input, error, GS_E_FORMAT, "the file is empty");
     gs_json_free(&json);
-    return code == GS_OK ? refuse_more(input, error) : code;
+    return code == GS_OK ? gs_json_end(input, error) : code;
 }
 
 static void clear_kernels(gs_table_kernels *kernels) {

@@ -348,6 +348,8 @@ gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const cha
     }
     if (code == GS_OK)
         code = read_list(&json, path, list, error);
+    if (code == GS_OK)
+        code = gs_json_end(input, error);
     gs_json_free(&json);
     gs_input_close(input);
     return code;
