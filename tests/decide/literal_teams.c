@@ -401,7 +401,7 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
         const gs_contender *c = one(q, two->who[i]);
         bool is_other = c->state == GS_CONTENDER_RUNS && c->workers != way->workers[i];
         bool is_due = i == 0 || two->who[i] == q->first;
-        double least = fair_share(q, two, i) * (i == 0 && q->of->count > 2 ? 4.0 / 3 : 1);
+        double n = (double)(q->of->count > 2 ? q->of->count : 2), least = fair_share(q, two, i) * 2 * (n - 1) / n;
         suits &= may_share(q, c) && (!is_due || way->is_trial || way->shares[i] >= least || can_wait(q, two, i));
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
@@ -426,19 +426,26 @@ static double gain_of(const struct question *q, const gs_profile *coming, const 
     return gain;
 }
 
-/* Whether launches to come would save more beside one of the two than the two save until the first of them ends. */
+/* Whether launches to come would save more beside one of the two than the two save until the first of them ends; or
+   that does not pay for stopping the other one then. */
 static bool better_later(const struct question *q, const struct team *two, const double *shares) {
     const gs_contender *both[2] = {one(q, two->who[0]), one(q, two->who[1])};
-    double until = fmin(left(both[0]) / shares[0], left(both[1]) / shares[1]);
+    double until = fmin(left(both[0]) / shares[0], left(both[1]) / shares[1]), most = 0, stop = 0;
+    double rest[2] = {left(both[0]) - until * shares[0], left(both[1]) - until * shares[1]};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < GS_DECIDE_COMING && both[k]->coming[i]; i++) {
             double takes_ns = (double)gs_profile_duration_ns(both[k]->coming[i]), has = left(both[!k]);
             double used = until * shares[!k], lost = fmin(has, takes_ns) - fmin(has - used, takes_ns);
             double saved = lost * gain_of(q, both[k]->coming[i], both[!k]);
-            if (lost > 0 && saved > 0 && saved > (two->throughput - 1) * until)
-                return true;
+            most = lost > 0 ? fmax(most, saved) : most;
         }
-    return false;
+    int ends = rest[0] < rest[1] ? 0 : 1;
+    const gs_profile *next = both[ends]->coming[0];
+    if (!two->is_trial && rest[!ends] > (double)q->options->resize_ns)
+        stop = !next                                                            ? (double)q->options->resize_ns / 2
+               : gain_of(q, next, both[!ends]) < q->options->least_gain - 1e-12 ? (double)q->options->resize_ns
+                                                                                : 0;
+    return most + stop > 0 && (two->throughput - 1) * until < most + stop;
 }
 
 static void share_all(const struct question *q, struct team *two, bool now) {

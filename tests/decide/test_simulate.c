@@ -1112,7 +1112,9 @@ TEST(nobody_is_starved_by_pairs_of_others) {
          0.9}, /* equal partners of a short one */
         {{{300, 300, 100, 1500}, {{0, 2, {0.9, 0.9}, 0}, {1, 2, {0.9, 0.9}, 0}}}, 1},
         {{{100, 1000, 1000, 300}, {{0, 1, {0.545, 0.545}, 0}, {0, 2, {0.545, 0.545}, 0}}},
-         0.95},                                                    /* the gain pays for few stops */
+         0.95}, /* the gain pays for few stops */
+        {{{2000, 2000, 2000, 2000}, {{0, 1, {0.625, 0.625}, 0}, {0, 2, {0.625, 0.625}, 0}, {0, 3, {0.625, 0.625}, 0}}},
+         1},                                                       /* three wait, and pay for a partner of them */
         {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}}}, 1.4}, /* few SMs are no little service */
         {{{1000, 1000, 1000}, {{0, 1, {0.97, 0.97}, 32}}}, 1.2},
         {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}, {0, 2, {0.97, 0.97}, 4}}},
@@ -1125,6 +1127,27 @@ TEST(nobody_is_starved_by_pairs_of_others) {
         if (part < rows[i].least)
             fail_msg("row %zu: a task has %.3f of its part", i, part);
     }
+    gs_gpu_free(gpu);
+}
+
+/* A pair that gains less than it costs to stop one of the two afterwards is not formed. */
+TEST(pairs_pay_for_stops) {
+    static const char *const words = "{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": "
+                                     "\"k0\"}]}\n{\"schema\": \"gridsmith.task/1\", \"task\": \"y\", \"kernels\": "
+                                     "[{\"kernel\": \"k1\", \"work\": 0.6}, {\"kernel\": \"k1\"}]}";
+    gs_plan_table table =
+        table_of_mix(&(struct mix){.alone_us = {1980.4, 115.6}, .pairs = {{0, 1, {0.526, 0.526}, 0}}});
+    gs_gpu *gpu = gpu_of("h200");
+    gs_task_list tasks = {0};
+    gs_error error = {.code = GS_OK};
+    assert_int_equal(read_tasks(words, &table, &tasks, &error), GS_OK);
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1, .for_us = 1000000};
+    gs_simulation result = play(&table, &tasks, &options);
+    if (result.alone_us < 0.995 * result.end_us)
+        fail_msg("%.3f of the throughput in sequence", result.alone_us / result.end_us);
+    gs_simulation_clear(&result);
+    gs_task_list_clear(&tasks);
+    gs_plan_table_clear(&table);
     gs_gpu_free(gpu);
 }
 

@@ -346,10 +346,10 @@ static bool can_wait(const gs_decide_query *query, const struct team *team, size
 }
 
 /* The share that the leader, or the one that goes first, must have on the same SMs unless it can wait. Where others
-   wait, the leader needs what two of three have that alternate: they pay for it. */
+   wait, it needs nearly what it has alone, and the more of them, the nearer: they pay for its partner. */
 static double least_inside(const gs_decide_query *query, const struct team *team, size_t i) {
-    static const double OF_THREE = 4.0 / 3; /* two of three, by one of two */
-    return least_share(query, team, i) * (i == 0 && query->count > 2 ? OF_THREE : 1);
+    double waiting = (double)(query->count > 2 ? query->count - 2 : 0);
+    return least_share(query, team, i) * (2 - 2 / (waiting + 2));
 }
 
 /* Whether both members can have their workers of this way; and the leader, and the one that goes first, its share in
@@ -404,13 +404,26 @@ static double forgone_ns(const gs_decide_query *query, const gs_contender *conte
     return most;
 }
 
-/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other. A trial
-   does: it hopes for all of it. */
+/* What it costs that the launch behind the one that ends first gains nothing beside the other, and so stops it. Half of
+   that where it is not known. */
+static double stop_ns(const gs_decide_query *query, const gs_contender *first, const gs_contender *other,
+                      double rest_ns) {
+    double cost_ns = (double)query->options->resize_ns, least = 1 + query->options->least_gain;
+    if (rest_ns <= cost_ns || (first->coming[0] && gs_team_promise(query, first->coming[0], other->profile) >= least))
+        return 0;
+    return first->coming[0] ? cost_ns : cost_ns / 2;
+}
+
+/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other, and
+   what stopping one of them costs. A trial does: it hopes for all of it. */
 static bool saves_most(const gs_decide_query *query, const struct team *team, const double *shares) {
     const gs_contender *a = member(query, team, 0), *b = member(query, team, 1);
     double ns = fmin(left_ns(a) / shares[0], left_ns(b) / shares[1]);
     double forgone = fmax(forgone_ns(query, a, b, ns * shares[1]), forgone_ns(query, b, a, ns * shares[0]));
-    return forgone <= 0 || (team->throughput - 1) * ns >= forgone;
+    double rest_a = left_ns(a) - ns * shares[0], rest_b = left_ns(b) - ns * shares[1];
+    double stop = rest_a < rest_b ? stop_ns(query, a, b, rest_b) : stop_ns(query, b, a, rest_a);
+    double least = forgone + (team->is_trial ? 0 : stop);
+    return least <= 0 || (team->throughput - 1) * ns >= least;
 }
 
 /* The two members share all SMs in the best way that suits both; `is_now`: only in the way they already use. False:
