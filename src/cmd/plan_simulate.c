@@ -118,7 +118,7 @@ static gs_code add_word(struct study *study, char *word, gs_error *error) {
     if (is_file(study, word) && (!is_number || access(word, F_OK) == 0))
         return add_file(study, word, error);
     if (colon && (!is_number || repeat < 1 || repeat > INT32_MAX))
-        return gs_fail(error, GS_E_USAGE, "\"%.60s\" must be NAME:N, with a number from 1", word);
+        return gs_fail(error, GS_E_USAGE, "\"%.60s\" must be NAME:N, with a number from 1 to %d", word, INT32_MAX);
     if (colon)
         *colon = 0;
     if (is_file(study, word))

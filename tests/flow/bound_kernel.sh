@@ -510,7 +510,7 @@ PTX
 1|is PTX's mma of integers, which was not measured|mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}, {%r1}, {%r2}, {%r1,%r2};
 1|is PTX's mma of bits, which was not measured|mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%r1,%r2}, {%r1}, {%r2}, {%r1,%r2};
 1|extracts bits, as PTX's bfe, szext and fns do|szext.clamp.s32 %r2, %r1, %r2;
-1|is PTX's sad, which was not measured|sad.u32 %r2, %r1, %r2, %r1;
+1|: the instruction is PTX's sad, which was not measured|sad.u32 %r2, %r1, %r2, %r1;
 1|compares all lanes of a warp|match.any.sync.b32 %r2, %r1, -1;
 FORMS
     # Blocks that a kernel forbids: a launch of 64 threads. verify refuses them, too.

@@ -454,7 +454,7 @@ TEST(refuses_what_has_no_bound) {
     assert_int_equal(walk_case("spins", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
     assert_non_null(strstr(error.message, "the rounds of the loop in line 31 are not known"));
     assert_int_equal(walk_case("half_waits", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
-    assert_string_equal(error.message, "at 0x40: a barrier of some of the block's threads");
+    assert_string_equal(error.message, "at 0x40, in line 44: a barrier of some of the block's threads");
     assert_int_equal(walk_case("nobody", 0, 4, NULL, &counted, &error), GS_E_REFUSED);
     assert_string_equal(error.message, "there is no code of nobody");
 }

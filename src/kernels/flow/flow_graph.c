@@ -161,15 +161,17 @@ static gs_code check_instruction(const gs_flow_instruction *instruction, size_t 
     unsigned number = gs_bits(instruction->low, 0, 9);
     for (size_t i = 0; i < GS_COUNT(refused); i++)
         if (refused[i].number == number)
-            return gs_flow_refuse(error, at, "%s", refused[i].words);
+            return gs_flow_refuse(error, at, "the instruction %s", refused[i].words);
     if (instruction->opcode->number == GS_OP_UNKNOWN)
         return gs_flow_refuse(error, at, "unknown instruction 0x%03x", gs_bits(instruction->low, 0, 12));
     if (is_system_atomic(instruction))
-        return gs_flow_refuse(error, at, "is an atomic operation for the whole system, which was not measured");
+        return gs_flow_refuse(error, at,
+                              "the instruction is an atomic operation for the whole system, which was not measured");
     if (unmeasured_form(instruction))
-        return gs_flow_refuse(error, at, "%s, which was not measured", unmeasured_form(instruction));
+        return gs_flow_refuse(error, at, "the instruction %s, which was not measured", unmeasured_form(instruction));
     if (number == GS_OP_CALL && (gs_form(instruction) == 1 || instruction->is_relocated))
-        return gs_flow_refuse(error, at, "calls a function that is not in this code, or through a pointer");
+        return gs_flow_refuse(error, at,
+                              "the instruction calls a function that is not in this code, or through a pointer");
     if (number == GS_OP_BAR && gs_form(instruction) != PLAIN_BARRIER)
         return gs_flow_refuse(error, at, "the number of a barrier, or of its threads, is in a register");
     return GS_OK;

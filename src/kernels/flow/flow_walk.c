@@ -776,6 +776,19 @@ static void mark_lines(struct walker *walker) {
         }
 }
 
+/* Adds the line to a refusal that has the place in the code. */
+static void name_line(const struct walker *walker, gs_error *error) {
+    char words[sizeof error->message];
+    size_t offset = 0;
+    int length = 0;
+    if (sscanf(error->message, "at 0x%zx:%n", &offset, &length) != 1 || !length || strstr(error->message, " in line "))
+        return;
+    uint32_t line = offset / GS_FLOW_BYTES < walker->code.count ? line_at(walker, offset / GS_FLOW_BYTES) : 0;
+    memcpy(words, error->message, sizeof words);
+    if (line)
+        snprintf(error->message, sizeof error->message, "at 0x%zx, in line %u:%.350s", offset, line, words + length);
+}
+
 gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_launch *launch, gs_flow_rounds *given,
                      size_t given_count, const gs_flow_visitor *visitor, char **file, gs_error *error) {
     enum { ARCHITECTURE = 90 };
@@ -798,6 +811,8 @@ gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_lau
     for (size_t i = 0; i < given_count; i++)
         if (given[i].place == GS_FLOW_NEVER_LINE)
             given[i].is_used = walker.left_out;
+    if (result == GS_E_REFUSED && walker.lines)
+        name_line(&walker, error);
     free(walker.code.data);
     free(walker.lines);
     free(walker.is_never);
