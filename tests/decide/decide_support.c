@@ -45,8 +45,13 @@ gs_profile *plan_profile(gs_profile_store *store, uint64_t key, double end, doub
 /* ---- contenders ---- */
 
 gs_contender plan_waiting(const gs_profile *profile, uint32_t client) {
-    return (gs_contender){
-        .profile = profile, .client = client, .weight = 1, .arrival = client, .can_confine = true, .can_share = true};
+    return (gs_contender){.profile = profile,
+                          .client = client,
+                          .weight = 1,
+                          .arrival = client,
+                          .blocks_left = profile ? profile->blocks : 0,
+                          .can_confine = true,
+                          .can_share = true};
 }
 
 void plan_apply(gs_contender *contender, const gs_decided_place *placement) {

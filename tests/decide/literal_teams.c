@@ -643,7 +643,10 @@ static size_t another_leader(const struct question *q, const size_t *order, size
         start++;
     for (size_t at = start; at < q->of->count; at++) {
         const gs_contender *c = one(q, order[at]);
-        if (!runs(c, GS_DECIDE_CONFINED) || c->workers <= 0 || placed(first) || !is_equal(q, first, c))
+        bool is_beside = c->workers > 0;
+        for (size_t k = 0; k < q->of->count; k++)
+            is_beside = is_beside || (k != order[at] && placed(one(q, k)) && c->sms < q->all);
+        if (!runs(c, GS_DECIDE_CONFINED) || !is_beside || placed(first) || !is_equal(q, first, c))
             continue;
         double inside = most_inside(q, order[at]);
         best = inside > most + q->options->least_gain ? order[at] : best;

@@ -1119,6 +1119,7 @@ TEST(nobody_is_starved_by_pairs_of_others) {
         {{{1000, 1000, 1000}, {{0, 1, {0.97, 0.97}, 32}}}, 1.2},
         {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}, {0, 2, {0.97, 0.97}, 4}}},
          1.4}, /* the first always runs beside another */
+        {{{124, 1270, 814, 814}, {{0, 2, {0.97, 0.97}, 68}, {0, 3, {0.97, 0.97}, 68}}}, 1}, /* equals that are split */
     };
     gs_gpu *gpu = gpu_of("h200");
     for (size_t i = 0; i < GS_COUNT(rows); i++) {

@@ -194,9 +194,13 @@ static double opens_some_ns(const gs_decide_query *query, const gs_contender *co
     return most;
 }
 
-/* Whether it shares its SMs with another one. */
-static bool is_inside_now(const gs_contender *contender) {
-    return contender->state == GS_CONTENDER_RUNS && contender->workers > 0;
+/* Whether it shares its SMs with another one, or they have parts of them. */
+static bool is_beside_now(const gs_decide_query *query, const gs_contender *contender) {
+    bool has_part = false;
+    for (size_t i = 0; i < query->count; i++)
+        has_part |= &query->contenders[i] != contender && is_placed_now(&query->contenders[i]);
+    has_part = has_part && contender->how == GS_DECIDE_CONFINED && contender->sms < query->all;
+    return contender->state == GS_CONTENDER_RUNS && (contender->workers > 0 || has_part);
 }
 
 /* Whether a contender has the same right to lead as the first one: it has the same rank, its client has not had more by
@@ -213,9 +217,9 @@ static bool may_lead(const gs_decide_query *query, const gs_contender *first, co
            (!is_placed_now(first) || opens_ns(query, other, first) > opens_ns(query, first, other));
 }
 
-/* Whether one that shares its SMs may go on in place of the first one, which waits. */
+/* Whether one that runs beside another may go on in place of the first one, which waits. */
 static bool may_go_on(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
-    return is_inside_now(other) && !is_placed_now(first) && is_equal(query, first, other);
+    return is_beside_now(query, other) && !is_placed_now(first) && is_equal(query, first, other);
 }
 
 /* ---- whether a change is worth its cost ---- */
