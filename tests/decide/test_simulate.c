@@ -1155,7 +1155,7 @@ TEST(pairs_pay_for_stops) {
 /* Kernels at drawn rates on SMs of their own: what is gained is not taken from one of them. */
 TEST(nobody_is_starved_by_drawn_splits) {
     static const int sms[] = {4, 16, 33, 66, 99, 116, 128};
-    static const double us[] = {300, 1000, 3000, 12000};
+    static const double us[] = {124, 300, 1000, 3000, 12000};
     enum { ALL = 132 };
     size_t mixes = (size_t)test_number("GRIDSMITH_RUNS", 100000) / 5000 + 1, under = 0;
     gs_random random = gs_random_at((uint64_t)test_number("GRIDSMITH_SEED", 5), 0);
@@ -1165,7 +1165,7 @@ TEST(nobody_is_starved_by_drawn_splits) {
         struct mix mix = {.alone_us = {0}};
         int count = (int)gs_random_from(&random, 2, 4), pairs = 0;
         for (int i = 0; i < count; i++)
-            mix.alone_us[i] = us[gs_random_from(&random, 0, 3)];
+            mix.alone_us[i] = us[gs_random_from(&random, 0, 4)];
         for (int a = 0; a < count; a++)
             for (int b = a + 1; b < count; b++) {
                 int first = sms[gs_random_from(&random, 0, 6)];
@@ -1178,7 +1178,7 @@ TEST(nobody_is_starved_by_drawn_splits) {
         sum += play_mix(&mix, gpu, 2000, &part);
         worst = fmin(worst, part);
         under += part < 0.9;
-        if (part < 0.6)
+        if (part < 0.8)
             fail_msg("mix %zu: a task has %.3f of its part", n, part);
     }
     printf("%zu drawn mixes: %.3f of the throughput in sequence; least part %.3f, below 0.9 in %zu\n", mixes,

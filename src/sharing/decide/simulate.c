@@ -415,16 +415,10 @@ static void leave_neighbors(struct player *player, const struct active *ended) {
 
 /* ---- following decisions ---- */
 
-/* The service of a running launch, since it began or was resized. One that may wait for others on its SMs, or is slowed
-   down by them, is charged with what it has done; one with SMs of its own also if that is more than these. */
+/* The service of a running launch, since it began or was resized: what it has done, as it would take alone. */
 static uint64_t served_by(const struct player *player, const struct active *active) {
-    const gs_contender *contender = &active->contender;
-    if (!is_running(active) || !active->has_begun)
-        return 0;
-    uint64_t done = ns_of(active->since_left_us - active->left_us) * (uint64_t)player->plan.sms;
-    if (contender->how == GS_DECIDE_WHOLE || contender->workers > 0)
-        return done;
-    return gs_max_u64(done, ns_of(player->now_us - active->since_us) * (uint64_t)contender->sms);
+    bool has_begun = is_running(active) && active->has_begun;
+    return has_begun ? ns_of(active->since_left_us - active->left_us) * (uint64_t)player->plan.sms : 0;
 }
 
 static void charge(struct player *player, const struct active *active) {

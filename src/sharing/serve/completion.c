@@ -61,7 +61,7 @@ static void keep_place(gs_stream *stream, const gs_action *action) {
 }
 
 /* A launch that ran whole beside others may have waited for them on the device, and one that shared its SMs was slowed
-   down: neither is charged with that. One with SMs of its own is charged with these, or with what it has done. */
+   down: neither is charged with that. One that had a part of the SMs is charged with what it has done. */
 static void learn_launch(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
@@ -77,8 +77,7 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
         gs_fair_charge_beside(&server->contenders.fairness, &action->session->fair, served, expected);
     else
         gs_fair_charge(&server->contenders.fairness, &action->session->fair,
-                       is_confined ? gs_max_u64(served, gs_min_u64(expected, ns * (uint64_t)server->facts.sms))
-                                   : served);
+                       is_confined ? gs_launch_charge(server, launch, served, expected, ns) : served);
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_schedule_count(action, done);

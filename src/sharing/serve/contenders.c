@@ -125,6 +125,12 @@ uint64_t gs_launch_work(const gs_server *server, const gs_action_launch *launch,
     return (uint64_t)(part * (double)launch->expected_ns) * (uint64_t)server->facts.sms;
 }
 
+uint64_t gs_launch_charge(const gs_server *server, const gs_action_launch *launch, uint64_t served, uint64_t work,
+                          uint64_t ns) {
+    uint64_t all = ns * (uint64_t)server->facts.sms;
+    return served < all && launch->expected_ns > 0 ? gs_min_u64(work, all) : served;
+}
+
 /* The service of a running launch so far: it is charged when it has ended. One that runs whole is short. */
 static uint64_t served_now(const gs_stream *stream, const gs_action *action) {
     const gs_action_launch *launch = &action->launch;
@@ -134,9 +140,9 @@ static uint64_t served_now(const gs_stream *stream, const gs_action *action) {
         return 0;
     if (launch->request.workers)
         return gs_min_u64(served, (uint64_t)launch->expected_ns * (uint64_t)launch->sms);
-    uint64_t most = (server->now_ns - gs_min_u64(stream->running_since, server->now_ns)) * (uint64_t)server->facts.sms;
+    uint64_t ns = server->now_ns - gs_min_u64(stream->running_since, server->now_ns);
     uint64_t done = gs_launch_work(server, launch, gs_worker_progress(server->worker, gs_action_tag(action)));
-    return gs_max_u64(served, gs_min_u64(done, most));
+    return gs_launch_charge(server, launch, served, done, ns);
 }
 
 /* A client that waits for its launches now and then has none behind them for a moment. */

@@ -403,6 +403,9 @@ bool gs_contender_can_confine(const gs_action *action);
 uint64_t gs_launch_served(const gs_action_launch *launch, uint64_t began_ns, uint64_t now_ns);
 /* How long what was done, up to this block, would have taken alone: all SMs times nanoseconds. */
 uint64_t gs_launch_work(const gs_server *server, const gs_action_launch *launch, uint64_t done);
+/* What a confined launch that ran so long is charged with: its work, if that is known and it had not all SMs. */
+uint64_t gs_launch_charge(const gs_server *server, const gs_action_launch *launch, uint64_t served, uint64_t work,
+                          uint64_t ns);
 
 /* ---- ahead.c ---- */
 
