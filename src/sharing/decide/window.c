@@ -60,6 +60,22 @@ void gs_window_close(gs_window *window, gs_profile_store *store, uint64_t now_ns
     window->count = 0;
 }
 
+static gs_window window_of(const gs_decide_options *options, const gs_contender *contenders,
+                           const gs_decided_place *places, size_t count);
+
+/* The window of two on the same SMs while others wait, which do not change what the two do. */
+static gs_window window_of_pair(const gs_decide_options *options, const gs_contender *contenders,
+                                const gs_decided_place *places, size_t count) {
+    gs_contender both[2];
+    gs_decided_place their[2];
+    for (size_t i = 0, at = 0; i < count && at < 2; i++)
+        if (places[i].how != GS_DECIDE_WAIT) {
+            both[at] = contenders[i];
+            their[at++] = places[i];
+        }
+    return window_of(options, both, their, 2);
+}
+
 /* The window for the current decision; without kernels there is none. One of a probe is of that kernel alone, whoever
    waits for it. */
 static gs_window window_of(const gs_decide_options *options, const gs_contender *contenders,
@@ -74,6 +90,8 @@ static gs_window window_of(const gs_decide_options *options, const gs_contender 
         running += places[i].how != GS_DECIDE_WAIT;
         whole += places[i].how == GS_DECIDE_WHOLE;
     }
+    if (count > 2 && window.is_intra_sm && running == 2)
+        return window_of_pair(options, contenders, places, count);
     if (count > 2 || running == 0 || (count == 1 && whole == 1) || (window.is_intra_sm && running != 2))
         return window;
     if (window.is_intra_sm)
