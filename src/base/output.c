@@ -161,11 +161,12 @@ static bool deliver(gs_output *output) {
 }
 
 bool gs_flush(FILE *file) {
-    errno = 0;
-    bool done = fflush(file) == 0 && !ferror(file);
-    if (!done && !errno && write(fileno(file), "", 0) == 0) /* writing nothing may fail as well, and says why */
-        errno = EIO;
-    return done;
+    int before = errno; /* perhaps of a write that failed */
+    if (fflush(file) != 0)
+        return false;
+    if (ferror(file) && write(fileno(file), "", 0) == 0) /* writing nothing may fail as well, and says why */
+        errno = before ? before : EIO;
+    return !ferror(file);
 }
 
 gs_code gs_output_keep(gs_output *output, gs_error *error) {

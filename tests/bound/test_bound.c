@@ -286,7 +286,7 @@ TEST(mistakes_in_programs_are_told) {
                  {"[{\"repeat\":2}]}", "\"body\" is missing"},
                  {"[{\"repeat\":2,\"body\":[]}]}", "not empty"},
                  {"[{\"unit\":\"m\",\"letter\":\"xy\"}]}", "one visible ASCII character"},
-                 {"[{\"unit\":\"m\"}]} {}", "a second"},
+                 {"[{\"unit\":\"m\"}]} {}", "but more follows"},
                  {"[3]}", "must be an object"}};
     char text[600];
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {

@@ -152,6 +152,20 @@ static struct literal window_of(const gs_decide_options *options, const gs_conte
             places += i;
             count = 1;
         }
+    gs_contender two[3];
+    gs_decided_place their[3];
+    size_t inside = 0, placed = 0;
+    for (size_t i = 0; i < count; i++)
+        if (places[i].how != GS_DECIDE_WAIT) {
+            two[placed] = contenders[i];
+            their[placed++] = places[i];
+            inside += places[i].workers > 0;
+        }
+    if (placed == 2 && inside == 2) { /* whoever waits beside them */
+        contenders = two;
+        places = their;
+        count = 2;
+    }
     for (size_t i = 0; i < count; i++) {
         wait += places[i].how == GS_DECIDE_WAIT;
         whole += places[i].how == GS_DECIDE_WHOLE;

@@ -81,7 +81,7 @@ static gs_window window_of_pair(const gs_decide_options *options, const gs_conte
 static gs_window window_of(const gs_decide_options *options, const gs_contender *contenders,
                            const gs_decided_place *places, size_t count) {
     gs_window window = {.least_ns = LEAST_WINDOW_NS};
-    size_t running = 0, whole = 0;
+    size_t running = 0, whole = 0, inside = 0;
     for (size_t i = 0; i < count && count > 1; i++)
         if (places[i].is_probe)
             return window_of(options, &contenders[i], &places[i], 1);
@@ -89,8 +89,9 @@ static gs_window window_of(const gs_decide_options *options, const gs_contender 
         window.is_intra_sm |= places[i].workers > 0;
         running += places[i].how != GS_DECIDE_WAIT;
         whole += places[i].how == GS_DECIDE_WHOLE;
+        inside += places[i].how != GS_DECIDE_WAIT && places[i].workers > 0;
     }
-    if (count > 2 && window.is_intra_sm && running == 2)
+    if (count > 2 && running == 2 && inside == 2)
         return window_of_pair(options, contenders, places, count);
     if (count > 2 || running == 0 || (count == 1 && whole == 1) || (window.is_intra_sm && running != 2))
         return window;
