@@ -161,11 +161,12 @@ static bool deliver(gs_output *output) {
 }
 
 bool gs_flush(FILE *file) {
-    int before = errno; /* perhaps of a write that failed */
+    struct stat status;
+    int before = errno; /* perhaps of the write that failed */
     if (fflush(file) != 0)
         return false;
     if (ferror(file) && write(fileno(file), "", 0) == 0) /* writing nothing may fail as well, and says why */
-        errno = before ? before : EIO;
+        errno = before ? before : fstat(fileno(file), &status) == 0 && S_ISFIFO(status.st_mode) ? EPIPE : EIO;
     return !ferror(file);
 }
 
