@@ -16,13 +16,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Devices, pipes and descriptors (/dev/fd, /proc) are written directly, because renaming a file would replace them; so
+/* Devices, pipes and descriptors (/dev/fd, /dev/stderr, /proc) are written directly, because renaming a file would replace them; so
    is what a link names that leads nowhere yet. */
 static bool is_special(const char *path) {
     struct stat status, link;
     bool exists = stat(path, &status) == 0;
-    return strncmp(path, "/dev/", strlen("/dev/")) == 0 || strncmp(path, "/proc/", strlen("/proc/")) == 0 ||
-           (exists ? !S_ISREG(status.st_mode) : lstat(path, &link) == 0);
+    bool is_descriptor = strncmp(path, "/dev/fd/", strlen("/dev/fd/")) == 0 ||
+                         strncmp(path, "/dev/std", strlen("/dev/std")) == 0 ||
+                         strncmp(path, "/proc/", strlen("/proc/")) == 0;
+    return is_descriptor || (exists ? !S_ISREG(status.st_mode) : lstat(path, &link) == 0);
 }
 
 /* The mode of a file that is replaced, or of a new one. */

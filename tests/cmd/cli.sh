@@ -1421,6 +1421,14 @@ says gridsmith.gpu/1
 [ -h /dev/stdout ] || fail "/dev/stdout is replaced"
 check "an output that is a descriptor" 0 sh -c "'$program' gpus --json h200 -o /dev/fd/3 3>'$work/third.json'; cat '$work/third.json'"
 says gridsmith.gpu/1
+if [ -w /dev/shm ]; then
+    kept=$(mktemp /dev/shm/gridsmith-XXXXXX)
+    before=$(stat -c %i "$kept")
+    check "an output in memory" 0 "$program" gpus --json h200 -o "$kept"
+    after=$(stat -c %i "$kept")
+    rm "$kept"
+    [ "$before" != "$after" ] || fail "a file in /dev/shm is not replaced as a whole"
+fi
 
 # One output has one document, and no output is an input.
 check "a plan on standard output" 0 "$program" plan examples/plan-kernels.json --device model -o -
