@@ -447,8 +447,8 @@ static bool better_later(const struct question *q, const struct team *two, const
         for (size_t i = 0; i < q->of->count; i++) {
             const gs_contender *c = one(q, i);
             bool is_third = c != both[0] && c != both[1];
-            if (c == both[k] || (is_third && (expected(c) || !known(c) || c->priority != both[k]->priority ||
-                                              c->lets_pass)))
+            if (c == both[k] ||
+                (is_third && (expected(c) || !known(c) || c->priority != both[k]->priority || c->lets_pass)))
                 continue;
             most = fmax(most, lost_to(q, c, both[k], until * shares[k]));
         }
@@ -646,8 +646,8 @@ static bool is_equal(const struct question *q, const gs_contender *first, const 
     return rank(q, c) == rank(q, first) && known(c) && had(first) + slice >= had(c) && probe_of(q, c) == 0;
 }
 
-/* Whether the first one, which has no place, may wait for a launch behind `c`: that saves a quarter of the wait, and `c`
-   is not too far ahead then. */
+/* Whether the first one, which has no place, may wait for a launch behind `c`: that saves a quarter of the wait, and
+   `c` is not too far ahead then. */
 static bool may_wait_for(const struct question *q, const gs_contender *first, const gs_contender *c) {
     double wait = 0, ahead = fmax((double)q->options->lead_ns, 1.5 * (double)q->options->slice_ns);
     if (placed(first) || rank(q, c) != rank(q, first) || !known(c) || probe_of(q, c) != 0)
@@ -658,8 +658,7 @@ static bool may_wait_for(const struct question *q, const gs_contender *first, co
         double saved = gain * fmin(left(first), (double)gs_profile_duration_ns(c->coming[i]));
         double cost = first->state == GS_CONTENDER_RUNS ? 2 * (double)q->options->resize_ns : 0;
         bool is_saved = gain > q->options->least_gain && saved > cost;
-        bool is_in_time =
-            had(c) + (double)q->all * wait / weight(c) <= had(first) + (double)q->all * ahead / weight(c);
+        bool is_in_time = had(c) + (double)q->all * wait / weight(c) <= had(first) + (double)q->all * ahead / weight(c);
         if (is_in_time && is_saved && saved > wait / 4)
             return true;
         wait += (double)gs_profile_duration_ns(c->coming[i]);

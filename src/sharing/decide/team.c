@@ -414,10 +414,9 @@ static double stop_ns(const gs_decide_query *query, const gs_contender *first, c
     return first->coming[0] ? cost_ns : cost_ns / 2;
 }
 
-/* What launches behind a third contender could save beside a member, of which `used_ns` would be done. It would go first
-   then, unless its client is ahead. */
-static double forgone_beside_third_ns(const gs_decide_query *query, const struct team *team, size_t i,
-                                      double used_ns) {
+/* What launches behind a third contender could save beside a member, of which `used_ns` would be done. It would go
+   first then, unless its client is ahead. */
+static double forgone_beside_third_ns(const gs_decide_query *query, const struct team *team, size_t i, double used_ns) {
     const gs_contender *one = member(query, team, i);
     double most = 0;
     for (size_t k = 0; k < query->count; k++) {
