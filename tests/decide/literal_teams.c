@@ -584,7 +584,11 @@ static struct team team_now(const struct question *q, size_t leader) {
 
 /* Whether it must stop to get other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *c) {
-    return c->state == GS_CONTENDER_RUNS && (team->restarts || (team->is_inside && c->workers != team->workers[i]));
+    if (c->state != GS_CONTENDER_RUNS)
+        return false;
+    if (team->is_inside)
+        return team->restarts || c->workers != team->workers[i];
+    return team->restarts || (team->count > 1 && c->workers > 0);
 }
 
 static bool is_worth_it(const struct question *q, const struct team *now, const struct team *next) {
