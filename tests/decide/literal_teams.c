@@ -386,12 +386,12 @@ static size_t find_ways(const struct question *q, const gs_profile *a, const gs_
     return count;
 }
 
-/* Whether its client can do with less than its share for now: it is half a slice behind the other's, or a slice if both
-   have a place. */
+/* Whether its client can do with less than its share for now: the other's is ahead by half of what it may be, or by all
+   of it if both have a place. */
 static bool can_wait(const struct question *q, const struct team *two, size_t i) {
     const gs_contender *c = one(q, two->who[i]), *other = one(q, two->who[1 - i]);
-    double slice = (double)q->all * (double)q->options->slice_ns / weight(c);
-    return had(c) + (placed(c) && placed(other) ? slice : slice / 2) >= had(other);
+    double lead = (double)q->all * (double)q->options->lead_ns / weight(c);
+    return had(c) + (placed(c) && placed(other) ? lead : lead / 2) >= had(other);
 }
 
 /* `now`: only as the two already do. */
@@ -426,6 +426,17 @@ static double gain_of(const struct question *q, const gs_profile *coming, const 
     return gain;
 }
 
+/* The most that a launch behind `c` saves beside `other` and cannot when that has done `used` more. */
+static double lost_to(const struct question *q, const gs_contender *c, const gs_contender *other, double used) {
+    double most = 0, has = left(other);
+    for (int i = 0; i < GS_DECIDE_COMING && c->coming[i]; i++) {
+        double takes_ns = (double)gs_profile_duration_ns(c->coming[i]);
+        double lost = fmin(has, takes_ns) - fmin(has - used, takes_ns);
+        most = lost > 0 ? fmax(most, lost * gain_of(q, c->coming[i], other)) : most;
+    }
+    return most;
+}
+
 /* Whether launches to come would save more beside one of the two than the two save until the first of them ends; or
    that does not pay for stopping the other one then. */
 static bool better_later(const struct question *q, const struct team *two, const double *shares) {
@@ -433,11 +444,13 @@ static bool better_later(const struct question *q, const struct team *two, const
     double until = fmin(left(both[0]) / shares[0], left(both[1]) / shares[1]), most = 0, stop = 0;
     double rest[2] = {left(both[0]) - until * shares[0], left(both[1]) - until * shares[1]};
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < GS_DECIDE_COMING && both[k]->coming[i]; i++) {
-            double takes_ns = (double)gs_profile_duration_ns(both[k]->coming[i]), has = left(both[!k]);
-            double used = until * shares[!k], lost = fmin(has, takes_ns) - fmin(has - used, takes_ns);
-            double saved = lost * gain_of(q, both[k]->coming[i], both[!k]);
-            most = lost > 0 ? fmax(most, saved) : most;
+        for (size_t i = 0; i < q->of->count; i++) {
+            const gs_contender *c = one(q, i);
+            bool is_third = c != both[0] && c != both[1];
+            if (c == both[k] ||
+                (is_third && (expected(c) || !known(c) || c->priority != both[k]->priority || c->lets_pass)))
+                continue;
+            most = fmax(most, lost_to(q, c, both[k], until * shares[k]));
         }
     int ends = rest[0] < rest[1] ? 0 : 1;
     const gs_profile *next = both[ends]->coming[0];
@@ -571,7 +584,11 @@ static struct team team_now(const struct question *q, size_t leader) {
 
 /* Whether it must stop to get other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *c) {
-    return c->state == GS_CONTENDER_RUNS && (team->restarts || (team->is_inside && c->workers != team->workers[i]));
+    if (c->state != GS_CONTENDER_RUNS)
+        return false;
+    if (team->is_inside)
+        return team->restarts || c->workers != team->workers[i];
+    return team->restarts || (team->count > 1 && c->workers > 0);
 }
 
 static bool is_worth_it(const struct question *q, const struct team *now, const struct team *next) {
@@ -633,6 +650,32 @@ static bool is_equal(const struct question *q, const gs_contender *first, const 
     return rank(q, c) == rank(q, first) && known(c) && had(first) + slice >= had(c) && probe_of(q, c) == 0;
 }
 
+/* Whether the first one, which has no place, may wait for a launch behind `c`: that saves a quarter of the wait, and
+   `c` is not too far ahead then. */
+static bool may_wait_for(const struct question *q, const gs_contender *first, const gs_contender *c) {
+    double wait = 0, ahead = fmax((double)q->options->lead_ns, 1.5 * (double)q->options->slice_ns);
+    if (placed(first) || rank(q, c) != rank(q, first) || !known(c) || probe_of(q, c) != 0)
+        return false;
+    wait = left(c);
+    for (int i = 0; i < GS_DECIDE_COMING && c->coming[i]; i++) {
+        double gain = gain_of(q, c->coming[i], first);
+        double saved = gain * fmin(left(first), (double)gs_profile_duration_ns(c->coming[i]));
+        double cost = first->state == GS_CONTENDER_RUNS ? 2 * (double)q->options->resize_ns : 0;
+        bool is_saved = gain > q->options->least_gain && saved > cost;
+        bool is_in_time = had(c) + (double)q->all * wait / weight(c) <= had(first) + (double)q->all * ahead / weight(c);
+        if (is_in_time && is_saved && saved > wait / 4)
+            return true;
+        wait += (double)gs_profile_duration_ns(c->coming[i]);
+    }
+    return false;
+}
+
+/* Whether one that waits may lead in place of the first one. */
+static bool may_lead(const struct question *q, const gs_contender *first, const gs_contender *c) {
+    return c->state == GS_CONTENDER_WAITS && is_equal(q, first, c) &&
+           (!placed(first) || saves(q, c, first) > saves(q, first, c));
+}
+
 static size_t another_leader(const struct question *q, const size_t *order, size_t leader, const struct team *team) {
     const gs_contender *first = one(q, leader);
     double most = team->throughput, most_saved = 0;
@@ -658,13 +701,13 @@ static size_t another_leader(const struct question *q, const size_t *order, size
         if (expected(c) || runs(c, GS_DECIDE_WHOLE))
             continue;
         seen++;
-        if (c->state != GS_CONTENDER_WAITS || !is_equal(q, first, c) ||
-            (placed(first) && saves(q, c, first) <= saves(q, first, c)))
+        bool leads = may_lead(q, first, c);
+        if (!leads && !may_wait_for(q, first, c))
             continue;
         for (size_t i = 0; i < q->of->count; i++)
             if (i != order[at] && known(one(q, i)) && one(q, i)->stream != c->stream)
                 saved = fmax(saved, saves(q, c, one(q, i)));
-        double inside = order[at] == leader ? most : most_inside(q, order[at]);
+        double inside = order[at] == leader || !leads ? most : most_inside(q, order[at]);
         best = inside > most + q->options->least_gain ? order[at] : best;
         most = fmax(most, inside);
         next = saved > most_saved ? order[at] : next;
@@ -687,12 +730,34 @@ static bool whole_beside(const struct question *q, const gs_contender *c) {
     return !c->can_confine || (brief(q, c) && cap(q, c) == q->all);
 }
 
-/* Whether it rather runs beside one that runs whole, or must not run behind it. */
+/* Whether two that wait would share all SMs if nothing ran and the first of them went first. */
+static bool would_share(const struct question *q, size_t who, size_t other) {
+    struct question empty = *q;
+    struct team two = {.who = {who, other}, .count = 2}, lone;
+    empty.free = q->all;
+    empty.afresh = true;
+    empty.first = who;
+    lone = alone(&empty, who);
+    if ((!q->options->planned && !q->options->tries_intra_sm) || q->options->most_together < 2 ||
+        sequence_first(&empty, one(q, who), one(q, other)))
+        return false;
+    share_all(&empty, &two, false);
+    return two.throughput >= otherwise(&empty, &lone, one(q, other)) * (1 + q->options->least_gain);
+}
+
+/* Whether it rather runs beside one that runs whole or waits, or must not run behind it. */
 static bool waits_for_one(const struct question *q, const gs_decided_place *places, size_t who) {
     struct question empty = *q;
     const gs_contender *c = one(q, who);
     empty.free = q->all;
     empty.afresh = true;
+    for (size_t i = 0; i < q->of->count; i++) {
+        const gs_contender *other = one(q, i);
+        bool waits = places[i].how == GS_DECIDE_WAIT && other->state == GS_CONTENDER_WAITS && i != who;
+        if (waits && known(c) && known(other) &&
+            (would_share(q, who, i) || (may_lead(q, c, other) && saves(q, other, c) > 0)))
+            return true;
+    }
     for (size_t i = 0; i < q->of->count; i++) {
         const gs_contender *other = one(q, i);
         if (places[i].how != GS_DECIDE_WHOLE)

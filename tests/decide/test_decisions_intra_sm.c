@@ -440,6 +440,26 @@ TEST(a_kernel_that_runs_stops_to_share) {
     }
 }
 
+/* It would have fewer workers on its own SMs than fit there, and is not resized: it is stopped and goes on with all. */
+TEST(a_kernel_with_few_workers_stops_for_a_split) {
+    for (int32_t workers = 0; workers < 4; workers += 3) {
+        gs_planned_pair pair;
+        gs_planned planned = one_pair(&pair, 0.7, 0.6);
+        plan_scene scene = two_waiting(&planned);
+        memset(pair.workers, 0, sizeof pair.workers);
+        pair.first_sms = 50;
+        plan_apply(&scene.contenders[1],
+                   &(gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = SMS, .workers = workers});
+        plan_decide(&scene);
+        plan_expect(&scene, 0, GS_DECIDE_CONFINED, 50);
+        plan_expect(&scene, 1, workers ? GS_DECIDE_WAIT : GS_DECIDE_CONFINED, workers ? 0 : SMS - 50);
+        plan_apply_all(&scene);
+        plan_decide(&scene);
+        plan_expect(&scene, 1, GS_DECIDE_CONFINED, SMS - 50);
+        gs_profile_store_close(scene.store);
+    }
+}
+
 /* One whose last launch ran whole is expected to share. */
 TEST(one_that_is_expected_can_share) {
     gs_planned_pair pair;

@@ -1119,6 +1119,8 @@ TEST(nobody_is_starved_by_pairs_of_others) {
         {{{1000, 1000, 1000}, {{0, 1, {0.97, 0.97}, 32}}}, 1.2},
         {{{12000, 12000, 12000}, {{0, 1, {0.97, 0.97}, 4}, {0, 2, {0.97, 0.97}, 4}}},
          1.4}, /* the first always runs beside another */
+        {{{4700, 257, 1094, 577}, {{0, 1, {0.67, 0.69}, 0}, {0, 2, {0.59, 0.69}, 96}}},
+         0.95}, /* the first has workers beside one, and SMs of its own beside another */
         {{{124, 1270, 814, 814}, {{0, 2, {0.97, 0.97}, 68}, {0, 3, {0.97, 0.97}, 68}}}, 1}, /* equals that are split */
     };
     gs_gpu *gpu = gpu_of("h200");
@@ -1153,7 +1155,7 @@ TEST(pairs_pay_for_stops) {
 }
 
 /* Kernels at drawn rates on SMs of their own: what is gained is not taken from one of them. */
-TEST(nobody_is_starved_by_drawn_splits) {
+TEST(nobody_is_starved_by_drawn_pairs) {
     static const int sms[] = {4, 16, 33, 66, 99, 116, 128};
     static const double us[] = {124, 300, 1000, 3000, 12000};
     enum { ALL = 132 };
@@ -1171,7 +1173,11 @@ TEST(nobody_is_starved_by_drawn_splits) {
                 int first = sms[gs_random_from(&random, 0, 6)];
                 double one = plan_random(&random, fmax(0.25, 0.9 * first / ALL), 1);
                 double other = plan_random(&random, fmax(0.25, 0.9 * (ALL - first) / ALL), 1);
-                if (gs_random_from(&random, 0, 9) < 6)
+                double inside = plan_random(&random, 0.5, 0.8);
+                int kind = (int)gs_random_from(&random, 0, 9);
+                if (kind < 3)
+                    mix.pairs[pairs++] = (struct mix_pair){a, b, {inside, inside}, 0};
+                else if (kind < 7)
                     mix.pairs[pairs++] = (struct mix_pair){a, b, {one, other}, first};
             }
         double part;

@@ -222,12 +222,33 @@ static bool may_go_on(const gs_decide_query *query, const gs_contender *first, c
     return is_beside_now(query, other) && !is_placed_now(first) && is_equal(query, first, other);
 }
 
+/* Whether the first one, which waits, may wait for a launch behind another one: the two save a quarter of that time or
+   more beside each other, and until then the other client is not ahead by more than it may be. */
+static bool may_await(const gs_decide_query *query, const gs_contender *first, const gs_contender *other) {
+    static const double LEAST_SAVED = 0.25, SLICES = 1.5;
+    double lead_ns = fmax((double)query->options->lead_ns, SLICES * (double)query->options->slice_ns);
+    double most = served_for_weight(first) + (double)query->all * lead_ns / weight_of(other);
+    if (is_placed_now(first) || rank_of(query, other) != rank_of(query, first) || !is_known(other) ||
+        gs_team_probe(query, other) != 0)
+        return false;
+    double wait_ns = left_ns(other);
+    for (int i = 0; i < GS_DECIDE_COMING && other->coming[i]; i++) {
+        if (served_for_weight(other) + (double)query->all * wait_ns / weight_of(other) > most)
+            return false;
+        if (saves_ns(query, other->coming[i], first) > LEAST_SAVED * wait_ns)
+            return true;
+        wait_ns += (double)gs_profile_duration_ns(other->coming[i]);
+    }
+    return false;
+}
+
 /* ---- whether a change is worth its cost ---- */
 
-/* Whether a member must stop before it can run in this team: it runs, and has other workers. */
+/* Whether a member must stop before it can run in this team: it runs, and has other workers. On SMs of its own it has all
+   that fit; when it is alone, fewer may do (gs_team_lone). */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *contender) {
-    return contender->state == GS_CONTENDER_RUNS &&
-           (team->restarts || (team->is_intra_sm && contender->workers != team->workers[i]));
+    int32_t workers = team->is_intra_sm ? team->workers[i] : team->count > 1 ? 0 : contender->workers;
+    return contender->state == GS_CONTENDER_RUNS && (team->restarts || contender->workers != workers);
 }
 
 /* How many running kernels a change to this team would stop or resize. */
@@ -296,12 +317,23 @@ static bool all_whole(const gs_decided_place *placements, size_t count) {
     return some;
 }
 
+/* Whether a contender gains beside another one that waits, too, or beside a launch behind that. */
+static bool gains_beside(const gs_decide_query *query, const gs_contender *contender, size_t candidate, size_t other) {
+    const gs_contender *waiting = &query->contenders[other];
+    if (waiting->state != GS_CONTENDER_WAITS || !is_known(waiting) || other == candidate)
+        return false;
+    return gs_team_would_share(query, candidate, other) ||
+           (may_lead(query, contender, waiting) && opens_ns(query, waiting, contender) > 0);
+}
+
 /* Whether a contender should wait for one that runs whole: because that one blocks it, or to run beside its next
    launch, of the same kernel or of the one that is known to come. */
 static bool should_wait(const gs_decide_query *query, const gs_decided_place *placements, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *other = &query->contenders[i];
+        if (placements[i].how == GS_DECIDE_WAIT && is_known(contender) && gains_beside(query, contender, candidate, i))
+            return true;
         if (placements[i].how != GS_DECIDE_WHOLE)
             continue;
         if (keeps_out(query, other, contender) ||
@@ -386,9 +418,10 @@ static size_t choose_leader(const gs_decide_query *query, size_t leader, const s
     }
     for (size_t i = leader; i < query->count && seen < LEADERS; i = first_of(query, can_be_placed, i), seen++) {
         const gs_contender *contender = &query->contenders[i];
-        if (!may_lead(query, first, contender))
+        bool leads = may_lead(query, first, contender);
+        if (!leads && !may_await(query, first, contender))
             continue;
-        double inside = i == leader ? throughput : gs_team_inside(query, i);
+        double inside = i == leader || !leads ? 0 : gs_team_inside(query, i);
         double opens = opens_some_ns(query, contender);
         best = inside > throughput + query->options->least_gain ? i : best;
         throughput = fmax(throughput, inside);

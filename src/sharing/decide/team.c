@@ -336,13 +336,13 @@ static bool would_stop_leader(const gs_decide_query *query, const struct team *t
     return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
 }
 
-/* Whether a member may have less than its share in sequence: its client lacks no more than half a time slice to the
-   other's, or a whole one if the two run together already. */
+/* Whether a member may have less than its share in sequence: its client lacks no more than half of what the other's may
+   be ahead, or all of that if the two run together already. */
 static bool can_wait(const gs_decide_query *query, const struct team *team, size_t i) {
     const gs_contender *one = member(query, team, i), *other = member(query, team, !i);
     bool are_together = is_placed_now(one) && is_placed_now(other);
-    double slice = (double)query->all * (double)query->options->slice_ns / weight_of(one);
-    return served_for_weight(one) + (are_together ? slice : slice / 2) >= served_for_weight(other);
+    double lead = (double)query->all * (double)query->options->lead_ns / weight_of(one);
+    return served_for_weight(one) + (are_together ? lead : lead / 2) >= served_for_weight(other);
 }
 
 /* The share that the leader, or the one that goes first, must have on the same SMs unless it can wait. Where others
@@ -414,12 +414,28 @@ static double stop_ns(const gs_decide_query *query, const gs_contender *first, c
     return first->coming[0] ? cost_ns : cost_ns / 2;
 }
 
-/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other, and
-   what stopping one of them costs. A trial does: it hopes for all of it. */
+/* What launches behind a third contender could save beside a member, of which `used_ns` would be done. It would go
+   first then, unless its client is ahead. */
+static double forgone_beside_third_ns(const gs_decide_query *query, const struct team *team, size_t i, double used_ns) {
+    const gs_contender *one = member(query, team, i);
+    double most = 0;
+    for (size_t k = 0; k < query->count; k++) {
+        const gs_contender *third = &query->contenders[k];
+        if (!has_member(team, k) && third->state != GS_CONTENDER_EXPECTED && is_known(third) &&
+            third->priority == one->priority && !third->lets_pass)
+            most = fmax(most, forgone_ns(query, third, one, used_ns));
+    }
+    return most;
+}
+
+/* Whether two kernels that share SMs save at least as much as each could save beside launches behind the other, or
+   behind a third one, and what stopping one of them costs. A trial does: it hopes for all of it. */
 static bool saves_most(const gs_decide_query *query, const struct team *team, const double *shares) {
     const gs_contender *a = member(query, team, 0), *b = member(query, team, 1);
     double ns = fmin(left_ns(a) / shares[0], left_ns(b) / shares[1]);
     double forgone = fmax(forgone_ns(query, a, b, ns * shares[1]), forgone_ns(query, b, a, ns * shares[0]));
+    for (size_t i = 0; i < 2; i++)
+        forgone = fmax(forgone, forgone_beside_third_ns(query, team, i, ns * shares[i]));
     double rest_a = left_ns(a) - ns * shares[0], rest_b = left_ns(b) - ns * shares[1];
     double stop = rest_a < rest_b ? stop_ns(query, a, b, rest_b) : stop_ns(query, b, a, rest_a);
     double least = forgone + (team->is_trial ? 0 : stop);
@@ -483,11 +499,25 @@ int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contende
     return holds_others ? 0 : wanted_of(query, contender);
 }
 
-bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b) {
+/* The same question as if nothing ran. */
+static gs_decide_query query_afresh(const gs_decide_query *query) {
     gs_decide_query all = *query;
     all.sms = query->all;
     all.units = query->all / query->granularity;
     all.ignores_places = true;
+    return all;
+}
+
+bool gs_team_would_share(const gs_decide_query *query, size_t a, size_t b) {
+    gs_decide_query all = query_afresh(query);
+    all.first = a;
+    struct team lone = gs_team_lone(&all, a);
+    return may_be_inside(&all) && query->options->most_together > 1 &&
+           with_inside(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
+}
+
+bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b) {
+    gs_decide_query all = query_afresh(query);
     if (!is_known(&query->contenders[a]) || !is_known(&query->contenders[b]) || query->options->most_together < 2)
         return false;
     struct team lone = gs_team_lone(&all, a);

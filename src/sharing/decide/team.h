@@ -46,6 +46,8 @@ struct team gs_team_best(const gs_decide_query *query, size_t leader);
 struct team gs_team_now(const gs_decide_query *query, size_t leader);
 /* Whether these two would be a team if both had no place yet. */
 bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b);
+/* The same on the same SMs only, with the first of them as the one that goes first. */
+bool gs_team_would_share(const gs_decide_query *query, size_t a, size_t b);
 /* The highest throughput of the leader with a partner that shares SMs with it; impossible: there is none. */
 double gs_team_inside(const gs_decide_query *query, size_t leader);
 /* The highest throughput of two kernels that share SMs in a known way; 0: none. */
