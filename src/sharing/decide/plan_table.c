@@ -102,9 +102,9 @@ static void read_shape(struct reading *reading, const gs_step *at, const char *c
     *shape = gs_shape_of((int32_t)threads, (int32_t)registers, shared);
 }
 
-static void read_workers(struct reading *reading, const gs_step *at, const char *key, int32_t *workers) {
+static void read_workers(struct reading *reading, const gs_step *at, const char *key, int64_t least, int32_t *workers) {
     int64_t count = 0;
-    read_count(reading, at, key, 0, GS_MAX_BLOCKS_PER_SM, &count);
+    read_count(reading, at, key, least, GS_MAX_BLOCKS_PER_SM, &count);
     *workers = (int32_t)count;
 }
 
@@ -153,14 +153,17 @@ static void keep_kernel(struct reading *reading, const gs_step *at, const gs_tab
     gs_table_kernel *other = known >= 0 ? &kernels->data[known] : NULL;
     if (!other) {
         reading->code = add_kernel(kernels, kernel, name, reading->error);
-    } else if (kernel->form >= 0 && other->form == kernel->form) {
+    } else if (other->forms & kernel->forms) {
         gs_step step = gs_step_key(at, "name");
         reading->code =
             gs_json_fail(reading->json, &step, false, reading->error, "the plan has the kernel \"%.60s\" twice", name);
-    } else if (kernel->alone_us < other->alone_us) {
+    } else {
         char *kept = other->name;
-        *other = *kernel;
+        uint32_t forms = other->forms | kernel->forms;
+        if (kernel->alone_us < other->alone_us)
+            *other = *kernel;
         other->name = kept;
+        other->forms = forms;
     }
 }
 
@@ -176,10 +179,11 @@ static void read_kernel(struct reading *reading, const gs_step *at) {
         need_key(reading, at, "blocks");
     read_count(reading, at, "blocks", kernel.alone_us > 0, INT64_MAX / 2, &kernel.blocks);
     read_shape(reading, at, keys, &kernel.shape);
-    read_workers(reading, at, "workers_per_sm", &kernel.workers);
+    read_workers(reading, at, "workers_per_sm", 0, &kernel.workers);
     read_model(reading, at, &kernel);
-    kernel.form = read_word(reading, at, "form", forms, GS_COUNT(forms));
-    kernel.is_black_box = kernel.form == GS_COUNT(forms) - 1;
+    int form = read_word(reading, at, "form", forms, GS_COUNT(forms)); /* -1: none */
+    kernel.forms = 1U << (form + 1);
+    kernel.is_black_box = form == GS_COUNT(forms) - 1;
     if (reading->code == GS_OK)
         keep_kernel(reading, at, &kernel, name);
 }
@@ -245,21 +249,27 @@ static void read_shapes(struct reading *reading, const gs_step *at, gs_table_pai
         const gs_shape *kernel = &reading->table->kernels.data[i ? pair->second : pair->first].shape;
         pair->shapes[i] = *kernel;
         read_shape(reading, at, keys[i], &pair->shapes[i]);
+        if (pair->option == GS_TABLE_INTRA_SM && reading->code == GS_OK &&
+            !(pair->shapes[i].threads && pair->shapes[i].registers))
+            reading->code = gs_json_fail(reading->json, at, false, reading->error,
+                                         "the plan does not say how many %s of \"%.60s\" has",
+                                         pair->shapes[i].threads ? "registers a thread" : "threads a block",
+                                         reading->table->kernels.data[i ? pair->second : pair->first].name);
         pair->is_reshaped = pair->is_reshaped || !gs_shape_equal(kernel, &pair->shapes[i]);
     }
 }
 
 /* How the two run: the worker blocks of each, or the SMs of the first. */
 static void read_places(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
-    int64_t first_sms = 0;
+    int64_t first_sms = 0, least = pair->option == GS_TABLE_INTRA_SM;
     if (pair->option == GS_TABLE_INTRA_SM) {
         need_key(reading, at, "first_workers_per_sm");
         need_key(reading, at, "second_workers_per_sm");
     }
     if (pair->option == GS_TABLE_SPLIT)
         need_key(reading, at, "first_sms");
-    read_workers(reading, at, "first_workers_per_sm", &pair->first_workers);
-    read_workers(reading, at, "second_workers_per_sm", &pair->second_workers);
+    read_workers(reading, at, "first_workers_per_sm", least, &pair->first_workers);
+    read_workers(reading, at, "second_workers_per_sm", least, &pair->second_workers);
     read_count(reading, at, "first_sms", 1, GS_MAX_SMS, &first_sms);
     pair->first_sms = (int32_t)first_sms;
 }

@@ -23,7 +23,7 @@ typedef struct gs_table_kernel {
     double alone_us;     /* of the launch */
     gs_line_model model; /* over blocks */
     bool has_model;
-    int32_t form;        /* in which the plan lists it; -1: not known */
+    uint32_t forms;      /* a bit for each form in which the plan lists it */
     bool is_black_box;   /* of a library: it cannot be confined */
     double one_block_us; /* how long a block takes; 0: not known */
 } gs_table_kernel;

@@ -2,9 +2,9 @@
  * search_list.c: the ways of intra-SM sharing that are worth a measurement (ISPA 6.3, steps 1 to 3).
  *
  * For each pair of forms: each number of workers of the first, with as many of the second as fit beside them by the
- * predictor; and one more of the second, by compiling either kernel with fewer registers. A way is dropped if even
- * without interference it would take as long as running in sequence (with equal loads, this is ISPA's rule that half of
- * the best number of workers must fit), or if fewer registers gain nothing.
+ * predictor, and with more, as many as fit if one kernel, or both, are compiled with fewer registers. A way is dropped
+ * if even without interference it would take as long as running in sequence (with equal loads, this is ISPA's rule that
+ * half of the best number of workers must fit), or if fewer registers gain nothing.
  */
 #include "search_state.h"
 
@@ -20,7 +20,7 @@ struct listing {
     const int32_t *repeats;
     double limit_us;
     gs_ways *ways;
-    int32_t most_beside; /* of the second, seen so far */
+    int32_t most_beside; /* of the second, seen so far, also with fewer registers */
     bool is_formed[2];   /* the kernel has a usable form */
     bool failed;
 };
@@ -71,6 +71,16 @@ static int32_t least_registers(const struct listing *listing, const gs_way *way,
     return gs_least_registers(listing->question->given[side], listing->question->found[side], way->form[side]);
 }
 
+/* Whether so many workers of the second fit if both have the fewest registers. */
+static bool fits_limited(const struct listing *listing, gs_way way, int32_t workers) {
+    for (int side = 0; side < 2; side++) {
+        int32_t had = listing->question->given[side]->forms[way.form[side]].registers;
+        int32_t least = least_registers(listing, &way, side);
+        way.registers[side] = least < had ? (least + REGISTER_STEP - 1) / REGISTER_STEP * REGISTER_STEP : 0;
+    }
+    return workers_beside(listing, &way, workers) == workers;
+}
+
 /* The most registers for the kernel `side` with which the workers fit; 0: none. */
 static int32_t find_registers(const struct listing *listing, gs_way way, int side) {
     int32_t had = listing->question->given[side]->forms[way.form[side]].registers;
@@ -117,7 +127,6 @@ static void add_balanced(struct listing *listing, const gs_way *full) {
 static void add_forms(struct listing *listing, int32_t first, int32_t second) {
     const gs_found_form *forms[2] = {&listing->question->found[0]->forms[first],
                                      &listing->question->found[1]->forms[second]};
-    gs_way before = {.workers = {0, 0}}; /* with one more worker of the first */
     for (int32_t workers = forms[0]->best; workers > 0; workers--) {
         gs_way way = {.form = {first, second}, .workers = {workers, 0}};
         way.workers[1] = workers_beside(listing, &way, forms[1]->best);
@@ -126,13 +135,9 @@ static void add_forms(struct listing *listing, int32_t first, int32_t second) {
             add_way(listing, &way);
             add_balanced(listing, &way);
         }
-        for (int32_t least = before.workers[1] + 1, most = way.workers[1]; before.workers[0] && most > least; most--) {
-            before.workers[1] = most; /* one more of the first */
-            add_limited(listing, &before);
-        }
-        before = way;
-        if (way.workers[1] < forms[1]->best) {
+        while (way.workers[1] < forms[1]->best && fits_limited(listing, way, way.workers[1] + 1)) {
             way.workers[1]++;
+            listing->most_beside = (int32_t)gs_max(listing->most_beside, way.workers[1]);
             add_limited(listing, &way);
         }
     }
