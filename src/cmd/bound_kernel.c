@@ -353,6 +353,21 @@ static bool add_step(void *user, const gs_flow_step *step) {
     return true;
 }
 
+/* All that the kernel may read of constant memory: every bank of the module but the parameters of other kernels. */
+static void count_constants(struct kernel *kernel) {
+    static const char bank[] = ".nv.constant", parameters[] = ".nv.constant0.";
+    for (size_t i = 0; i < kernel->image.sections.count; i++) {
+        const gs_sass_section *section = &kernel->image.sections.data[i];
+        bool is_bank = strncmp(section->name, bank, strlen(bank)) == 0;
+        bool is_other = strncmp(section->name, parameters, strlen(parameters)) == 0 &&
+                        strcmp(section->name + strlen(parameters), kernel->symbol) != 0;
+        if (!is_bank || is_other)
+            continue;
+        kernel->body.constant_bytes += (int64_t)(section->has_bytes ? section->bytes.count : section->size);
+        kernel->body.constant_banks++;
+    }
+}
+
 static gs_code walk_kernel(struct kernel *kernel, gs_error *error) {
     gs_flow_launch launch = {
         .parameters = kernel->parameters, .is_known = kernel->is_known, .bytes = kernel->parameter_bytes};
@@ -444,6 +459,7 @@ static gs_code answer_on(struct kernel *kernel, const gs_gpu *gpu, gs_text *text
     kernel->body.is_kept = question->cached;
     kernel->body.others_write = question->writers;
     kernel->body.memory_bytes = count_memory(kernel);
+    count_constants(kernel);
     if (code == GS_OK)
         code = answer_body(kernel, gpu, machine, text, error);
     gs_machine_free(opened);

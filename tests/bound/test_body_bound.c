@@ -338,7 +338,7 @@ TEST(mistakes_in_machines_are_told) {
 
 static int64_t path_of(const gs_machine *machine, const gs_body *body) {
     gs_demand demand;
-    assert_int_equal(gs_demand_of(machine, body, GS_LATENCY_ALONE, &demand, &error), GS_OK);
+    assert_int_equal(gs_demand_of(machine, body, GS_LATENCY_ALONE, false, &demand, &error), GS_OK);
     return demand.path_cycles;
 }
 

@@ -571,6 +571,35 @@ PTX
 long bytes, and an SM keeps 32768
 years this takes more than 2^60 cycles, which is 18 years at 2 GHz; the loop in line 8 has 4e+18 rounds in all
 LARGE
+    # A small table of constants is fetched once, a large one for each read. Parameters of other kernels are not read.
+    for words in 93 2048; do
+        cat >"$folder/table.ptx" <<PTX
+.version 8.0
+.target sm_90
+.address_size 64
+.const .align 4 .u32 table[$words];
+.visible .entry other(.param .align 4 .b8 large[4000]) { ret; }
+.visible .entry k(.param .u64 to, .param .u32 most) { .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %a, %b, %t;
+ld.param.u64 %a, [to];
+mov.u64 %t, table;
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, 0;
+A: and.b32 %r3, %r1, 63;
+mul.wide.u32 %b, %r3, 4;
+add.s64 %b, %t, %b;
+ld.const.u32 %r1, [%b];
+add.u32 %r2, %r2, 1;
+setp.ne.u32 %p, %r2, 100;
+@%p bra A;
+st.global.u32 [%a], %r1;
+ret; }
+PTX
+        "$gridsmith" bound "$folder/table.ptx" --kernel k --launch "$folder/line.json" --gpu h200 2>"$folder/err" >"$folder/out"
+        status=$?; kernel="a table of $words words"
+        expect 0 'waiting for constant'
+        sed -n 's/^ *1 block in a row, .* \([0-9]*\)$/\1/p' "$folder/out" >"$folder/path$words"
+    done
+    [ $(($(cat "$folder/path93") * 3)) -lt "$(cat "$folder/path2048")" ] || complain "the path with a small table is $(cat "$folder/path93"), with a large one $(cat "$folder/path2048")"
 fi
 
 ask half_waits --instructions; status=$?

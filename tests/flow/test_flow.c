@@ -473,6 +473,25 @@ TEST(counts_one_side_where_threads_stay_together) {
     assert_true(counted.instructions <= instructions - 8); /* no block takes the other side */
 }
 
+/* The second branch of `branches`, in line 79, if the input takes all threads the same way. */
+TEST(counts_one_side_where_all_threads_of_an_input_go_the_same_way) {
+    gs_flow_rounds one_way = {.place = GS_FLOW_ONE_WAY_LINE, .at = 79}, unclear = one_way, other = one_way;
+    struct counted counted;
+    gs_error error;
+    assert_int_equal(walk_case("branches", 0, 4, &one_way, &counted, &error), GS_OK);
+    assert_int_equal(counted.uniform, 2);
+    assert_int_equal(counted.open[0].most, 8 + 8);
+    assert_true(one_way.is_used);
+    unclear.rounds = -1; /* other instructions of the line may have branches, too */
+    other.at = 80;
+    assert_int_equal(walk_case("branches", 0, 4, &unclear, &counted, &error), GS_OK);
+    assert_int_equal(counted.uniform, 1);
+    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
+    assert_false(unclear.is_used);
+    assert_int_equal(walk_case("branches", 0, 4, &other, &counted, &error), GS_OK);
+    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
+}
+
 TEST(walks_calls_in_their_place) {
     struct counted counted;
     gs_error error;
@@ -480,6 +499,19 @@ TEST(walks_calls_in_their_place) {
     assert_true(counted.groups > 0 && counted.instructions > 60);
     assert_int_equal(counted.open[0].most,
                      1); /* lanes that read one place get the same, so all of them call, or none */
+}
+
+/* ptxas gives the code that it adds for a division the line of the kernel's end. */
+TEST(threads_part_in_code_that_is_called_whatever_its_line_is) {
+    gs_flow_rounds one_way = {.place = GS_FLOW_ONE_WAY_LINE, .at = 111};
+    struct counted counted, known;
+    gs_error error;
+    assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
+    assert_int_equal(walk_case("divides", 0, 1, &one_way, &known, &error), GS_OK);
+    assert_int_equal(known.groups, counted.groups);
+    assert_int_equal(known.instructions, counted.instructions);
+    assert_int_equal(known.uniform, counted.uniform);
+    assert_false(one_way.is_used);
 }
 
 /* ---- machine code that ptxas does not write ---- */

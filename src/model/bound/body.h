@@ -33,6 +33,9 @@ typedef enum gs_rounds_source {
 } gs_rounds_source;
 
 #define GS_ANY_CONSTANT UINT32_MAX
+/* Lines of constants that an SM keeps for sure: the table with which the probe measures that. */
+enum { GS_KEPT_CONSTANT_LINES = 64 };
+
 enum { GS_NO_SCOREBOARD = 7, GS_SCOREBOARDS = 6, GS_MOST_DEPTH = 200 /* of a tree */ };
 
 typedef struct gs_body_part {
@@ -57,10 +60,11 @@ typedef struct gs_body_part {
 
 typedef struct gs_body {
     char *kernel;
-    char *file;           /* of `line`, or NULL */
-    int64_t memory_bytes; /* that all warps access, with what lies between */
-    bool is_kept;         /* and the L2 has it when the kernel starts, if it is not too much */
-    bool others_write;    /* other programs beside it write memory, instead of reading it */
+    char *file;                             /* of `line`, or NULL */
+    int64_t memory_bytes;                   /* that all warps access, with what lies between */
+    int64_t constant_bytes, constant_banks; /* of all constants that it may read, in so many pieces; 0: not known */
+    bool is_kept;                           /* and the L2 has it when the kernel starts, if it is not too much */
+    bool others_write;                      /* other programs beside it write memory, instead of reading it */
     struct {
         char **data;
         size_t count, capacity;

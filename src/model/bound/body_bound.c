@@ -205,6 +205,21 @@ static gs_code check_reach(const gs_body *body, gs_error *error) {
                    (long long)(body->memory_bytes >> 20), (long long)(reach_bytes >> 20));
 }
 
+/* Takes over what latencies of a kind give, if it is lower than the bound so far. */
+static gs_code take_lower(struct crowd *crowd, const gs_body *body, const gs_body_bound *placed, gs_latency_kind kind,
+                          bool keeps_constants, gs_error *error) {
+    gs_body_bound found = *placed, *bound = crowd->bound;
+    found.kind = kind;
+    gs_code code = gs_demand_of(crowd->machine, body, kind, keeps_constants, &crowd->demand, error);
+    crowd->bound = &found;
+    if (code == GS_OK)
+        code = sum_bound(crowd, body, error);
+    crowd->bound = bound;
+    if (code == GS_OK && (bound->kind == GS_LATENCY_KINDS || found.cycles < bound->cycles))
+        *bound = found;
+    return code;
+}
+
 gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_body *body, const gs_shape *shape,
                       int64_t blocks, bool beside, gs_body_bound *bound, gs_error *error) {
     struct crowd crowd = {.gpu = gpu,
@@ -226,16 +241,11 @@ gs_code gs_bound_body(const gs_gpu *gpu, const gs_machine *machine, const gs_bod
     bound->most_on_sm = crowd.most_on_sm;
     const gs_body_bound placed = *bound;
     for (gs_latency_kind kind = 0; kind < GS_LATENCY_KINDS && code == GS_OK; kind++) {
-        gs_body_bound found = placed;
-        found.kind = kind;
-        crowd.bound = &found;
-        if (!kind_holds(&crowd, body, kind))
-            continue;
-        code = gs_demand_of(machine, body, kind, &crowd.demand, error);
-        if (code == GS_OK)
-            code = sum_bound(&crowd, body, error);
-        if (code == GS_OK && (bound->kind == GS_LATENCY_KINDS || found.cycles < bound->cycles))
-            *bound = found;
+        bool holds = kind_holds(&crowd, body, kind);
+        if (holds)
+            code = take_lower(&crowd, body, &placed, kind, false, error);
+        if (holds && code == GS_OK && crowd.demand.any_constants)
+            code = take_lower(&crowd, body, &placed, kind, true, error);
     }
     if (code == GS_OK && bound->kind == GS_LATENCY_KINDS)
         code =

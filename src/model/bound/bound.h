@@ -266,14 +266,16 @@ typedef struct gs_demand {
     int64_t issue_millicycles;                  /* of its partition, until its units there are free again */
     int64_t after_issue_millicycles;            /* the part of it after the cycle of the issue */
     int64_t held_millicycles[GS_MACHINE_UNITS]; /* of the units of its SM and of the GPU */
-    int64_t lines, constant_lines;              /* of instructions, and of constants whose place is known */
+    int64_t lines, constant_lines;              /* of instructions, and of constants: those that are fetched once */
+    int64_t any_constants; /* that are read at places in registers, where they may also be counted line by line, once */
     bool has_barrier;
 } gs_demand;
 
-/* Under load the demand on units of the GPU is 0. GS_E_UNSUPPORTED: the machine has no row for a class, or more than
-   2^60 cycles. */
-gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, gs_demand *demand,
-                     gs_error *error);
+/* `keeps_constants`: each line of constants counts once, if all that the kernel may read are few enough; otherwise each
+   read at a place in a register counts as one of a new line. Both hold. Under load the demand on units of the GPU is 0.
+   GS_E_UNSUPPORTED: the machine has no row for a class, or more than 2^60 cycles. */
+gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, bool keeps_constants,
+                     gs_demand *demand, gs_error *error);
 
 /* The latest end of a kernel that is launched on an idle GPU, and the parts of it. */
 typedef struct gs_body_bound {

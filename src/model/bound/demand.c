@@ -39,6 +39,7 @@ struct sum {
     int64_t serial; /* cycles if each instruction waits for all that it can of the one before, */
     int64_t tail;   /* and the most that is not done then */
     int64_t issue, after_issue, held[GS_MACHINE_UNITS];
+    int64_t constants; /* places of constants that registers say, each of which may be in another line */
     bool has_instructions;
 };
 
@@ -56,6 +57,7 @@ struct demanding {
     uint32_t line;          /* of the last instruction */
     bool is_barrier;        /* the next instruction is one: what follows waits for its latency */
     bool is_first;          /* control may come from elsewhere: the line must be fetched again */
+    bool keeps_constants;   /* each line of constants is fetched once, whatever register says where it is */
     bool has_overflown;     /* more than 2^60 cycles */
 };
 
@@ -161,6 +163,7 @@ static void add_work(struct demanding *demanding, struct sum *sum, const struct 
     add_times(demanding, &sum->serial, more->serial, times);
     add_times(demanding, &sum->issue, more->issue, times);
     add_times(demanding, &sum->after_issue, more->after_issue, times);
+    add_times(demanding, &sum->constants, more->constants, times);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         add_times(demanding, &sum->held[i], more->held[i], times);
     sum->tail = gs_max(sum->tail, more->tail);
@@ -173,6 +176,7 @@ static void take_larger(struct sum *sum, const struct sum *other) {
     sum->tail = gs_max(sum->tail, other->tail);
     sum->issue = gs_max(sum->issue, other->issue);
     sum->after_issue = gs_max(sum->after_issue, other->after_issue);
+    sum->constants = gs_max(sum->constants, other->constants);
     for (size_t i = 0; i < GS_MACHINE_UNITS; i++)
         sum->held[i] = gs_max(sum->held[i], other->held[i]);
     sum->has_instructions = sum->has_instructions || other->has_instructions;
@@ -310,11 +314,16 @@ static int64_t held_by(const struct demanding *demanding, const gs_body_part *pa
     return is_only_stored(demanding, part) ? fenced : gs_max(held, fenced);
 }
 
-/* The cycles in which an SM fetches the lines that an instruction may read of constants whose place is not known, in
-   thousandths: one for each transaction. */
-static int64_t cold_constants(const struct demanding *demanding, const gs_body_part *part) {
+/* The lines that an instruction may read of constants whose place is not known: one for each transaction. */
+static int64_t any_constants(const struct demanding *demanding, const gs_body_part *part) {
     int64_t lines = transactions_of(part, demanding->classes[part->class_number]);
-    return part->constant == GS_ANY_CONSTANT ? demanding->machine->cold_constant_cycles * lines * 1000 : 0;
+    return part->constant == GS_ANY_CONSTANT ? lines : 0;
+}
+
+/* The cycles in which an SM fetches these, in thousandths, if they are not counted once for all warps. */
+static int64_t cold_constants(const struct demanding *demanding, const gs_body_part *part) {
+    int64_t cycles = demanding->keeps_constants ? 0 : demanding->machine->cold_constant_cycles;
+    return cycles * any_constants(demanding, part) * 1000;
 }
 
 static void sum_instruction(struct demanding *demanding, const gs_body_part *part, struct sum *sum) {
@@ -341,6 +350,7 @@ static void sum_instruction(struct demanding *demanding, const gs_body_part *par
     int64_t after = after_issue(machine, row, transactions);
     add_times(demanding, &sum->issue, 1000 + after, 1);
     add_times(demanding, &sum->after_issue, after, 1);
+    add_times(demanding, &sum->constants, any_constants(demanding, part), 1);
     demanding->is_barrier = false;
     sum->has_instructions = true;
 }
@@ -520,14 +530,25 @@ static int64_t burst_of(const struct demanding *demanding) {
     return burst;
 }
 
-gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, gs_demand *demand,
-                     gs_error *error) {
+/* The lines of all constants that the kernel may read: a bank may begin and end within a line. 0: not known, or more
+   than those with which it was measured that an SM keeps them. */
+static int64_t all_constant_lines(const gs_machine *machine, const gs_body *body) {
+    if (!machine->constant_line_bytes || !body->constant_bytes)
+        return 0;
+    int64_t lines = body->constant_bytes / machine->constant_line_bytes + 2 * body->constant_banks;
+    return lines <= GS_KEPT_CONSTANT_LINES ? lines : 0;
+}
+
+gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_kind kind, bool keeps_constants,
+                     gs_demand *demand, gs_error *error) {
+    int64_t kept_lines = all_constant_lines(machine, body);
     struct demanding demanding = {.machine = machine,
                                   .body = body,
                                   .fence = gs_machine_find(machine, "fence"),
                                   .outer_loop = SIZE_MAX,
                                   .kind = kind,
-                                  .is_first = true};
+                                  .is_first = true,
+                                  .keeps_constants = keeps_constants && kept_lines};
     *demand = (gs_demand){.lines = count_lines(body, machine->line_bytes)};
     demand->constant_lines = count_constants(body, machine->constant_line_bytes);
     gs_code code = demand->constant_lines < 0 ? gs_fail_memory(error)
@@ -543,6 +564,8 @@ gs_code gs_demand_of(const gs_machine *machine, const gs_body *body, gs_latency_
         demand->issue_millicycles = sum.issue;
         demand->after_issue_millicycles = sum.after_issue;
         memcpy(demand->held_millicycles, sum.held, sizeof demand->held_millicycles);
+        demand->any_constants = kept_lines ? sum.constants : 0;
+        demand->constant_lines += demanding.keeps_constants ? kept_lines : 0;
         for (size_t i = 0; i < body->parts.count; i++)
             demand->has_barrier = demand->has_barrier || body->parts.data[i].kind == GS_PART_BARRIER;
         code = demanding.has_overflown ? gs_body_fail_large(body, error) : GS_OK;

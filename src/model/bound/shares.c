@@ -65,6 +65,8 @@ static bool change_body(const struct sharing *sharing, size_t row, size_t part, 
     const gs_body *body = sharing->body;
     *changed = (gs_body){.classes = {body->classes.data, body->classes.count, 0},
                          .memory_bytes = body->memory_bytes,
+                         .constant_bytes = body->constant_bytes,
+                         .constant_banks = body->constant_banks,
                          .is_kept = body->is_kept,
                          .others_write = body->others_write};
     size_t *place = calloc(body->parts.count + 1, sizeof *place);
