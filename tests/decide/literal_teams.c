@@ -308,6 +308,11 @@ static int32_t wanted_of(const struct question *q, const gs_contender *c) {
     return wanted <= cap(q, c) ? wanted : 0;
 }
 
+/* On SMs of its own it would keep too few workers. */
+static bool has_workers_of_a_pair(const struct question *q, const gs_contender *c) {
+    return !q->afresh && c->state == GS_CONTENDER_RUNS && c->workers > 0;
+}
+
 static struct team with_split(const struct question *q, const struct team *team, size_t who) {
     const gs_contender *c = one(q, who), *lead = one(q, team->who[0]);
     struct team more = *team;
@@ -320,6 +325,8 @@ static struct team with_split(const struct question *q, const struct team *team,
             all_go &= known(other) && go_together(q, other, c);
     }
     if (!all_go || (team->count > 1 && !lead_goes) || in_sequence(q, lead, c) || wanted_of(q, lead) || wanted_of(q, c))
+        return more;
+    if (has_workers_of_a_pair(q, lead) || has_workers_of_a_pair(q, c))
         return more;
     double least = otherwise(q, team, c);
     more.is_trial = !lead_goes;
@@ -403,6 +410,7 @@ static bool suits(const struct question *q, const struct team *two, const gs_int
         bool is_due = i == 0 || two->who[i] == q->first;
         double n = (double)(q->of->count > 2 ? q->of->count : 2), least = fair_share(q, two, i) * 2 * (n - 1) / n;
         suits &= may_share(q, c) && (!is_due || way->is_trial || way->shares[i] >= least || can_wait(q, two, i));
+        suits &= way->workers[0] > 0 || !has_workers_of_a_pair(q, c);
         suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
         suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
     }
@@ -584,11 +592,7 @@ static struct team team_now(const struct question *q, size_t leader) {
 
 /* Whether it must stop to get other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *c) {
-    if (c->state != GS_CONTENDER_RUNS)
-        return false;
-    if (team->is_inside)
-        return team->restarts || c->workers != team->workers[i];
-    return team->restarts || (team->count > 1 && c->workers > 0);
+    return c->state == GS_CONTENDER_RUNS && (team->restarts || (team->is_inside && c->workers != team->workers[i]));
 }
 
 static bool is_worth_it(const struct question *q, const struct team *now, const struct team *next) {

@@ -440,8 +440,8 @@ TEST(a_kernel_that_runs_stops_to_share) {
     }
 }
 
-/* It would have fewer workers on its own SMs than fit there, and is not resized: it is stopped and goes on with all. */
-TEST(a_kernel_with_few_workers_stops_for_a_split) {
+/* It would keep them, which are fewer than fit there. When it waits, it has SMs of its own. */
+TEST(a_kernel_with_the_workers_of_a_pair_has_no_split) {
     for (int32_t workers = 0; workers < 4; workers += 3) {
         gs_planned_pair pair;
         gs_planned planned = one_pair(&pair, 0.7, 0.6);
@@ -451,10 +451,10 @@ TEST(a_kernel_with_few_workers_stops_for_a_split) {
         plan_apply(&scene.contenders[1],
                    &(gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = SMS, .workers = workers});
         plan_decide(&scene);
-        plan_expect(&scene, 0, GS_DECIDE_CONFINED, 50);
-        plan_expect(&scene, 1, workers ? GS_DECIDE_WAIT : GS_DECIDE_CONFINED, workers ? 0 : SMS - 50);
-        plan_apply_all(&scene);
+        assert_true((scene.placements[0].sms == 50 && scene.placements[1].sms == SMS - 50) == !workers);
+        scene.contenders[1] = plan_waiting(scene.contenders[1].profile, 2);
         plan_decide(&scene);
+        plan_expect(&scene, 0, GS_DECIDE_CONFINED, 50);
         plan_expect(&scene, 1, GS_DECIDE_CONFINED, SMS - 50);
         gs_profile_store_close(scene.store);
     }

@@ -1231,6 +1231,47 @@ TEST(a_pair_that_disappoints_is_given_up) {
     gs_gpu_free(gpu);
 }
 
+/* A kernel has workers beside one kernel, and SMs of its own beside another. It is not stopped for one of them, and
+   then again for the other, before anything was done. */
+TEST(two_ways_to_run_a_kernel_do_not_undo_each_other) {
+    static const char *const plan =
+        "{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
+        "{\"name\": \"k0\", \"blocks\": 17952, \"block_threads\": 128, \"registers\": 32, \"workers_per_sm\": 8, "
+        "\"alone_us\": 1582.2}, "
+        "{\"name\": \"k1\", \"blocks\": 23232, \"block_threads\": 128, \"registers\": 32, \"workers_per_sm\": 8, "
+        "\"alone_us\": 51.5}, "
+        "{\"name\": \"k2\", \"blocks\": 26400, \"block_threads\": 128, \"registers\": 32, \"workers_per_sm\": 8, "
+        "\"alone_us\": 559.4}, "
+        "{\"name\": \"k5\", \"blocks\": 10560, \"block_threads\": 128, \"registers\": 32, \"workers_per_sm\": 8, "
+        "\"alone_us\": 164.1}], "
+        "\"pairs\": ["
+        "{\"first\": \"k0\", \"second\": \"k2\", \"option\": \"split\", \"first_us\": 1582.2, \"together_us\": "
+        "3020.4, \"points\": [{\"ratio\": 0.1, \"us\": 1717.79}, {\"ratio\": 0.3, \"us\": 1988.98}, {\"ratio\": "
+        "0.6, \"us\": 2395.77}, {\"ratio\": 1, \"us\": 2938.15}, {\"ratio\": 1.5, \"us\": 3616.12}, {\"ratio\": "
+        "2, \"us\": 4294.09}, {\"ratio\": 3, \"us\": 5650.04}], \"first_sms\": 4, \"second_us\": 1678.2}, "
+        "{\"first\": \"k2\", \"second\": \"k5\", \"option\": \"inside\", \"first_us\": 559.4, \"together_us\": "
+        "864.0, \"first_workers_per_sm\": 4, \"second_workers_per_sm\": 4, \"second_us\": 492.3}]}";
+    static const char *const text =
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"a\", \"kernels\": [{\"kernel\": \"k0\"}]}\n"
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"b\", \"kernels\": [{\"kernel\": \"k1\"}]}\n"
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"c\", \"kernels\": [{\"kernel\": \"k5\"}, {\"kernel\": "
+        "\"k2\"}]}\n"
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"d\", \"kernels\": [{\"kernel\": \"k2\"}]}\n";
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gpu_of("h200");
+    gs_plan_table table = table_of(plan);
+    gs_task_list tasks = {0};
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1, .for_us = 2e6};
+    assert_int_equal(read_tasks(text, &table, &tasks, &error), GS_OK);
+    gs_simulation result = play(&table, &tasks, &options);
+    if (result.alone_us < result.end_us)
+        fail_msg("%.3f of the throughput in sequence", result.alone_us / result.end_us);
+    gs_simulation_clear(&result);
+    gs_task_list_clear(&tasks);
+    gs_plan_table_clear(&table);
+    gs_gpu_free(gpu);
+}
+
 /* Tried are pairs that the plan lacks, if it has the shapes of both and they fit. */
 TEST(what_is_not_tried_in_a_simulation) {
     static const char *const plan =

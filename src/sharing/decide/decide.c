@@ -244,11 +244,10 @@ static bool may_await(const gs_decide_query *query, const gs_contender *first, c
 
 /* ---- whether a change is worth its cost ---- */
 
-/* Whether a member must stop before it can run in this team: it runs, and has other workers. On SMs of its own it has all
-   that fit; when it is alone, fewer may do (gs_team_lone). */
+/* Whether a member must stop before it can run in this team: it runs, and has other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *contender) {
-    int32_t workers = team->is_intra_sm ? team->workers[i] : team->count > 1 ? 0 : contender->workers;
-    return contender->state == GS_CONTENDER_RUNS && (team->restarts || contender->workers != workers);
+    return contender->state == GS_CONTENDER_RUNS &&
+           (team->restarts || (team->is_intra_sm && contender->workers != team->workers[i]));
 }
 
 /* How many running kernels a change to this team would stop or resize. */

@@ -287,6 +287,12 @@ static int32_t wanted_of(const gs_decide_query *query, const gs_contender *conte
     return wanted <= cap_of(query, contender) ? wanted : 0;
 }
 
+/* Whether one runs with the workers of a pair. On SMs of its own it would have too few: they stay as they are until it
+   is stopped. */
+static bool has_few_workers(const gs_decide_query *query, const gs_contender *contender) {
+    return contender->state == GS_CONTENDER_RUNS && contender->workers > 0 && !query->ignores_places;
+}
+
 /* The team with one more member, each on its own SMs, or impossible: also if a curve is not known. A short kernel
    beside one that has its SMs already needs no gain: it would have to wait otherwise. */
 static struct team with_split(const gs_decide_query *query, const struct team *before, size_t candidate) {
@@ -295,7 +301,9 @@ static struct team with_split(const gs_decide_query *query, const struct team *b
     after.restarts = false;
     after.throughput = GS_TEAM_IMPOSSIBLE;
     bool are_known = wanted_of(query, contender) == 0 && wanted_of(query, member(query, before, 0)) == 0;
-    if (!are_known || are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
+    bool has_few = has_few_workers(query, contender) || has_few_workers(query, member(query, before, 0));
+    if (!are_known || has_few || are_queued(query, member(query, before, 0), contender) ||
+        !may_join(query, &after, contender))
         return after;
     const gs_contender *lead = member(query, before, 0);
     bool has_short = (is_short(query, contender) && has_begun(lead)) || (is_short(query, lead) && has_begun(contender));
@@ -363,7 +371,8 @@ static bool way_suits(const gs_decide_query *query, const struct team *team, con
         return false;
     for (size_t i = 0; i < 2; i++) {
         bool is_served = !way->is_trial && (i == 0 || team->members[i] == query->first);
-        if (!may_share(query, member(query, team, i)) ||
+        bool has_few = way->workers[0] == 0 && has_few_workers(query, member(query, team, i));
+        if (has_few || !may_share(query, member(query, team, i)) ||
             (is_served && way->shares[i] < least_inside(query, team, i) && !can_wait(query, team, i)))
             return false;
     }
