@@ -501,19 +501,6 @@ TEST(walks_calls_in_their_place) {
                      1); /* lanes that read one place get the same, so all of them call, or none */
 }
 
-/* ptxas gives the code that it adds for a division the line of the kernel's end. */
-TEST(threads_part_in_code_that_is_called_whatever_its_line_is) {
-    gs_flow_rounds one_way = {.place = GS_FLOW_ONE_WAY_LINE, .at = 111};
-    struct counted counted, known;
-    gs_error error;
-    assert_int_equal(walk_case("divides", 0, 1, NULL, &counted, &error), GS_OK);
-    assert_int_equal(walk_case("divides", 0, 1, &one_way, &known, &error), GS_OK);
-    assert_int_equal(known.groups, counted.groups);
-    assert_int_equal(known.instructions, counted.instructions);
-    assert_int_equal(known.uniform, counted.uniform);
-    assert_false(one_way.is_used);
-}
-
 /* ---- machine code that ptxas does not write ---- */
 
 /* A kernel of 4 blocks with `a` in %rd1 and the number of the thread in %r1, and how many stores a warp executes. Its
