@@ -363,51 +363,6 @@ TEST(an_instruction_that_is_two_accesses_counts_all_lanes) {
     assert_int_equal(loads.transactions[CONDITIONAL], 0); /* the most of its class */
 }
 
-/* What the run says of branches in a line: nothing, or that all threads leave them the same way; and then, whether the
-   line has nothing else that may have a branch in machine code. */
-enum { BOTH_WAYS, ONE_WAY_UNCLEAR, ONE_WAY };
-
-static int way_of_line(const char *body, uint32_t line) {
-    static const char launch_text[] = "{\"schema\":\"gridsmith.launch/1\",\"grid\":[1,1,1],\"block\":[32,1,1],"
-                                      "\"shared_bytes\":0,\"arguments\":[{\"buffer\":\"int32\",\"count\":32,"
-                                      "\"fill\":\"index\"},{\"uint32\":3}]}";
-    gs_error error = {.code = GS_OK};
-    gs_loop_rounds_list list = {0};
-    gs_text text = {0};
-    int way = BOTH_WAYS;
-    gs_launch_file *launch = launch_of_text(launch_text);
-    put_kernel(&text, body);
-    if (gs_count_rounds("k", text.data, text.count, "k", launch, 60, &list, &error) != GS_OK)
-        fail_msg("%s, line %ld", error.message, error.line);
-    for (size_t i = 0; i < list.count; i++)
-        if (list.data[i].is_one_way && list.data[i].line == line)
-            way = list.data[i].is_known ? ONE_WAY : ONE_WAY_UNCLEAR;
-    gs_launch_free(launch);
-    gs_text_free(&text);
-    free(list.data);
-    return way;
-}
-
-TEST(threads_stay_together_only_at_branches_that_a_line_has_for_itself) {
-    static const struct {
-        const char *what, *body;
-        int way;
-    } cases[] = {
-        {"no thread", "setp.gt.u32 %p1, %r2, 31;\n@%p1 bra N;\nmov.u32 %r3, 1;\nN: mov.u32 %r4, 1;\n", ONE_WAY},
-        {"all threads", "setp.lt.u32 %p1, %r2, 32;\n@%p1 bra N;\nmov.u32 %r3, 1;\nN: mov.u32 %r4, 1;\n", ONE_WAY},
-        {"one thread", "setp.gt.u32 %p1, %r2, 30;\n@%p1 bra N;\nmov.u32 %r3, 1;\nN: mov.u32 %r4, 1;\n", BOTH_WAYS},
-        {"a division in the line",
-         "setp.gt.u32 %p1, %r2, 31;\ndiv.u32 %r4, %r2, 3; @%p1 bra N;\nmov.u32 %r3, 1;\nN: mov.u32 %r4, 1;\n",
-         ONE_WAY_UNCLEAR},
-        {"a loop of one round", "setp.gt.u32 %p1, %r2, 31;\nL: @%p1 bra L;\nmov.u32 %r3, 1;\n", ONE_WAY_UNCLEAR},
-    };
-    for (size_t i = 0; i < GS_COUNT(cases); i++) {
-        int way = way_of_line(cases[i].body, FIRST + 1);
-        if (way != cases[i].way)
-            fail_msg("%s: %d, not %d", cases[i].what, way, cases[i].way);
-    }
-}
-
 /* ptxas takes the line of an instruction from a marker. */
 TEST(a_line_marker_is_refused) {
     static const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"

@@ -473,25 +473,6 @@ TEST(counts_one_side_where_threads_stay_together) {
     assert_true(counted.instructions <= instructions - 8); /* no block takes the other side */
 }
 
-/* The second branch of `branches`, in line 79, if the input takes all threads the same way. */
-TEST(counts_one_side_where_all_threads_of_an_input_go_the_same_way) {
-    gs_flow_rounds one_way = {.place = GS_FLOW_ONE_WAY_LINE, .at = 79}, unclear = one_way, other = one_way;
-    struct counted counted;
-    gs_error error;
-    assert_int_equal(walk_case("branches", 0, 4, &one_way, &counted, &error), GS_OK);
-    assert_int_equal(counted.uniform, 2);
-    assert_int_equal(counted.open[0].most, 8 + 8);
-    assert_true(one_way.is_used);
-    unclear.rounds = -1; /* other instructions of the line may have branches, too */
-    other.at = 80;
-    assert_int_equal(walk_case("branches", 0, 4, &unclear, &counted, &error), GS_OK);
-    assert_int_equal(counted.uniform, 1);
-    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
-    assert_false(unclear.is_used);
-    assert_int_equal(walk_case("branches", 0, 4, &other, &counted, &error), GS_OK);
-    assert_int_equal(counted.open[0].most, 8 + 8 + 8);
-}
-
 TEST(walks_calls_in_their_place) {
     struct counted counted;
     gs_error error;

@@ -133,8 +133,7 @@ typedef struct gs_loop_rounds {
     uint32_t line;
     int64_t rounds;
     uint32_t first, last, depth; /* of a loop: its lines, and how many loops it is in, with itself */
-    bool is_known;               /* its lines say which loop it is; of an access: `rounds` is known; of branches that are
-                                    left one way: all instructions of the line are branches forward */
+    bool is_known;               /* its lines say which loop it is; of an access: `rounds` is known */
     bool is_never, is_one_way;
     bool is_access, is_store, is_shared;
     uint32_t bytes; /* of an access: by each lane */

@@ -271,23 +271,6 @@ static gs_code keep_never(const struct gs_counting *counting, const uint32_t *ma
     return code;
 }
 
-static bool leads_forward(const struct gs_counting *counting, uint32_t branch) {
-    for (uint32_t label = 0; label < branch; label++)
-        if (gs_counting_leads_to(counting, branch, label))
-            return false;
-    return gs_counting_statement(counting, branch)->opcode == GS_PTX_BRANCH;
-}
-
-/* Whether a line has no other instructions than branches forward. Others may have branches of their own in machine
-   code, and the test of a loop may be one of several rounds at once. */
-static bool has_only_branches(const struct gs_counting *counting, uint32_t line, const uint32_t *lines) {
-    uint32_t count = counting->function->statement_count;
-    for (uint32_t i = 0; i < count; i++)
-        if (is_instruction(counting, i) && lines[i] <= line && lines[count + i] >= line && !leads_forward(counting, i))
-            return false;
-    return true;
-}
-
 /* Lines of branches of which none was left both ways. */
 static gs_code keep_one_way(const struct gs_counting *counting, const uint32_t *counts) {
     uint32_t count = counting->function->statement_count, *lines = gs_counting_lines(counting), last = 0;
@@ -301,9 +284,7 @@ static gs_code keep_one_way(const struct gs_counting *counting, const uint32_t *
             is_one_way = is_one_way &&
                          !(is_conditional(gs_counting_statement(counting, j)) &&
                            counts[gs_counting_ways_at(counting, j)] && counts[gs_counting_ways_at(counting, j) + 1]);
-        bool is_clean = is_one_way && has_only_branches(counting, last, lines);
-        if (is_one_way &&
-            !GS_PUSH(counting->list, (gs_loop_rounds){.line = last, .is_one_way = true, .is_known = is_clean}))
+        if (is_one_way && !GS_PUSH(counting->list, (gs_loop_rounds){.line = last, .is_one_way = true}))
             code = gs_fail_memory(counting->error);
     }
     free(lines);

@@ -29,9 +29,8 @@ typedef struct gs_flow_launch {
 
 /* Where a loop is whose rounds are given: the line or the offset of its first instruction, where a round is one of its
    body in the source, or the line of a branch back to it, where it is one of its code. Or, without rounds, a line that
-   no thread comes to, or one of branches that all threads leave the same way (`rounds` -1: beside other instructions
-   or branches back, which may have other branches in machine code). Or a line of PTX with a load or store, and the most
-   transactions that it makes where its loops are those of the PTX. */
+   no thread comes to, or one of branches that all threads leave the same way. Or a line of PTX with a load or store,
+   and the most transactions that it makes where its loops are those of the PTX. */
 typedef enum gs_flow_place {
     GS_FLOW_LINE,
     GS_FLOW_OFFSET,
@@ -113,8 +112,6 @@ typedef struct gs_flow_instruction {
     uint64_t low, high;
     const gs_opcode *opcode;
     bool is_relocated;    /* a number in it is not final */
-    bool goes_one_way;    /* a branch that all threads leave the same way, for this input, */
-    bool stays_whole;     /* and that they may leave both ways for another one */
     uint8_t transactions; /* the most that it makes; 0: not known */
     bool is_passed;       /* some thread may come to it, */
     bool has_index;       /* and the index of 32 bits that it extends to 64 does not go around within a warp */

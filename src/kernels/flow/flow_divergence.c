@@ -12,8 +12,8 @@
  *
  * Threads that part are one group again only behind a BSYNC: the groups behind it are those that were at its BSSY.
  * Without one, each way to a join brings groups of its own. Threads that leave a loop in different rounds are as many
- * groups behind it as it has rounds, and 32 at most. That hardware joins threads at BSYNC is assumed; that it joins
- * them elsewhere is not.
+ * groups behind it as it has rounds, and 32 at most. That hardware joins threads at BSYNC is assumed; that it joins them
+ * elsewhere is not.
  */
 #include "flow_parts.h"
 
@@ -297,10 +297,6 @@ static gs_code pass_block(struct analysis *analysis, int32_t number, bool *chang
                      block->next[1] != GS_NO_BLOCK && graph->blocks.data[block->next[1]].is_reached;
     bool varies = is_branch && !of_warp &&
                   (now.predicates[gs_guard_predicate(last)] || now.predicates[gs_bits(last->high, 23, 3)]);
-    bool goes_one_way = last->goes_one_way && !graph->is_called; /* what is called has a line of the kernel's end */
-    if (varies && goes_one_way)
-        graph->code->data[block->end - 1].stays_whole = true;
-    varies = varies && !goes_one_way;
     *changes = *changes || (varies && block->is_uniform);
     block->is_uniform = block->is_uniform && !varies;
     for (int side = 0; side < 2; side++)

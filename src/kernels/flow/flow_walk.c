@@ -773,9 +773,6 @@ static void mark_lines(struct walker *walker) {
             walker->is_never[at] = walker->is_never[at] || (is_here && walker->given[i].place == GS_FLOW_NEVER_LINE);
             walker->is_one_way[at] =
                 walker->is_one_way[at] || (is_here && walker->given[i].place == GS_FLOW_ONE_WAY_LINE);
-            walker->code.data[at].goes_one_way =
-                walker->code.data[at].goes_one_way ||
-                (is_here && walker->given[i].place == GS_FLOW_ONE_WAY_LINE && walker->given[i].rounds >= 0);
         }
 }
 
@@ -811,12 +808,9 @@ gs_code gs_flow_walk(gs_sass_image *image, const char *kernel, const gs_flow_lau
         mark_lines(&walker);
         result = walk_function(&walker, 0, false);
     }
-    for (size_t i = 0; i < given_count; i++) {
+    for (size_t i = 0; i < given_count; i++)
         if (given[i].place == GS_FLOW_NEVER_LINE)
             given[i].is_used = walker.left_out;
-        for (size_t at = 0; at < walker.code.count && given[i].place == GS_FLOW_ONE_WAY_LINE; at++)
-            given[i].is_used |= walker.code.data[at].stays_whole && line_at(&walker, at) == given[i].at;
-    }
     if (result == GS_E_REFUSED && walker.lines)
         name_line(&walker, error);
     free(walker.code.data);
