@@ -178,9 +178,10 @@ static void say_why_none(struct listing *listing) {
     gs_ways *ways = listing->ways;
     for (int i = 0; i < 2; i++)
         if (!listing->is_formed[i]) {
+            const gs_found_kernel *found = question->found[i];
             snprintf(ways->reason, sizeof ways->reason,
                      "%.60s takes %.0f%% longer if its blocks are taken from a queue", question->given[i]->name,
-                     100 * (question->found[i]->forms[0].best_us / question->found[i]->written_us - 1));
+                     100 * (found->forms[found->form].best_us / found->written_us - 1));
             return;
         }
     int32_t needed = question->found[1]->forms[0].best;
