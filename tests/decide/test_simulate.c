@@ -365,7 +365,7 @@ TEST(numbers_of_a_plan_have_limits) {
         "{\"schema\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\"", ", \"model\": {\"more\": 1",
         "}}], \"pairs\": [{\"first\": \"a\", \"second\": \"a\", \"option\": \"split\"", ", \"points\": [{\"more\": 1"};
     static const char *const usual[OBJECTS][8] = {
-        {"alone_us", "blocks"},
+        {"alone_us", "blocks", "block_threads", "registers"},
         {"base_us", "per_block_us", "min_blocks", "max_blocks", "residual", "wave_blocks"},
         {"first_sms"},
         {"ratio", "us"}};
@@ -449,7 +449,9 @@ TEST(damaged_plans_are_refused) {
         {"\"form\": \"half\"", "\"form\": 2", "\"form\" must be whole"},
         {"\"name\": \"c\"", "\"name\": \"a\", \"form\": \"whole\"", "the plan has the kernel \"a\" twice"},
         {"\"name\": \"c\"", "\"name\": \"b\"", "the plan has the kernel \"b\" twice"},
-        {"\"registers\": 32, ", "", "the plan does not say how many registers a thread of \"a\" has"},
+        {"\"registers\": 32, ", "", "\"registers\" is missing"},
+        {"\"block_threads\": 256, \"registers\": 32, ", "",
+         "the plan does not say how many threads a block of \"a\" has"},
         {"\"first_workers_per_sm\": 4", "\"first_workers_per_sm\": 0", "must be from 1"},
         {"\"model\": {", "\"model\": 3, \"was\": {", "\"model\" must be an object or null"},
         {"\"per_block_us\": 0.0946969696969697,", "", "\"per_block_us\" is missing"},

@@ -1575,8 +1575,9 @@ static bool is_sanitized(void) {
 /* Most launches share if that is as good as in the plan, and few if it is not. Without the plan none do. */
 TEST(launches_share_sms_by_a_plan) {
     static const char text[] =
-        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"k\", \"blocks\": 100, \"alone_us\": 600}], "
-        "\"pairs\": [{\"first\": \"k\", \"second\": \"k\", \"option\": \"inside\", "
+        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"k\", \"blocks\": 100, \"block_threads\": 256, "
+        "\"registers\": 32, \"alone_us\": 600}], \"pairs\": [{\"first\": \"k\", \"second\": \"k\", \"option\": "
+        "\"inside\", "
         "\"first_workers_per_sm\": 3, \"second_workers_per_sm\": 3, \"together_us\": 900}]}";
     enum { AT_ONCE = 8, LATER_NS = 1000000000 }; /* then it is known what sharing gives */
     static const uint64_t sizes[] = {100, 100};

@@ -179,6 +179,8 @@ static void read_kernel(struct reading *reading, const gs_step *at) {
         need_key(reading, at, "blocks");
     read_count(reading, at, "blocks", kernel.alone_us > 0, INT64_MAX / 2, &kernel.blocks);
     read_shape(reading, at, keys, &kernel.shape);
+    if (!kernel.shape.threads != !kernel.shape.registers)
+        need_key(reading, at, keys[kernel.shape.threads > 0]);
     read_workers(reading, at, "workers_per_sm", 0, &kernel.workers);
     read_model(reading, at, &kernel);
     int form = read_word(reading, at, "form", forms, GS_COUNT(forms)); /* -1: none */
