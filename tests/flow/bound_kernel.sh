@@ -249,6 +249,32 @@ PTX
         grep -q '^9,' "$folder/out" && [ $option = --input ] && complain "$kernel counts: $(cat "$folder/out")"
         grep -q '^9,' "$folder/out" || [ $option = --input ] || complain "$kernel does not count: $(cat "$folder/out")"
     done
+    # ptxas makes one branch of two that lead to one place, with the line of the second. That all threads which come to the second leave it
+    # the same way says nothing of the first: half of the lanes store here, and half there.
+    cat >"$folder/joined.ptx" <<'PTX'
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 to, .param .u32 most) {
+.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a, %b;
+ld.param.u64 %a, [to]; mov.u32 %r1, %tid.x; mul.wide.u32 %b, %r1, 4; add.u64 %b, %b, %a; ld.global.u32 %r2, [%b];
+ld.global.u32 %r3, [%a+4];
+setp.lt.s32 %p1, %r2, 16;
+setp.lt.s32 %p2, %r3, 100;
+@!%p1 bra L;
+@!%p2 bra L;
+st.volatile.global.u32 [%b], 1;
+st.volatile.global.u32 [%b], 2;
+st.volatile.global.u32 [%b], 3;
+bra.uni D;
+L: st.volatile.global.u32 [%b], 11;
+st.volatile.global.u32 [%b], 12;
+st.volatile.global.u32 [%b], 13;
+D: ret; }
+PTX
+    "$gridsmith" bound "$folder/joined.ptx" --launch "$folder/never.json" --gpu h200 --instructions --input --json \
+        2>"$folder/err" >"$folder/out"; status=$?; kernel='one branch of two'
+    expect 0 '"global_store_near":6'
     # Transactions of an input: element N of the buffer is N, so lanes load beside each other; without the input any places count. They
     # do not count where a line has several instructions, or accesses, another access has none, or the place may differ on a GPU.
     while IFS='|' read -r what wanted code; do
