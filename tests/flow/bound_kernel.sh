@@ -255,26 +255,29 @@ PTX
 .version 8.0
 .target sm_90
 .address_size 64
-.visible .entry k(.param .u64 to, .param .u32 most) {
-.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a, %b;
-ld.param.u64 %a, [to]; mov.u32 %r1, %tid.x; mul.wide.u32 %b, %r1, 4; add.u64 %b, %b, %a; ld.global.u32 %r2, [%b];
-ld.global.u32 %r3, [%a+4];
+.visible .entry k(.param .u64 to, .param .u64 from) {
+.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a, %b, %c, %d, %e;
+ld.param.u64 %a, [to]; ld.param.u64 %c, [from]; mov.u32 %r1, %tid.x; mul.wide.u32 %e, %r1, 4; add.u64 %d, %c, %e; add.u64 %b, %a, %e;
+ld.global.u32 %r2, [%d];
+ld.global.u32 %r3, [%c+4];
 setp.lt.s32 %p1, %r2, 16;
 setp.lt.s32 %p2, %r3, 100;
 @!%p1 bra L;
 @!%p2 bra L;
-st.volatile.global.u32 [%b], 1;
-st.volatile.global.u32 [%b], 2;
-st.volatile.global.u32 [%b], 3;
+STORES
 bra.uni D;
-L: st.volatile.global.u32 [%b], 11;
-st.volatile.global.u32 [%b], 12;
-st.volatile.global.u32 [%b], 13;
+L:
+STORES
 D: ret; }
 PTX
-    "$gridsmith" bound "$folder/joined.ptx" --launch "$folder/never.json" --gpu h200 --instructions --input --json \
+    for i in 1 2 3 4 5 6 7 8 9; do printf 'st.volatile.global.u32 [%%b], %s;\n' $i; done >"$folder/stores"
+    sed -i "/^STORES/{r $folder/stores
+d}" "$folder/joined.ptx"
+    echo '{"schema": "gridsmith.launch/1", "grid": [4, 1, 1], "block": [32, 1, 1], "arguments": [{"buffer": "int32", "count": 99, "fill": "zero"},
+           {"buffer": "int32", "count": 99, "fill": "index"}]}' >"$folder/joined.json"
+    "$gridsmith" bound "$folder/joined.ptx" --launch "$folder/joined.json" --gpu h200 --instructions --input --json \
         2>"$folder/err" >"$folder/out"; status=$?; kernel='one branch of two'
-    expect 0 '"global_store_near":6'
+    expect 0 '"global_store_near":18'
     # Transactions of an input: element N of the buffer is N, so lanes load beside each other; without the input any places count. They
     # do not count where a line has several instructions, or accesses, another access has none, or the place may differ on a GPU.
     while IFS='|' read -r what wanted code; do
