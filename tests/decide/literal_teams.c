@@ -607,12 +607,13 @@ static bool is_worth_it(const struct question *q, const struct team *now, const 
     }
     if (now->throughput < 0 || (resized == 0 && next->count > now->count))
         return true;
-    for (size_t i = 0; i < next->count; i++) {
-        const gs_contender *c = one(q, next->who[i]);
+    const struct team *in = now->count == 1 && next->count == 1 ? now : next;
+    for (size_t i = 0; i < in->count; i++) {
+        const gs_contender *c = one(q, in->who[i]);
         if (expected(c) || !known(c))
             continue;
         double blocks = (double)(c->blocks_left ? c->blocks_left : c->profile->blocks);
-        double share = gs_profile_share(c->profile, next->sms[i]) * slowed(q, next, i, next->sms[i]);
+        double share = gs_profile_share(c->profile, in->sms[i]) * slowed(q, in, i, in->sms[i]);
         lasts = fmin(lasts, blocks / (share * c->profile->alone + 1e-30));
     }
     return gain > q->options->least_gain &&
