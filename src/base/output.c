@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Devices, pipes and descriptors (/dev/fd, /dev/stderr, /proc) are written directly, because renaming a file would replace them; so
-   is what a link names that leads nowhere yet. */
+/* Devices, pipes and descriptors (/dev/fd, /dev/stderr, /proc) are written directly, because renaming a file would
+   replace them; so is what a link names that leads nowhere yet. */
 static bool is_special(const char *path) {
     struct stat status, link;
     bool exists = stat(path, &status) == 0;

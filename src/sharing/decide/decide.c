@@ -286,10 +286,10 @@ static bool is_worth_it(const gs_decide_query *query, const struct team *now, co
     double gain = next->throughput - now->throughput;
     if (changes == 0 && next->count > now->count)
         return true;
-    bool is_same =
-        now->count == 1 && next->count == 1; /* one with other SMs: it is as it was for as long as that takes */
+    /* One that is alone would take so long without the change. */
+    const struct team *lasting = now->count == 1 && next->count == 1 ? now : next;
     return gain > query->options->least_gain &&
-           gain * horizon_ns(query, is_same ? now : next) > (double)(query->options->resize_ns * gs_max(changes, 1));
+           gain * horizon_ns(query, lasting) > (double)(query->options->resize_ns * gs_max(changes, 1));
 }
 
 /* ---- the decision ---- */
