@@ -66,7 +66,9 @@ static gs_code open_model(struct planning *planning, gs_error *error) {
     for (size_t i = 0; i < planning->list.count; i++) {
         const gs_kernel_source *source = &planning->list.data[i];
         if (source->kind != GS_SOURCE_MODEL && source->kind != GS_SOURCE_BLACK_BOX)
-            return gs_fail(error, GS_E_USAGE, "%s: on the model, a kernel needs a list that describes it",
+            return gs_fail(error, GS_E_USAGE,
+                           "%s: the model knows kernels of a list that says how long they take "
+                           "(gridsmith.plan-kernels/1, \"model\"), and no others",
                            source->name);
         planning->kernels[i] = source->given;
         planning->models[i] = source->model;

@@ -70,6 +70,8 @@ static void print_words(const struct options *options, const gs_verify_result *r
     if (result->reshaped_ns)
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
+    if (options->stops && result->verdict == GS_VERDICT_SAME && result->launches == 1)
+        printf("it was not stopped: the launch ended before\n");
     if (options->repeat && result->original_ns)
         printf("medians of %lld run%s: the reshaped kernel takes %+.2f%%\n", (long long)options->repeat,
                options->repeat == 1 ? "" : "s",

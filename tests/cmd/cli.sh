@@ -1096,7 +1096,7 @@ mistake "requests that run ahead" "--ahead is for best-effort programs" "$progra
 mistake "work that holds" "--hold is for latency programs" "$program" run --best-effort --hold 5 -- true
 mistake "a plan on nothing" '--device takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
 mistake "a plan of a size that is not there" '--size takes tiny, odd, small or large, not "huge"' "$program" plan sgemm --size huge
-mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
+mistake "a plan of the zoo on the model" "the model knows kernels of a list" "$program" plan sgemm --on model
 mistake "a plan of a kernel twice" 'duplicate kernel "sgemm"' "$program" plan sgemm sgemm
 mistake "a plan of another GPU" "was made for h200 on model; expected rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
 mistake "a file that is not a plan" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"

@@ -538,14 +538,14 @@ TEST(waves_are_counted) {
         gs_error error;
         gs_occupancy_of(gpu, &shape, &occupancy, &error);
         int64_t wave = (int64_t)occupancy.blocks * gpu->sms, waves = gs_random_from(&random, 1, 20);
-        plan_expect_near(gs_waves_on(gpu, &shape, wave * waves, &error), (double)waves, 1e-9);
-        plan_expect_near(gs_waves_on(gpu, &shape, wave * waves + 1, &error), (double)waves + 1, 1e-9);
+        plan_expect_near(gs_waves_on(gpu, "kernel", &shape, wave * waves, &error), (double)waves, 1e-9);
+        plan_expect_near(gs_waves_on(gpu, "kernel", &shape, wave * waves + 1, &error), (double)waves + 1, 1e-9);
         gs_gpu_free(gpu);
     }
     gs_gpu *gpu = gpu_of("h200");
     gs_shape never = gs_shape_of(1024, 255, 0);
     gs_error error = {.code = GS_OK};
-    plan_expect_near(gs_waves_on(gpu, &never, 10, &error), 0, 0);
+    plan_expect_near(gs_waves_on(gpu, "kernel", &never, 10, &error), 0, 0);
     assert_int_equal(error.code, GS_E_NO_FIT);
     gs_gpu_free(gpu);
 }

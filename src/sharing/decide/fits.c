@@ -52,13 +52,13 @@ static void on_skipped(void *user, size_t launch, int64_t blocks) {
     (void)user, (void)launch, (void)blocks;
 }
 
-double gs_waves_on(const gs_gpu *gpu, const gs_shape *shape, int64_t blocks, gs_error *error) {
+double gs_waves_on(const gs_gpu *gpu, const char *name, const gs_shape *shape, int64_t blocks, gs_error *error) {
     enum { BLOCK_NS = 1000000 };
     gs_engine_hooks hooks = {.may_skip = may_skip, .skipped = on_skipped};
     gs_run *run = gs_run_new(error);
     gs_engine *engine = NULL;
     double waves = 0;
-    gs_launch_spec spec = {.kernel = "kernel", .blocks = blocks, .shape = *shape, .duration_ns = BLOCK_NS};
+    gs_launch_spec spec = {.kernel = name, .blocks = blocks, .shape = *shape, .duration_ns = BLOCK_NS};
     if (run && gs_run_launch(run, &spec, error) == GS_OK)
         engine = gs_engine_new(gpu, run, &hooks, error);
     if (engine && gs_engine_launch(engine, 0, error) == GS_OK && gs_engine_finish(engine, error) == GS_OK) {

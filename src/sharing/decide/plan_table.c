@@ -397,7 +397,7 @@ gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs
         gs_table_kernel *kernel = &table->kernels.data[i];
         if (kernel->shape.threads == 0)
             continue;
-        double waves = gs_waves_on(recorded_on, &kernel->shape, kernel->blocks, error);
+        double waves = gs_waves_on(recorded_on, kernel->name, &kernel->shape, kernel->blocks, error);
         if (waves == 0)
             return error->code;
         kernel->one_block_us = kernel->alone_us / waves;

@@ -109,8 +109,8 @@ static gs_code scale_of(const struct player *player, const gs_table_kernel *kern
     if (kernel->shape.threads == 0)
         return gs_fail(error, GS_E_USAGE, "the plan has no block_threads, registers or shared_bytes for %.60s",
                        kernel->name);
-    double here = gs_waves_on(options->gpu, &kernel->shape, blocks, error);
-    double there = here > 0 ? gs_waves_on(options->recorded_on, &kernel->shape, blocks, error) : 0;
+    double here = gs_waves_on(options->gpu, kernel->name, &kernel->shape, blocks, error);
+    double there = here > 0 ? gs_waves_on(options->recorded_on, kernel->name, &kernel->shape, blocks, error) : 0;
     if (there <= 0)
         return error->code;
     *scale = here / there;

@@ -86,7 +86,7 @@ int32_t gs_fits_beside(const gs_gpu *gpu, const gs_shape *others, const int32_t 
                        const gs_shape *shape, int32_t most);
 
 /* The number of waves of a launch on an idle GPU: its duration divided by that of a block. 0: it does not fit. */
-double gs_waves_on(const gs_gpu *gpu, const gs_shape *shape, int64_t blocks, gs_error *error);
+double gs_waves_on(const gs_gpu *gpu, const char *name, const gs_shape *shape, int64_t blocks, gs_error *error);
 
 /* ---- networks ---- */
 

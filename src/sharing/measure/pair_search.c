@@ -80,15 +80,6 @@ static bool walk_kernels(gs_pair_search *search, gs_measurement *next) {
     return false;
 }
 
-/* On average a pair has PER_PAIR measurements. Unused ones are left for later pairs, and a few can be borrowed. */
-static int32_t budget_of(const gs_pair_search *search, size_t pair) {
-    enum { PER_PAIR = 4, LENT = 4, LEAST = 3 };
-    int64_t budget = LENT + PER_PAIR * ((int64_t)pair + 1);
-    for (size_t i = 0; i < pair; i++)
-        budget -= search->pairs[i].measurements;
-    return (int32_t)gs_max(LEAST, gs_min(budget, INT32_MAX));
-}
-
 static bool walk_pairs(gs_pair_search *search, gs_measurement *next, gs_error *error) {
     for (; search->next_pair < search->pair_count; search->next_pair++, search->is_listed = false) {
         gs_found_pair *pair = &search->pairs[search->next_pair];
@@ -97,8 +88,7 @@ static bool walk_pairs(gs_pair_search *search, gs_measurement *next, gs_error *e
                                             .fit = &search->fit,
                                             .given = {&search->given[pair->first], &search->given[pair->second]},
                                             .found = {&search->kernels[pair->first], &search->kernels[pair->second]},
-                                            .options = &search->options,
-                                            .budget = budget_of(search, search->next_pair)};
+                                            .options = &search->options};
         if (!gs_pair_search_pair(&walk, &question, &search->ways, &search->is_listed, pair, error)) {
             *next = walk.next;
             return error->code == GS_OK;

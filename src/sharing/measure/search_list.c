@@ -124,12 +124,18 @@ static void add_balanced(struct listing *listing, const gs_way *full) {
     }
 }
 
+/* One more than is best alone: beside another kernel it may have a larger part of what both use. */
+static int32_t most_workers(const gs_found_form *form) {
+    return (int32_t)gs_min(form->best + 1, form->most);
+}
+
 static void add_forms(struct listing *listing, int32_t first, int32_t second) {
     const gs_found_form *forms[2] = {&listing->question->found[0]->forms[first],
                                      &listing->question->found[1]->forms[second]};
-    for (int32_t workers = forms[0]->best; workers > 0; workers--) {
+    int32_t most[2] = {most_workers(forms[0]), most_workers(forms[1])};
+    for (int32_t workers = most[0]; workers > 0; workers--) {
         gs_way way = {.form = {first, second}, .workers = {workers, 0}};
-        way.workers[1] = workers_beside(listing, &way, forms[1]->best);
+        way.workers[1] = workers_beside(listing, &way, most[1]);
         listing->most_beside = (int32_t)gs_max(listing->most_beside, way.workers[1]);
         if (way.workers[1] > 0) {
             add_way(listing, &way);

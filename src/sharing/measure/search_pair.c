@@ -5,22 +5,31 @@
  * Each kernel is launched so often that both have about the same load, because a pair with very different loads gains
  * nothing.
  *
- * The way of intra-SM sharing with the least expected time is measured (search_guess.c), until no other is expected to
- * take less than the best measured one. If one kernel ends long before the other, it is tried with fewer workers.
- * Quarters of blocks are measured only if halves have a gain (step 4).
+ * The way with the least expected time is measured, on the same SMs (search_guess.c) or on SMs of their own
+ * (search_split.c), until no other is expected to take less than the best measured one; at most four, and both in
+ * sequence. If one kernel ends long before the other, it is tried with fewer workers. Quarters of blocks are measured
+ * only if halves have a gain (step 4).
  */
 #include "search_state.h"
 
 #include <math.h>
 
-enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, KEPT_BACK = 2, MOST_REPEATS = 32 };
+enum { MOST_MEASUREMENTS = 5, MOST_WAYS = 1024, SURE = 6, MOST_REPEATS = 32 };
 static const double WORTH = 0.99;       /* of the best time so far: ways expected to take less are measured */
 static const double WORTH_FIRST = 1.04; /* the same for the first SURE ways: estimates may be slightly wrong */
 static const double WORTH_SPLIT = 1.01; /* the same for the first split */
 static const double BALANCED = 1.15;    /* both kernels end at about the same time */
+static const double HOPE = 0.9;         /* a better balance takes this part of what is expected in one case of four */
+static const double LEAST_RESPONSE = 0.5;
 static const double AS_LATE = 1.005;    /* ways end equally late */
 static const double NO_GAIN = 1.9;      /* both together take as long as in sequence */
 static const double LEAST_GAIN = 0.005; /* below it, kernels run in sequence */
+
+/* A measured split; `first` is 0 if there is none. */
+struct pair_split {
+    int32_t first;
+    double us, side_us[2];
+};
 
 struct pair_walk {
     gs_walk *walk;
@@ -35,7 +44,10 @@ struct pair_walk {
     gs_guess guess;
     const gs_way *best; /* the best measured way of intra-SM sharing, or NULL; and when it and each side ended */
     double best_inside_us, side_us[2];
-    bool halves_gain_nothing;
+    double response; /* of the rate of a kernel to its workers: an exponent */
+    bool balance_is_done, halves_gain_nothing;
+    struct pair_split split; /* the best one so far */
+    bool split_tried[GS_MAX_SMS], no_splits;
     double worst; /* the largest slowdown seen */
     char failure[GS_SEARCH_WORDS];
 };
@@ -91,12 +103,8 @@ static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
     return state->halves_gain_nothing && is_quarter(way);
 }
 
-/* Whether a measurement is left besides `kept`, which are reserved for other options. */
-static bool has_budget(const struct pair_walk *state, int32_t kept) {
-    return state->walk->asked + kept < state->question->budget;
-}
-
-static const gs_way *choose_way(struct pair_walk *state) {
+/* The way that is expected to take least; NULL: none is worth it. */
+static const gs_way *choose_way(const struct pair_walk *state, double *expected) {
     const gs_way *best = NULL;
     double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
@@ -105,7 +113,7 @@ static const gs_way *choose_way(struct pair_walk *state) {
         if (state->tried[i] || is_hopeless(state, way) || us >= best_us)
             continue;
         best = way;
-        best_us = us;
+        *expected = best_us = us;
     }
     return best;
 }
@@ -121,18 +129,19 @@ static bool is_shifted(const struct pair_walk *state, const gs_way *way, int ear
     return is_alike;
 }
 
-/* When a side would end if its rate were proportional to its workers. */
+/* When a side would end if its rate were proportional to its workers; or to a root of them, as was found. */
 static double shifted_us(const struct pair_walk *state, const gs_way *way, int side) {
-    return state->side_us[side] * state->best->workers[side] / way->workers[side];
+    return state->side_us[side] * pow((double)state->best->workers[side] / way->workers[side], state->response);
 }
 
 /* Estimates may be wrong if kernels interfere in ways that no unit explains, such as in a cache. But the best way so
    far was measured, so it is known which kernel ends first. If it ends much earlier than the other, it should have
    fewer workers, and the other one more, if they fit. Of ways that would end equally late, the one in which it ends
-   halfway between the two: with fewer workers it slows the other one less. NULL: no such way. */
-static const gs_way *find_balanced_way(const struct pair_walk *state) {
+   halfway between the two: with fewer workers it slows the other one less. NULL: no such way, or the last one gained
+   nothing. */
+static const gs_way *find_balanced_way(const struct pair_walk *state, double *expected) {
     const gs_way *best = state->best, *found = NULL;
-    if (!best || state->best_inside_us > BALANCED * state->best_us)
+    if (!best || state->balance_is_done || state->best_inside_us > BALANCED * state->best_us)
         return NULL;
     int early = state->side_us[0] < state->side_us[1] ? 0 : 1;
     double least = INFINITY, nearest = INFINITY;
@@ -151,6 +160,7 @@ static const gs_way *find_balanced_way(const struct pair_walk *state) {
         least = fmin(us, least);
         nearest = off;
         found = way;
+        *expected = HOPE * (early_us + late_us) / 2;
     }
     return found;
 }
@@ -208,94 +218,110 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
     return true;
 }
 
-static bool search_intra_sm(struct pair_walk *state) {
-    const gs_way *way;
-    for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) &&
-                    ((way = find_balanced_way(state)) || (way = choose_way(state)));
-         i++)
-        if (!measure_way(state, way))
-            return false;
-    return true;
+/* The kernel with more workers gets one less: blocks that crowd each other out of a cache slow both, which no estimate
+   knows. NULL: nothing was found on the same SMs, or there is no such way. */
+static const gs_way *find_thinner_way(const struct pair_walk *state) {
+    const gs_way *best = state->best;
+    if (!best || state->pair->option != GS_PAIR_INTRA_SM)
+        return NULL;
+    int more = best->workers[1] > best->workers[0];
+    for (size_t i = 0; i < state->way_count; i++) {
+        const gs_way *way = &state->ways[i];
+        if (!state->tried[i] && way->workers[more] == best->workers[more] - 1 &&
+            way->workers[!more] == best->workers[!more] && memcmp(way->form, best->form, sizeof way->form) == 0 &&
+            memcmp(way->registers, best->registers, sizeof way->registers) == 0)
+            return way;
+    }
+    return NULL;
 }
 
 /* ---- split ---- */
 
-/* A measured split, with the times of both sides. */
-struct split_tried {
-    int32_t first;
-    double us, side_us[2];
-};
+/* The split if both kernels needed all their SMs, from the best one so far, and its time. */
+static int32_t split_by_need(const struct pair_walk *state, double *us) {
+    const struct pair_split *best = &state->split;
+    int32_t sms = state->question->gpu->sms;
+    double needs[2] = {best->side_us[0] * best->first, best->side_us[1] * (sms - best->first)};
+    int32_t wanted = (int32_t)(sms * needs[0] / (needs[0] + needs[1]) + 0.5);
+    wanted = (int32_t)gs_max(1, gs_min(wanted, sms - 1));
+    *us = fmax(needs[0] / wanted, needs[1] / (sms - wanted));
+    return wanted;
+}
 
-/* The best split from the kernels alone; after a measurement, with the slowdown of each beside the other. */
-static int32_t expected_split(const struct pair_walk *state, const struct split_tried *last, double *us) {
+/* The next split to measure: first the best one from the kernels alone, then by need. 0: none is worth it. */
+static int32_t choose_split(const struct pair_walk *state, double *us) {
+    bool is_first = !state->split.first;
+    int32_t first = is_first ? gs_split_best(state->question, state->pair->repeats, us) : split_by_need(state, us);
+    bool is_worth_it = *us < state->best_us * (is_first ? WORTH_SPLIT : WORTH);
+    return is_worth_it && !state->no_splits && !state->split_tried[first] ? first : 0;
+}
+
+static bool measure_split(struct pair_walk *state, int32_t first) {
     const struct gs_pair_question *question = state->question;
-    int32_t sms = question->gpu->sms;
-    double slower[2] = {1, 1};
-    for (int side = 0; side < 2 && last; side++) {
-        int32_t own = side ? sms - last->first : last->first;
-        slower[side] =
-            last->side_us[side] / (state->pair->repeats[side] * gs_split_us(question->found[side], own, sms));
+    gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
+    measurement.sides[0].sms = first;
+    measurement.sides[1].sms = question->gpu->sms - first;
+    for (int side = 0; side < 2; side++)
+        measurement.sides[side].workers = question->found[side]->forms[0].most;
+    const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
+    if (!measured)
+        return false;
+    if (measured->is_failed) {
+        memcpy(state->failure, measured->reason, sizeof state->failure);
+        state->no_splits = true;
+        return true;
     }
-    return gs_split_best(question, state->pair->repeats, slower, us);
-}
-
-/* The split if both kernels needed all their SMs. */
-static int32_t split_by_need(const struct split_tried *last, int32_t sms) {
-    double needs[2] = {last->side_us[0] * last->first, last->side_us[1] * (sms - last->first)};
-    return (int32_t)(sms * needs[0] / (needs[0] + needs[1]));
-}
-
-/* The last step was too large: half of it, once. 0: it was the first step, or there is no split between. */
-static int32_t half_step(const struct split_tried *tried, int count) {
-    const struct split_tried *last = &tried[count - 1];
-    int32_t middle = (last->first + last[-1].first) / 2;
-    bool is_possible = count > 2 && last[-1].us < last[-2].us && middle != last->first && middle != last[-1].first;
-    return is_possible ? middle : 0;
-}
-
-/* The split to measure next, or 0. First the one expected to be best; then, if this is the same again, the one by need,
-   because the shared bottleneck may disappear with another split; then further in that direction, until it gets
-   worse. */
-static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
-    const struct split_tried *last = count > 0 ? &tried[count - 1] : NULL;
-    int32_t sms = state->question->gpu->sms, first;
-    double us;
-    if (count > 1 && last->us >= last[-1].us)
-        return half_step(tried, count);
-    if (count < 2) {
-        first = expected_split(state, last, &us);
-        if (!last || first != last->first)
-            return us < state->best_us * WORTH_SPLIT ? first : 0;
-    }
-    if (last->us > state->best_us)
-        return 0;
-    first = count == 1 ? split_by_need(last, sms) : 2 * last->first - last[-1].first;
-    return first < 1 || first >= sms || first == last->first ? 0 : first;
-}
-
-static bool search_split(struct pair_walk *state) {
-    const struct gs_pair_question *question = state->question;
-    struct split_tried tried[MOST_SPLITS];
-    int32_t first;
-    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1); i++) {
-        if (!(first = next_split(state, tried, i)))
-            return true;
-        gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
-        measurement.sides[0].sms = first;
-        measurement.sides[1].sms = question->gpu->sms - first;
-        for (int side = 0; side < 2; side++)
-            measurement.sides[side].workers = question->found[side]->forms[0].most;
-        const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
-        if (!measured)
-            return false;
-        if (measured->is_failed) {
-            memcpy(state->failure, measured->reason, sizeof state->failure);
-            return true;
-        }
-        tried[i] = (struct split_tried){first, measured->us, {measured->side_us[0], measured->side_us[1]}};
-        keep_best(state, GS_PAIR_SPLIT, &measurement, measured->us);
-    }
+    state->split_tried[first] = true;
+    if (!state->split.first || measured->us < state->split.us)
+        state->split = (struct pair_split){first, measured->us, {measured->side_us[0], measured->side_us[1]}};
+    keep_best(state, GS_PAIR_SPLIT, &measurement, measured->us);
     return true;
+}
+
+/* ---- all ways ---- */
+
+/* How much the kernels' times have changed for a change of their workers; if by little, the next step is larger. */
+static void learn_response(struct pair_walk *state, const gs_way *before, const double before_us[2]) {
+    const gs_way *best = state->best;
+    double wanted = log((double)best->workers[0] / before->workers[0] * before->workers[1] / best->workers[1]);
+    double found = log(before_us[0] / before_us[1] * state->side_us[1] / state->side_us[0]);
+    if (best != before && wanted != 0)
+        state->response = fmax(LEAST_RESPONSE, fmin(1, found / wanted));
+}
+
+static bool measure_balanced_way(struct pair_walk *state, const gs_way *way) {
+    const gs_way *before = state->best;
+    double before_us = state->best_inside_us, sides_us[2] = {state->side_us[0], state->side_us[1]};
+    if (!measure_way(state, way))
+        return false;
+    learn_response(state, before, sides_us);
+    state->balance_is_done = state->best_inside_us > before_us * WORTH;
+    return true;
+}
+
+/* One measurement is kept for serial execution. */
+static bool has_budget(const struct pair_walk *state) {
+    return state->walk->asked + 1 < MOST_MEASUREMENTS;
+}
+
+/* Measures what is expected to take least, until nothing is expected to be better. */
+static bool search_ways(struct pair_walk *state) {
+    bool is_answered = true;
+    while (is_answered && has_budget(state)) {
+        double inside_us = INFINITY, split_us = INFINITY;
+        const gs_way *balanced = find_balanced_way(state, &inside_us);
+        const gs_way *way = balanced ? balanced : choose_way(state, &inside_us);
+        int32_t first = choose_split(state, &split_us);
+        if (first && (!way || split_us < inside_us))
+            is_answered = measure_split(state, first);
+        else if (balanced)
+            is_answered = measure_balanced_way(state, balanced);
+        else if (way || (way = find_thinner_way(state)))
+            is_answered = measure_way(state, way);
+        else
+            break;
+    }
+    return is_answered;
 }
 
 /* ---- in sequence ---- */
@@ -439,7 +465,7 @@ static bool search_both(struct pair_walk *state, gs_ways *ways, bool *is_listed,
     state->way_count = gs_min_u64(ways->count, MOST_WAYS);
     state->ways = ways->data;
     state->none = ways->reason;
-    if (!search_intra_sm(state) || !search_split(state) || !compare_with_serial(state))
+    if (!search_ways(state) || !compare_with_serial(state))
         return false;
     pair->measurements = state->walk->asked;
     return !question->options->models || ask_ratios(state);
@@ -447,7 +473,7 @@ static bool search_both(struct pair_walk *state, gs_ways *ways, bool *is_listed,
 
 bool gs_pair_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
                          gs_found_pair *pair, gs_error *error) {
-    struct pair_walk state = {.walk = walk, .question = question, .none = "", .pair = pair};
+    struct pair_walk state = {.walk = walk, .question = question, .none = "", .response = 1, .pair = pair};
     *pair = (gs_found_pair){.first = pair->first, .second = pair->second};
     if (question->given[0]->is_black_box || question->given[1]->is_black_box) {
         if (!has_no_part(question, pair))

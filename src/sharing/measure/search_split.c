@@ -21,15 +21,14 @@ double gs_split_us(const gs_found_kernel *found, int32_t sms, int32_t of_sms) {
 
 /* Of splits that end equally late, the one whose other kernel ends last: with more SMs it would use more of what all
    SMs share, and slow the first for nothing. */
-int32_t gs_split_best(const struct gs_pair_question *question, const int32_t repeats[2], const double slower[2],
-                      double *us) {
+int32_t gs_split_best(const struct gs_pair_question *question, const int32_t repeats[2], double *us) {
     static const double AS_LATE = 1.005;
     int32_t sms = question->gpu->sms, best = 0;
     double best_early = 0;
     *us = INFINITY;
     for (int32_t first = 1; first < sms; first++) {
-        double first_us = gs_split_us(question->found[0], first, sms) * repeats[0] * slower[0];
-        double second_us = gs_split_us(question->found[1], sms - first, sms) * repeats[1] * slower[1];
+        double first_us = gs_split_us(question->found[0], first, sms) * repeats[0];
+        double second_us = gs_split_us(question->found[1], sms - first, sms) * repeats[1];
         double late = fmax(first_us, second_us), early = fmin(first_us, second_us);
         if (late * AS_LATE < *us || (late < *us * AS_LATE && early > best_early)) {
             *us = fmin(late, *us);

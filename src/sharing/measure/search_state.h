@@ -98,7 +98,6 @@ struct gs_pair_question {
     const gs_pair_search_kernel *given[2];
     const gs_found_kernel *found[2];
     const gs_pair_search_options *options;
-    int32_t budget; /* measurements, at most */
 };
 
 /* The fewest registers that a form is compiled with, and the next lower limit (search_list.c). */
@@ -123,10 +122,9 @@ typedef struct gs_guess {
 void gs_guess_add(gs_guess *guess, double s, double t, double factor);
 double gs_guess_factor(const gs_guess *guess, double s, double t);
 
-/* The best split from measurements of the kernels alone; `slower` is the slowdown of each beside the other.
-   Returns the SMs of the first (search_split.c). */
-int32_t gs_split_best(const struct gs_pair_question *question, const int32_t repeats[2], const double slower[2],
-                      double *us);
+/* The best split from measurements of the kernels alone, and its time. Returns the SMs of the first (search_split.c).
+ */
+int32_t gs_split_best(const struct gs_pair_question *question, const int32_t repeats[2], double *us);
 /* The duration of a launch on `sms` SMs. */
 double gs_split_us(const gs_found_kernel *found, int32_t sms, int32_t of_sms);
 

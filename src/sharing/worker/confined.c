@@ -159,9 +159,11 @@ void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operati
 
 /* Whether no block of it leaves before all blocks of the grid are taken. */
 static bool is_on_all(const gs_worker_loop *loop, const gs_worker_launch *launch, const uint32_t *mask) {
+    uint32_t existing[GS_WORKER_MASK_WORDS] = {0};
     int32_t sms = 0;
+    set_mask(loop, existing, mask);
     for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
-        sms += __builtin_popcount(mask[i]);
+        sms += __builtin_popcount(existing[i]);
     return launch->workers && sms == loop->facts.sms && launch->first_block < gs_launch_blocks(launch);
 }
 
