@@ -1163,7 +1163,6 @@ mistake "bench the daemon" "--device serve does not go with bench" "$program" zo
 mistake "load nothing" "give 1 to 32 names" "$program" zoo load
 # shellcheck disable=SC2046
 mistake "load too much" "give 1 to 32 names" "$program" zoo load $(seq 33 | sed 's/.*/bfs/')
-mistake "load cuBLAS through the daemon" 'cuBLAS runs on cuda, not through the daemon: "vgg16/cublas"' "$program" zoo load vgg16/cublas --on serve
 mistake "load what is not there" '"dodo:3" is neither a kernel of the zoo, a network, nor a file' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge

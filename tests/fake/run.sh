@@ -114,6 +114,30 @@ on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda -
 on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
     --on cuda:0,sms=4 --rounds 2 --json
 on small 0 '"kernel":"vgg16","right":true' zoo load vgg16:1 --size odd --on cuda:0 --rounds 2 --json
+on small 0 '"kernel":"vgg16","right":true' zoo load vgg16/cublas:1 --size odd --on cuda --rounds 2 --json
+on blas-fails 4 'cuBLAS: starting failed: CUBLAS_STATUS_NOT_INITIALIZED (1)' zoo load vgg16/cublas:1 --size odd
+
+# ---- the same through the daemon ----
+# served WORDS EXIT_CODE SAYS ARGUMENTS...: like `on`, with a daemon on that GPU.
+served() {
+    export GRIDSMITH_SOCKET="$work/socket"
+    GRIDSMITH_FAKE=$1 LD_LIBRARY_PATH=$folder "$program" serve --device cuda --no-mps --profiles "" --cache "$work/cache" \
+        >"$work/daemon.log" 2>&1 &
+    daemon=$!
+    for _ in $(seq 600); do
+        [ -S "$GRIDSMITH_SOCKET" ] && break
+        sleep 0.1
+    done
+    on "$@"
+    kill "$daemon"
+    wait "$daemon" || fail "the daemon on $1"
+    unset GRIDSMITH_SOCKET
+}
+served small 0 '"application":1,"kernel":"vgg16","right":true' zoo load tgemm/cublas:2 vgg16/cublas:1 --size odd --on serve \
+    --rounds 2 --json
+served blas-fails 4 'cuBLAS: starting failed: CUBLAS_STATUS_NOT_INITIALIZED (1)' zoo load vgg16/cublas:1 --size odd --on serve
+
+# ---- applications in rounds, and of files ----
 # A line names the applications of a round, and how often each repeats; an empty line stands for all of them.
 load_lines() { # LINES
     # shellcheck disable=SC2059
