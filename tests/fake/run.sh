@@ -175,6 +175,12 @@ one_launch '{"kernel":"im2col"}'
 on none 2 'one.json:2:11: task "t": the zoo has no kernel "im2col"' zoo load "$work/one.json" --size small
 plan="$(dirname "$0")/../../examples/plan-invented.json"
 on small 0 "daemon  " plan --play "$plan" --tasks fft:2,lbm --size tiny --rounds 2
+cat >"$work/products.json" <<'EOT'
+{"schema": "gridsmith.task/1", "task": "two", "kernels": [{"kernel": "tgemm"}, {"kernel": "tgemm", "work": 0.5},
+  {"kernel": "tgemm", "after": [1]}]}
+EOT
+on small 0 "daemon  " plan --play "$plan" --tasks "tgemm/cublas:2,$work/products.json/cublas" --size small --rounds 2
+grep -qxF "gridsmith plan: forecasts of products of cuBLAS are those of the kernel of the plan" "$work/err" || fail "no forecasts of cuBLAS"
 cat >"$work/play.json" <<'EOT'
 {"schema": "gridsmith.task/1", "task": "waves", "kernels": [{"kernel": "fft", "blocks": 2}, {"kernel": "lbm", "blocks": 8, "after": []},
   {"kernel": "fft", "blocks": 5, "after": [0, 1]}]}

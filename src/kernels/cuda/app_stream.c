@@ -128,9 +128,14 @@ static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *mod
     return made ? GS_OK : error->code;
 }
 
-static gs_code multiply(const struct cuda_stream *inside, const gs_app_launch *call, gs_error *error) {
+static gs_code multiply(struct cuda_stream *inside, const gs_app_launch *call, gs_error *error) {
     const gs_product product = gs_product_of_tgemm(call);
     cu_pointer matrices[GS_PRODUCT_MATRICES];
+    gs_code code = open_track(inside, call->track, error);
+    if (code == GS_OK)
+        code = gs_blas_use(inside->blas, inside->tracks[call->track], 0, 0, error);
+    if (code != GS_OK)
+        return code;
     for (size_t i = 0; i < GS_PRODUCT_MATRICES; i++)
         matrices[i] = call->buffers[call->arguments[i].buffer];
     return gs_blas_multiply(inside->blas, &product, matrices, error);
