@@ -43,7 +43,7 @@ static const enum services_of service_of[STAGES] = {SERVICES_NONE,     SERVICES_
 
 typedef struct program {
     const char *name;
-    int numbers[STAGES];                  /* in its process of a stage; -1: it is not there */
+    int numbers[STAGES];                  /* in its process of a stage */
     uint32_t repeat;                      /* takes --ms, */
     double ms;                            /* exactly this */
     double alone_ms[STAGES][MOST_ROUNDS]; /* through a daemon, before the pairs */
@@ -84,10 +84,6 @@ struct bench {
     struct services services;
 };
 
-static bool is_library(const program *one) {
-    return strstr(one->name, "/cublas") != NULL;
-}
-
 /* ---- processes ---- */
 
 static bool needs_stage(const struct bench *bench, enum stage stage) {
@@ -106,10 +102,7 @@ static child *load_of(struct bench *bench, enum stage stage, bool is_second) {
 static int add_names(list *programs, enum stage stage, const char **words, char (*texts)[64], int count) {
     for (int i = 0; i < programs->count; i++) {
         program *one = &programs->data[i];
-        bool is_there = !(stage >= SERVED_STAGE && is_library(one));
-        one->numbers[stage] = is_there ? count : -1;
-        if (!is_there)
-            continue;
+        one->numbers[stage] = count;
         snprintf(texts[count], sizeof *texts, "%s:1", one->name);
         words[3 + count] = texts[count];
         count++;
@@ -187,11 +180,10 @@ static json_t *next_event(child *from, double seconds, const char *wanted) {
 }
 
 /* Waits until all programs of a list are set up. */
-static bool is_list_ready(child *load, const list *programs, enum stage stage) {
+static bool is_list_ready(child *load, const list *programs) {
     bool is_ready = true;
     for (int i = 0; i < programs->count && is_ready; i++) {
-        json_t *event =
-            programs->data[i].numbers[stage] >= 0 ? next_event(load, PATIENCE_SECONDS, "ready") : json_null();
+        json_t *event = next_event(load, PATIENCE_SECONDS, "ready");
         is_ready = event != NULL;
         json_decref(event);
     }
@@ -199,8 +191,8 @@ static bool is_list_ready(child *load, const list *programs, enum stage stage) {
 }
 
 static void wait_for_stage(struct bench *bench, enum stage stage, const list *firsts, const list *seconds) {
-    if (bench->is_up[stage] && !(is_list_ready(load_of(bench, stage, false), firsts, stage) &&
-                                 is_list_ready(load_of(bench, stage, true), seconds, stage)))
+    if (bench->is_up[stage] &&
+        !(is_list_ready(load_of(bench, stage, false), firsts) && is_list_ready(load_of(bench, stage, true), seconds)))
         drop_stage(bench, stage, "a program was not set up");
 }
 
@@ -282,10 +274,8 @@ static bool run_together(struct bench *bench, enum stage stage, const pair *of, 
     return true;
 }
 
-static bool can_run(const struct bench *bench, enum way way, const pair *of) {
-    enum stage stage = ways[way].stage;
-    return bench->is_used[way] && bench->is_up[stage] && of->first->numbers[stage] >= 0 &&
-           of->second->numbers[stage] >= 0;
+static bool can_run(const struct bench *bench, enum way way) {
+    return bench->is_used[way] && bench->is_up[ways[way].stage];
 }
 
 /* Adds what the daemon of a stage has counted so far, or subtracts it. */
@@ -305,7 +295,7 @@ static void ask_daemon(struct bench *bench, enum stage stage, int sign, times *i
 static void run_way(struct bench *bench, enum way way, pair *of, bool is_counted) {
     enum stage stage = ways[way].stage;
     times found = {0};
-    if (!can_run(bench, way, of))
+    if (!can_run(bench, way))
         return;
     if (is_counted)
         ask_daemon(bench, stage, -1, &found);
@@ -347,7 +337,7 @@ static bool find_repeat(struct bench *bench, program *one) {
 static void make_known(struct bench *bench, enum stage stage, program *one, bool is_second) {
     times last = {0};
     one->alone_counts[stage] = 0;
-    if (!bench->is_up[stage] || one->numbers[stage] < 0)
+    if (!bench->is_up[stage])
         return;
     for (int i = 0; i < bench->alone; i++) {
         span found;
@@ -578,7 +568,7 @@ static const char help[] =
     "(e). Writes gridsmith.programs/1.\n\n"
     "  --first NAMES    networks or kernels of the zoo, up to 16: resnet50,resnet50/cublas\n"
     "  --second NAMES   the same; without it, all pairs of --first\n"
-    "  --modes LETTERS  some of osbdfge (default osbd; e needs --plan; daemons leave out what has /cublas)\n"
+    "  --modes LETTERS  some of osbdfge (default osbd; e needs --plan)\n"
     "  --only PAIRS     some of the pairs: resnet50-lbm,vgg16-cp\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
     "  --ms N           how long a program of --first takes alone (default 50)\n"
@@ -603,7 +593,7 @@ static bool put_programs(list *programs, char *text) {
     for (char *name = text ? strtok(text, ",") : NULL; name; name = strtok(NULL, ",")) {
         if (programs->count == MOST_PROGRAMS)
             return false;
-        programs->data[programs->count++] = (program){.name = name, .numbers = {-1, -1, -1, -1, -1, -1}};
+        programs->data[programs->count++] = (program){.name = name};
     }
     return programs->count > 0;
 }

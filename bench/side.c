@@ -278,21 +278,15 @@ bool side_open_blas(pair_side *side, const char *library) {
 
 bool side_use_blas(pair_side *side) {
     gs_error error;
-    return !side->blas || check_blas(gs_blas_use(side->blas, side_stream(side), &error), &error);
+    return !side->blas || check_blas(gs_blas_use(side->blas, side_stream(side), 0, 0, &error), &error);
 }
 
 /* As wgemm computes it: C = A B^T. */
 static bool multiply_blas(const pair_side *side) {
-    const gs_blas_product product = {.rows = BLAS_SIDE,
-                                     .columns = BLAS_SIDE,
-                                     .depth = BLAS_SIDE,
-                                     .a = side->memory[0],
-                                     .b = side->memory[1],
-                                     .c = side->memory[2],
-                                     .is_b_transposed = true,
-                                     .is_bfloat16 = true};
+    const gs_product product = {
+        .rows = BLAS_SIDE, .columns = BLAS_SIDE, .depth = BLAS_SIDE, .is_b_transposed = true, .is_bfloat16 = true};
     gs_error error;
-    return check_blas(gs_blas_multiply(side->blas, &product, &error), &error);
+    return check_blas(gs_blas_multiply(side->blas, &product, side->memory, &error), &error);
 }
 
 /* The factors are random; cuBLAS has no other buffers. */

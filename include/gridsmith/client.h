@@ -15,8 +15,8 @@
  * Conventions. A function that can fail returns a code; gs_client_message() describes the last failure in the calling
  * thread. Any thread may call any function at any time, even on the same client; calls on one stream from several
  * threads happen in some order. A function blocks only if its comment says "waits". After fork() the child must not use
- * the client of its parent. Pointers must not be NULL, unless a comment says what NULL means. The library needs only the
- * C library. It prints nothing and never exits.
+ * the client of its parent. Pointers must not be NULL, unless a comment says what NULL means. The library needs only
+ * the C library. It prints nothing and never exits.
  */
 #ifndef GRIDSMITH_CLIENT_H
 #define GRIDSMITH_CLIENT_H
@@ -128,7 +128,8 @@ GS_CLIENT_API gs_client_code gs_client_fill(gs_client *client, uint32_t stream, 
 
 typedef struct gs_client_source {
     const char *name;           /* the file name in error messages; NULL: "source.cu" */
-    const char *text;           /* CUDA C++, PTX, or the bytes of a file that contains PTX: a cubin, a library */
+    const char *text;           /* CUDA C++, PTX, the bytes of a file that contains PTX: a cubin, a library; or a matrix
+                                   product of cuBLAS, {"schema": "gridsmith.product/1", "rows": ... (docs/formats.md) */
     size_t size;                /* 0: the text ends with a NUL */
     const char *const *kernels; /* names, with template arguments if any: "reduce<256>"; or symbols */
     uint32_t kernel_count;

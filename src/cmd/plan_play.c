@@ -115,7 +115,7 @@ static gs_code name_tasks(gs_plan_play *play, gs_error *error) {
         if (task->is_of_file) {
             snprintf(name, sizeof name, "%zu.json", i);
             code = write_task(play, i, name, error);
-            gs_text_add(&play->words[i], "%s/%s", play->folder, name);
+            gs_text_add(&play->words[i], "%s/%s%s", play->folder, name, task->uses_blas ? "/cublas" : "");
         } else {
             gs_text_add(&play->words[i], "%s", task->text);
         }

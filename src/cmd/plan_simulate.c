@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "plan_verbs.h"
 #include "sharing/decide/decide.h"
+#include "zoo_verbs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ struct study {
     gs_simulation results[POLICIES];
     int count;
     gs_plan_played played; /* with --play */
-    bool is_played;
+    bool is_played, has_blas;
 };
 
 /* ---- the command line ---- */
@@ -110,8 +111,24 @@ static bool is_file(const struct study *study, const char *word) {
            (!gs_network_exists(word) && gs_plan_table_find(&study->table, word) < 0 && access(word, F_OK) == 0);
 }
 
-/* NAME[:N] */
+/* A plan has no durations of cuBLAS: only --play takes it, and the forecast is that of the kernel of the plan. */
+static gs_code cut_blas(struct study *study, char *word, gs_error *error) {
+    char whole[80];
+    snprintf(whole, sizeof whole, "%.*s", (int)sizeof whole - 1, word);
+    if (!gs_zoo_cut_blas(word))
+        return GS_OK;
+    study->has_blas = true;
+    return study->options->play
+               ? GS_OK
+               : gs_fail(error, GS_E_USAGE, "\"%.60s\": cuBLAS goes with --play, because a plan has no durations of it",
+                         whole);
+}
+
+/* NAME[/cublas][:N] */
 static gs_code add_word(struct study *study, char *word, gs_error *error) {
+    gs_code code = cut_blas(study, word, error);
+    if (code != GS_OK)
+        return code;
     char *colon = strrchr(word, ':'), *end = colon;
     int64_t repeat = colon ? strtoll(colon + 1, &end, 10) : 1;
     bool is_number = colon && end != colon + 1 && !*end;
@@ -319,6 +336,8 @@ static void note_doubts(const struct study *study) {
     const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
     if (has_network(study) && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
+    if (study->has_blas)
+        fprintf(stderr, "gridsmith plan: forecasts of products of cuBLAS are those of the kernel of the plan\n");
     if (study->other)
         fprintf(stderr,
                 "gridsmith plan: durations are those of %s, with the waves of %s; clocks and memory are not compared\n",

@@ -75,7 +75,7 @@ static gs_code find_repeat(struct application *app) {
 static void set_up(struct application *app) {
     app->code = app->stream->ops->enter(app->stream, &app->error);
     if (app->code == GS_OK && app->given->uses_blas)
-        app->code = gs_app_stream_use_blas(app->stream, &app->error);
+        app->code = app->stream->ops->use_blas(app->stream, &app->error);
     if (app->code == GS_OK)
         app->code = gs_zoo_load_open(&app->load, &app->given->task, app->stream, &app->error);
     if (app->code == GS_OK)
@@ -304,8 +304,6 @@ static gs_code open_applications(struct group *group, const gs_words *words, gs_
         const gs_zoo_application *given = &group->given.data[i];
         uint32_t repeat = given->task.repeat ? given->task.repeat : (uint32_t)options->repeat;
         group->list[group->count++] = (struct application){.group = group, .given = given, .repeat = repeat};
-        if (given->uses_blas && options->on && strcmp(options->on, "serve") == 0)
-            code = gs_fail(error, GS_E_USAGE, "cuBLAS runs on cuda, not through the daemon: \"%.60s\"", given->text);
     }
     return code;
 }

@@ -82,23 +82,20 @@ static gs_code read_repeat(const char *word, const char *colon, uint32_t *repeat
     return GS_OK;
 }
 
-/* The name in "NAME", "NAME/cublas", "NAME:REPEAT" or both. */
-static void split_word(const char *word, char *name, size_t size, bool *uses_blas) {
+bool gs_zoo_cut_blas(char *word) {
     static const char blas[] = "/cublas";
-    size_t length = strcspn(word, ":");
-    *uses_blas = length >= sizeof blas && strncmp(word + length - sizeof blas + 1, blas, sizeof blas - 1) == 0;
-    length -= *uses_blas ? sizeof blas - 1 : 0;
-    snprintf(name, size, "%.*s", (int)gs_min((int64_t)length, (int64_t)size - 1), word);
+    size_t length = strcspn(word, ":"), ending = sizeof blas - 1;
+    if (length <= ending || strncmp(word + length - ending, blas, ending) != 0)
+        return false;
+    memmove(word + length - ending, word + length, strlen(word + length) + 1);
+    return true;
 }
 
-static gs_code add_name(gs_zoo_applications *list, const char *word, const char *size, gs_error *error) {
-    char name[64];
-    bool uses_blas;
-    split_word(word, name, sizeof name, &uses_blas);
+static gs_code add_name(gs_zoo_applications *list, const char *name, const char *word, const char *size,
+                        gs_error *error) {
     gs_zoo_application *app = add_application(list, name, word, false, error);
     if (!app)
         return error->code;
-    app->uses_blas = uses_blas;
     gs_code code = read_repeat(word, word + strcspn(word, ":"), &app->task.repeat, error);
     const gs_zoo_kernel *kernel = gs_zoo_find(name);
     if (code == GS_OK && !kernel && !(kernel = gs_zoo_network_open(name, error)))
@@ -347,10 +344,15 @@ static gs_code add_file(gs_zoo_applications *list, const char *path, const char 
 /* ---- of a word ---- */
 
 gs_code gs_zoo_applications_add(gs_zoo_applications *list, const char *word, const char *size, gs_error *error) {
-    char name[64];
-    bool uses_blas;
-    split_word(word, name, sizeof name, &uses_blas);
-    if (gs_zoo_find(name) || gs_network_exists(name))
-        return add_name(list, word, size, error);
-    return access(word, F_OK) == 0 ? add_file(list, word, size, error) : fail_unknown(word, name, error);
+    char plain[PATH_MAX], name[64];
+    snprintf(plain, sizeof plain, "%s", word);
+    bool uses_blas = gs_zoo_cut_blas(plain);
+    size_t before = list->count;
+    snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)strcspn(plain, ":"), (int64_t)sizeof name - 1), plain);
+    gs_code code = gs_zoo_find(name) || gs_network_exists(name) ? add_name(list, name, word, size, error)
+                   : access(plain, F_OK) == 0                   ? add_file(list, plain, size, error)
+                                                                : fail_unknown(word, name, error);
+    for (size_t i = before; i < list->count; i++)
+        list->data[i].uses_blas = uses_blas;
+    return code;
 }

@@ -61,7 +61,9 @@ typedef struct gs_zoo_applications {
     size_t count, capacity;
 } gs_zoo_applications;
 
-/* Adds the application of "NAME", "NAME/cublas", "NAME:REPEAT" or both, or those of a file of tasks and networks.
+/* Cuts "/cublas" out of "NAME/cublas", "NAME/cublas:REPEAT" or "FILE/cublas". False: it is not there. */
+bool gs_zoo_cut_blas(char *word);
+/* Adds the application of "NAME" or "NAME:REPEAT", or those of a file of tasks and networks; each also with "/cublas".
    `size` is the name of a size; NULL: the one for loads, and large for files. The caller frees the list, also after an
    error.
  */

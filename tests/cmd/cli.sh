@@ -1163,7 +1163,6 @@ mistake "bench the daemon" "--device serve does not go with bench" "$program" zo
 mistake "load nothing" "give 1 to 32 names" "$program" zoo load
 # shellcheck disable=SC2046
 mistake "load too much" "give 1 to 32 names" "$program" zoo load $(seq 33 | sed 's/.*/bfs/')
-mistake "load cuBLAS through the daemon" 'cuBLAS runs on cuda, not through the daemon: "vgg16/cublas"' "$program" zoo load vgg16/cublas --on serve
 mistake "load what is not there" '"dodo:3" is neither a kernel of the zoo, a network, nor a file' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
@@ -1358,6 +1357,8 @@ says "t "
 mistake "an option of another form of plan" "unknown option --cuont; see 'gridsmith plan --simulate --help'" "$program" plan --simulate "$plan" --cuont 3
 mistake "a matrix product without a network" "--gemm is for networks, and no task is one" "$program" plan --simulate "$plan" --tasks lbm --gemm x
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
+mistake "a plan has no cuBLAS" '"resnet50/cublas:2": cuBLAS goes with --play, because a plan has no durations of it' "$program" \
+    plan --simulate "$plan" --tasks resnet50/cublas:2
 mistake "a task that cannot be played" '"im2col:2" is neither a kernel of the zoo, a network, nor a file' "$program" plan --play "$plan" --tasks im2col:2
 for list in , lbm, ,lbm lbm,,fft; do
     mistake "tasks $list" "has a place without a name: \"$list\"" "$program" plan --simulate "$plan" --tasks "$list"

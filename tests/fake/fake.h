@@ -1,5 +1,5 @@
 /*
- * fake.h: a CUDA driver, CUPTI and a run-time compiler that need no GPU, for tests.
+ * fake.h: a CUDA driver, CUPTI, a run-time compiler and cuBLAS that need no GPU, for tests.
  *
  *   driver.c        libcuda.so.1: starting, the device, the context, memory, functions by name
  *   function.c      modules and kernels
@@ -17,6 +17,7 @@
  *   tell.c          tells CUPTI of calls and work
  *   cupti.c         libcupti.so.13: callbacks and records
  *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
+ *   blas.c          libcublas.so.13: products on the CPU
  *
  * What a kernel does depends on where it comes from. Probe kernels and timed kernels run on the modeled GPU. Kernels of
  * other modules run on the CPU. A kernel without a module (NULL) is only a name: one with `kernel_500` in it takes 500
@@ -41,6 +42,7 @@
  *   failed         an event is never ready, because a kernel has failed
  *   slow-load      a module is loaded in three seconds of computing
  *   patient        keepers (src/sharing/gate/gate_keeper.c) do not lose their patience
+ *   blas-fails     cuBLAS does not start              slow-blas      a product takes 30 ms
  *   unpaired       what stands behind a keeper is refused
  *
  * GRIDSMITH_FAKE_DUMP names a file that is copied to CUDA_COREDUMP_FILE when something is written to

@@ -114,6 +114,30 @@ on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda -
 on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
     --on cuda:0,sms=4 --rounds 2 --json
 on small 0 '"kernel":"vgg16","right":true' zoo load vgg16:1 --size odd --on cuda:0 --rounds 2 --json
+on small 0 '"kernel":"vgg16","right":true' zoo load vgg16/cublas:1 --size odd --on cuda --rounds 2 --json
+on blas-fails 4 'cuBLAS: starting failed: CUBLAS_STATUS_NOT_INITIALIZED (1)' zoo load vgg16/cublas:1 --size odd
+
+# ---- the same through the daemon ----
+# served WORDS EXIT_CODE SAYS ARGUMENTS...: like `on`, with a daemon on that GPU.
+served() {
+    export GRIDSMITH_SOCKET="$work/socket"
+    GRIDSMITH_FAKE=$1 LD_LIBRARY_PATH=$folder "$program" serve --device cuda --no-mps --profiles "" --cache "$work/cache" \
+        >"$work/daemon.log" 2>&1 &
+    daemon=$!
+    for _ in $(seq 600); do
+        [ -S "$GRIDSMITH_SOCKET" ] && break
+        sleep 0.1
+    done
+    on "$@"
+    kill "$daemon"
+    wait "$daemon" || fail "the daemon on $1"
+    unset GRIDSMITH_SOCKET
+}
+served small 0 '"application":1,"kernel":"vgg16","right":true' zoo load tgemm/cublas:2 vgg16/cublas:1 --size odd --on serve \
+    --rounds 2 --json
+served blas-fails 4 'cuBLAS: starting failed: CUBLAS_STATUS_NOT_INITIALIZED (1)' zoo load vgg16/cublas:1 --size odd --on serve
+
+# ---- applications in rounds, and of files ----
 # A line names the applications of a round, and how often each repeats; an empty line stands for all of them.
 load_lines() { # LINES
     # shellcheck disable=SC2059
@@ -151,6 +175,12 @@ one_launch '{"kernel":"im2col"}'
 on none 2 'one.json:2:11: task "t": the zoo has no kernel "im2col"' zoo load "$work/one.json" --size small
 plan="$(dirname "$0")/../../examples/plan-invented.json"
 on small 0 "daemon  " plan --play "$plan" --tasks fft:2,lbm --size tiny --rounds 2
+cat >"$work/products.json" <<'EOT'
+{"schema": "gridsmith.task/1", "task": "two", "kernels": [{"kernel": "tgemm"}, {"kernel": "tgemm", "work": 0.5},
+  {"kernel": "tgemm", "after": [1]}]}
+EOT
+on small 0 "daemon  " plan --play "$plan" --tasks "tgemm/cublas:2,$work/products.json/cublas" --size small --rounds 2
+grep -qxF "gridsmith plan: forecasts of products of cuBLAS are those of the kernel of the plan" "$work/err" || fail "no forecasts of cuBLAS"
 cat >"$work/play.json" <<'EOT'
 {"schema": "gridsmith.task/1", "task": "waves", "kernels": [{"kernel": "fft", "blocks": 2}, {"kernel": "lbm", "blocks": 8, "after": []},
   {"kernel": "fft", "blocks": 5, "after": [0, 1]}]}

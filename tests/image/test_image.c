@@ -455,6 +455,79 @@ TEST(images_are_made_of_files_with_ptx) {
     }
 }
 
+/* ---- products ---- */
+
+static gs_image *make_product(const char *text, int architecture, gs_error *error) {
+    gs_image_source source = {.name = "p", .text = text, .size = strlen(text)};
+    return gs_image_make(in_folder("cache"), &source, &(gs_image_request){.architecture = architecture}, error);
+}
+
+static void expect_product(int architecture, size_t parts, uint64_t device_bytes) {
+    static const char text[] = " {\"schema\": \"gridsmith.product/1\", \"rows\": 5, \"columns\": 7, \"depth\": 9,"
+                               " \"b_transposed\": true}\n";
+    const gs_product product = {.rows = 5, .columns = 7, .depth = 9, .is_b_transposed = true};
+    gs_error error;
+    for (int again = 0; again < 2; again++) {
+        gs_image *image = make_product(text, architecture, &error);
+        if (!image)
+            fail_msg("%s", error.message);
+        gs_image_file file;
+        assert_int_equal(gs_image_map(image->fd, &file, &error), GS_OK);
+        assert_int_equal(image->was_cached, again);
+        assert_int_equal(image->kernel_count, 1);
+        assert_string_equal(image->kernels[0].name, "product");
+        assert_false(image->kernels[0].can_be_confined);
+        assert_string_equal(image->kernels[0].refusal, "a product of cuBLAS has no other form");
+        assert_memory_equal(&file.kernels[0].product, &product, sizeof product);
+        assert_int_equal(file.part_count, parts);
+        assert_true(device_bytes ? image->device_bytes == device_bytes : image->device_bytes > 0);
+        gs_image_unmap(&file);
+        gs_image_free(image);
+    }
+}
+
+/* On a GPU an image has the numbers alone and the size of the workspace, on the CPU a kernel besides. */
+TEST(products_are_images) {
+    expect_product(0, 1, 0);
+    expect_product(80, 0, 4 << 20);
+    expect_product(90, 0, 32 << 20);
+}
+
+TEST(products_that_cannot_be_are_refused) {
+#define START "{\"schema\": \"gridsmith.product/1\", "
+    static const struct {
+        const char *text, *words;
+        long column;
+    } rows[] = {
+        {"{", "the text ends in the middle of a JSON value", 2},
+        {"{\"rows\": 1}", "\"schema\": \"gridsmith.product/1\" is missing", 1},
+        {"{\"schema\": \"gridsmith.product/2\"}", "gridsmith.product/1", 12},
+        {START "\"rows\": 1, \"columns\": 1}", "\"depth\" is missing", 1},
+        {START "\"rows\": 0, \"columns\": 1, \"depth\": 1}", "\"rows\" must be from 1 to 16777216, not 0", 43},
+        {START "\"rows\": -1, \"columns\": 1, \"depth\": 1}", "\"rows\" must be from 1 to 16777216, not -1", 43},
+        {START "\"rows\": 1, \"columns\": 4294967297, \"depth\": 1}", "16777216, not 4294967297", 57},
+        {START "\"rows\": 65536, \"columns\": 65536, \"depth\": 1}",
+         "C has 17179869184 bytes: a matrix may have at most 4294967296", 1},
+        {START "\"rows\": 65536, \"columns\": 1, \"depth\": 65536}",
+         "A has 8589934592 bytes: a matrix may have at most 4294967296", 1},
+        {START "\"rows\": 1, \"columns\": 1, \"depth\": 1, \"alpha\": 2}", "unknown key \"alpha\"", 0},
+        {START "\"rows\": 1, \"columns\": 1, \"depth\": 1, \"bfloat16\": 1}", "\"bfloat16\" must be", 0},
+        {START "\"rows\": 1, \"columns\": 1, \"depth\": 1} {}", "", 0},
+    };
+#undef START
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        for (int architecture = 0; architecture <= 90; architecture += 90) {
+            gs_error error = {.code = GS_OK};
+            gs_image *image = make_product(rows[i].text, architecture, &error);
+            bool is_right = !image && strstr(error.message, rows[i].words) &&
+                            (!rows[i].column || error.column == rows[i].column) && error.line == 1 &&
+                            strcmp(error.file, "p") == 0 && (error.code == GS_E_FORMAT || error.code == GS_E_SYNTAX);
+            if (!is_right)
+                fail_msg("row %zu: code %d, %s:%ld:%ld: %s", i, error.code, error.file, error.line, error.column,
+                         error.message);
+        }
+}
+
 /* ---- what sources may not do ---- */
 
 static void expect_refusal(const char *text, const gs_compiler_limits *limits, const char *words) {

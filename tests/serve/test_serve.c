@@ -842,6 +842,7 @@ DAEMON_TEST(sources_that_fail_have_the_right_code) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
     static const char good[] = "__global__ void k(int *at) { at[0] = 1; }\n";
+    static const char product[] = "{\"schema\": \"gridsmith.product/1\", \"rows\": 2, \"columns\": 3, \"depth\": 4}";
     static const struct {
         const char *text, *kernel, *option;
         uint32_t count;
@@ -857,6 +858,11 @@ DAEMON_TEST(sources_that_fail_have_the_right_code) {
         {good, "k", NULL, 65, GS_CLIENT_INVALID, "at most 64 kernels and 32 options can be requested"},
         {good, "k", NULL, 0, GS_CLIENT_INVALID, "a source needs the name of at least one kernel"},
         {good, "k", "-DA=1", 1, GS_CLIENT_OK, NULL},
+        {product, "product", NULL, 1, GS_CLIENT_OK, NULL},
+        {product, "k", NULL, 1, GS_CLIENT_SOURCE, "has one kernel, \"product\", not k"},
+        {product, "product", "-DA=1", 1, GS_CLIENT_INVALID, "options apply only to CUDA sources"},
+        {"{\"schema\": \"gridsmith.product/1\", \"rows\": 0}", "product", NULL, 1, GS_CLIENT_SOURCE,
+         "source.cu:1:43: \"rows\" must be from 1 to 16777216, not 0"},
     };
     assert_non_null(client);
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
@@ -874,6 +880,60 @@ DAEMON_TEST(sources_that_fail_have_the_right_code) {
             fail_msg("row %zu: code %d: %s", i, code, gs_client_message());
     }
     gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+static gs_client_code start_product(gs_client *client, uint32_t module, gs_client_memory a, gs_client_memory b,
+                                    gs_client_memory c) {
+    const gs_client_argument arguments[] = {GS_CLIENT_AT(a), GS_CLIENT_AT(b), GS_CLIENT_AT(c)};
+    gs_client_launch launch = {.module = module, .grid = {2, 1, 1}, .block = {32, 1, 1}, .arguments = arguments};
+    launch.argument_count = GS_COUNT(arguments);
+    gs_client_code code = gs_client_start(client, 0, &launch);
+    return code == GS_CLIENT_OK ? gs_client_wait(client, 0) : code;
+}
+
+/* 2 x 4 by 4 x 3 bfloat16; a number I is exactly the upper half of a float. */
+DAEMON_TEST(products_run_like_kernels) {
+    enum { ROWS = 2, COLUMNS = 3, DEPTH = 4, BYTES = 784 };
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    static const char *const name = "product";
+    gs_client_source source = {.text = "{\"schema\": \"gridsmith.product/1\", \"rows\": 2, \"columns\": 3, "
+                                       "\"depth\": 4, \"b_transposed\": true, \"bfloat16\": true}",
+                               .kernels = &name,
+                               .kernel_count = 1};
+    uint16_t factors[BYTES / 2] = {0};
+    float c[ROWS * COLUMNS];
+    uint32_t module;
+    gs_client_memory memory;
+    for (int i = 0; i < BYTES / 2; i++) {
+        float value = (float)(i % 7 - 3);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        factors[i] = (uint16_t)(bits >> 16);
+    }
+    assert_non_null(client);
+    assert_int_equal(gs_client_load(client, &source, &module), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, BYTES, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_copy_in(client, 0, memory, factors, BYTES), GS_CLIENT_OK);
+    assert_int_equal(start_product(client, module, memory, memory + 256, memory + 512), GS_CLIENT_OK);
+    assert_int_equal(gs_client_copy_out(client, 0, c, memory + 512, sizeof c), GS_CLIENT_OK);
+    for (int at = 0; at < ROWS * COLUMNS; at++) {
+        float sum = 0;
+        for (int k = 0; k < DEPTH; k++)
+            sum += (float)((at / COLUMNS * DEPTH + k) % 7 - 3) * (float)((128 + at % COLUMNS * DEPTH + k) % 7 - 3);
+        assert_true(c[at] == sum);
+    }
+    assert_int_equal(start_product(client, module, memory, memory + 256, memory + 500), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "argument 3 of a product must be at a multiple of 256 bytes");
+    assert_int_equal(start_product(client, module, memory, memory + 256, memory + 768), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "argument 3 of the product needs 24 bytes, its memory has 16");
+    gs_client_close(client);
+    setenv("GRIDSMITH_SOCKET", socket_path, 1);
+    assert_int_equal(system("'" GRIDSMITH_PROGRAM "' zoo load tgemm/cublas:2 resnet50/cublas:1 --size odd --rounds 2 "
+                            "--on serve >zoo.log 2>&1 && [ $(grep -c ' right$' zoo.log) = 2 ]"),
+                     0);
+    unsetenv("GRIDSMITH_SOCKET");
     stop_daemon(daemon);
 }
 

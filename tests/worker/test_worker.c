@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "kernels/cpu/half.h"
 #include "sharing/worker/host_memory.h"
 #include "sharing/worker/worker.h"
 
@@ -561,6 +562,213 @@ TEST(test_wrong_launches_are_refused) {
         stubborn.form = GS_LAUNCH_BLOCK_LOOP;
     }
     expect_counts(f, 0, 0);
+}
+
+/* ---- products of cuBLAS: plain kernels on the CPU ---- */
+
+enum { PRODUCT = 60, ROWS = 5, COLUMNS = 7, DEPTH = 9, B_AT = 256, C_AT = 4096, C_STEP = 1024 };
+
+static const gs_product plain_product = {.rows = ROWS, .columns = COLUMNS, .depth = DEPTH};
+
+static gs_worker_report try_to_load(struct fixture *f, const gs_product *product) {
+    gs_text text = {0};
+    gs_error error = {.code = GS_OK};
+    gs_product_write(product, &text);
+    gs_image_source source = {.name = "product", .text = text.data, .size = text.count};
+    gs_image_request request = {.architecture = gs_worker_facts_of(f->worker)->architecture, .counts_blocks = true};
+    gs_image *image = gs_image_make(f->folder, &source, &request, &error);
+    if (!image)
+        fail_msg("%s", error.message);
+    assert_int_equal(gs_worker_load(f->worker, ++f->tag, PRODUCT, image), GS_OK);
+    gs_image_free(image);
+    gs_text_free(&text);
+    gs_worker_report report = next_report(f);
+    assert_int_equal(report.kind, GS_REPORT_LOADED);
+    return report;
+}
+
+static void load_product(struct fixture *f, const gs_product *product) {
+    gs_worker_report report = try_to_load(f, product);
+    if (report.code != GS_OK)
+        fail_msg("%s", report.message);
+}
+
+/* The same values for each kind of number: small integers, of which all sums are exact. */
+static int a_at(int row, int k) {
+    return (row * 3 + k * 5) % 11 - 5;
+}
+
+static int b_at(int k, int column) {
+    return (k * 7 + column * 2) % 13 - 6;
+}
+
+static uint16_t number_of(const gs_product *product, int value) {
+    float real = (float)value;
+    return product->is_bfloat16 ? gs_bfloat_of(real) : gs_half_of(real);
+}
+
+static void write_factors(struct fixture *f, const gs_product *product) {
+    uint16_t *a = (uint16_t *)(void *)f->shared, *b = a + B_AT / 2;
+    memset(f->shared, 0xff, 2 * C_AT);
+    for (int k = 0; k < DEPTH; k++) {
+        for (int row = 0; row < ROWS; row++)
+            a[row * DEPTH + k] = number_of(product, a_at(row, k));
+        for (int column = 0; column < COLUMNS; column++)
+            b[product->is_b_transposed ? column * DEPTH + k : k * COLUMNS + column] =
+                number_of(product, b_at(k, column));
+    }
+    gs_worker_copy(f->worker, ++f->tag, QUEUE, true, COUNTS, 0, REGION, 0, (uint64_t)2 * C_AT);
+    expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+}
+
+static void expect_products(struct fixture *f, int count) {
+    gs_worker_copy(f->worker, ++f->tag, QUEUE, false, COUNTS, 0, REGION, 0, (uint64_t)C_AT + count * C_STEP);
+    expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+    for (int i = 0; i < count; i++) {
+        const float *c = (const float *)(const void *)f->shared + (C_AT + i * C_STEP) / 4;
+        for (int at = 0; at < ROWS * COLUMNS; at++) {
+            int sum = 0;
+            for (int k = 0; k < DEPTH; k++)
+                sum += a_at(at / COLUMNS, k) * b_at(k, at % COLUMNS);
+            assert_true(c[at] == (float)sum);
+        }
+    }
+    clear_counts(f);
+}
+
+static gs_worker_launch launch_of_product(uint32_t queue, int number) {
+    gs_worker_launch launch = {.request = {.queue = queue, .handle = PRODUCT}, .grid = {3, 2, 1}, .block = {4, 2, 1}};
+    gs_launch_add_memory(&launch, COUNTS, 0);
+    gs_launch_add_memory(&launch, COUNTS, B_AT);
+    gs_launch_add_memory(&launch, COUNTS, (uint64_t)C_AT + number * C_STEP);
+    return launch;
+}
+
+TEST(test_products_are_right) {
+    struct fixture *f = *state;
+    for (int kind = 0; kind < 4; kind++) {
+        gs_product product = plain_product;
+        product.is_b_transposed = kind % 2;
+        product.is_bfloat16 = kind / 2;
+        load_product(f, &product);
+        write_factors(f, &product);
+        for (int i = 0; i < 3; i++) {
+            gs_worker_launch launch = launch_of_product(QUEUE, i);
+            launch.defer_report = i < 2;
+            gs_worker_start(f->worker, ++f->tag, &launch);
+        }
+        for (int i = 2; i >= 0; i--)
+            expect(f, GS_REPORT_RAN, f->tag - (uint64_t)i, GS_OK);
+        expect_products(f, 3);
+        gs_worker_unload(f->worker, PRODUCT);
+    }
+}
+
+/* The fake cuBLAS sees it, as products take long there. */
+TEST(test_products_on_two_queues_do_not_use_one_workspace_at_a_time) {
+    enum { LAUNCHES = 6 };
+    struct fixture *f = *state;
+    gs_error error;
+    if (is_host())
+        skip();
+    setenv("GRIDSMITH_FAKE", "slow-blas", 1);
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
+    unsetenv("GRIDSMITH_FAKE");
+    create_resources(f);
+    load_product(f, &plain_product);
+    for (int round = 0; round < 2; round++) {
+        write_factors(f, &plain_product);
+        for (int i = 0; i < LAUNCHES; i++) {
+            gs_worker_launch launch = launch_of_product(i % 3 ? QUEUE : OTHER_QUEUE, i);
+            gs_worker_start(f->worker, ++f->tag, &launch);
+        }
+        for (int i = 0; i < LAUNCHES; i++) {
+            gs_worker_report report = next_report(f);
+            assert_int_equal(report.kind, GS_REPORT_RAN);
+            assert_int_equal(report.code, GS_OK);
+        }
+        expect_products(f, LAUNCHES);
+    }
+    gs_worker_unload(f->worker, PRODUCT);
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
+    create_resources(f);
+}
+
+static void expect_refused_product(struct fixture *f, gs_worker_launch *launch, const char *words) {
+    gs_worker_start(f->worker, ++f->tag, launch);
+    gs_worker_report report = next_report(f);
+    assert_int_equal(report.kind, GS_REPORT_RAN);
+    assert_int_equal(report.code, GS_E_USAGE);
+    assert_string_equal(report.message, words);
+}
+
+TEST(test_products_stay_in_their_memory) {
+    struct fixture *f = *state;
+    const uint64_t address = 4096;
+    gs_worker_launch launch = launch_of_product(QUEUE, 0);
+    load_product(f, &plain_product);
+    launch.form = GS_LAUNCH_CONFINED;
+    expect_refused_product(f, &launch, "this kernel cannot be confined");
+    launch = (gs_worker_launch){.request = {.queue = QUEUE, .handle = PRODUCT}, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+    gs_launch_add_memory(&launch, COUNTS, 0);
+    gs_launch_add_memory(&launch, COUNTS, B_AT);
+    expect_refused_product(f, &launch, "the kernel has 3 parameters, but 2 arguments were given");
+    gs_worker_launch raw = launch, odd = launch;
+    gs_launch_add_memory(&launch, FLAG, 0);
+    expect_refused_product(f, &launch, "argument 3 of the product needs 140 bytes, its memory has 4");
+    gs_launch_add_value(&raw, &address, sizeof address);
+    expect_refused_product(f, &raw, "argument 3 of a product must be memory");
+    gs_launch_add_memory(&odd, COUNTS, C_AT + 4);
+    expect_refused_product(f, &odd, "argument 3 of a product must be at a multiple of 256 bytes");
+    gs_worker_launch last = launch_of_product(QUEUE, 0);
+    last.argument_count = last.argument_bytes = 0;
+    for (int i = 0; i < 3; i++)
+        gs_launch_add_memory(&last, COUNTS, MOST_BLOCKS * sizeof(uint32_t) - 256);
+    gs_worker_start(f->worker, ++f->tag, &last);
+    expect(f, GS_REPORT_RAN, f->tag, GS_OK);
+    gs_worker_unload(f->worker, PRODUCT);
+    clear_counts(f);
+}
+
+/* Restarts the worker with another fake driver, and loads a product. */
+static void expect_no_product(struct fixture *f, const char *words) {
+    gs_error error;
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
+    create_resources(f);
+    for (int i = 0; i < 2; i++) {
+        gs_worker_report report = try_to_load(f, &plain_product);
+        assert_int_equal(report.code, GS_E_IO);
+        if (!strstr(report.message, words))
+            fail_msg("%s", report.message);
+    }
+    start_count(f, QUEUE, 64, 10, NULL, 0); /* everything else goes on */
+    expect(f, GS_REPORT_RAN, f->tag, GS_OK);
+    clear_counts(f);
+}
+
+TEST(test_a_library_that_does_not_work_is_an_error) {
+    struct fixture *f = *state;
+    gs_error error;
+    const char *libraries = getenv("LD_LIBRARY_PATH");
+    if (is_host() || !libraries || !strstr(libraries, "/fake/"))
+        skip();
+    char *before = strdup(libraries), *driver, *alone;
+    setenv("GRIDSMITH_FAKE", "blas-fails", 1);
+    expect_no_product(f, "cuBLAS: starting failed: CUBLAS_STATUS_NOT_INITIALIZED (1)");
+    unsetenv("GRIDSMITH_FAKE");
+    assert_true(asprintf(&driver, "%s/libcuda.so.1", before) > 0);
+    assert_true(asprintf(&alone, "%s/libcuda.so.1", f->folder) > 0);
+    assert_int_equal(symlink(driver, alone), 0);
+    setenv("LD_LIBRARY_PATH", f->folder, 1);
+    expect_no_product(f, "cuBLAS"); /* "was not found", or a real one is installed that has no GPU */
+    setenv("LD_LIBRARY_PATH", before, 1);
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
+    create_resources(f);
+    load_product(f, &plain_product);
+    gs_worker_unload(f->worker, PRODUCT);
+    free(before);
+    free(driver);
+    free(alone);
 }
 
 /* The mask changes while the kernel runs. The counts that the worker checks, and those that the test checks, must all

@@ -123,23 +123,22 @@ static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *mod
     struct cuda_stream *inside = stream->inside;
     void *made = inside->executor->ops->compile(inside->executor, build, error);
     *module = (uintptr_t)made;
-    if (inside->blas && strcmp(build->name, "tgemm.ptx") == 0)
+    if (inside->blas && gs_product_is_tgemm(build))
         inside->tgemm = *module;
     return made ? GS_OK : error->code;
 }
 
-/* tgemm(a, b, c, rows, columns, depth) */
-static gs_code multiply(const struct cuda_stream *inside, const gs_app_launch *call, gs_error *error) {
-    int sizes[3];
-    for (int i = 0; i < 3; i++)
-        memcpy(&sizes[i], call->arguments[3 + i].value, sizeof *sizes);
-    const gs_blas_product product = {.rows = sizes[0],
-                                     .columns = sizes[1],
-                                     .depth = sizes[2],
-                                     .a = call->buffers[call->arguments[0].buffer],
-                                     .b = call->buffers[call->arguments[1].buffer],
-                                     .c = call->buffers[call->arguments[2].buffer]};
-    return gs_blas_multiply(inside->blas, &product, error);
+static gs_code multiply(struct cuda_stream *inside, const gs_app_launch *call, gs_error *error) {
+    const gs_product product = gs_product_of_tgemm(call);
+    cu_pointer matrices[GS_PRODUCT_MATRICES];
+    gs_code code = open_track(inside, call->track, error);
+    if (code == GS_OK)
+        code = gs_blas_use(inside->blas, inside->tracks[call->track], 0, 0, error);
+    if (code != GS_OK)
+        return code;
+    for (size_t i = 0; i < GS_PRODUCT_MATRICES; i++)
+        matrices[i] = call->buffers[call->arguments[i].buffer];
+    return gs_blas_multiply(inside->blas, &product, matrices, error);
 }
 
 static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
@@ -187,11 +186,11 @@ static void close_stream(gs_app_stream *stream) {
     free(stream);
 }
 
-gs_code gs_app_stream_use_blas(gs_app_stream *stream, gs_error *error) {
+static gs_code use_blas(gs_app_stream *stream, gs_error *error) {
     struct cuda_stream *inside = stream->inside;
     if (!inside->blas)
         inside->blas = gs_blas_open(NULL, error);
-    return inside->blas ? gs_blas_use(inside->blas, inside->cuda->stream, error) : error->code;
+    return inside->blas ? gs_blas_use(inside->blas, inside->cuda->stream, 0, 0, error) : error->code;
 }
 
 void gs_app_stream_close(gs_app_stream *stream) {
@@ -210,6 +209,7 @@ gs_app_stream *gs_app_stream_cuda(const char *rest, gs_error *error) {
                                           .order = order,
                                           .wait = wait,
                                           .poll = poll,
+                                          .use_blas = use_blas,
                                           .close = close_stream};
     gs_app_stream *stream = calloc(1, sizeof *stream);
     struct cuda_stream *inside = calloc(1, sizeof *inside);

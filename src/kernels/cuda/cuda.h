@@ -10,7 +10,8 @@
  *   work          buffers, and calls of kernels on them (work.c)
  *   executors     where work runs: a GPU (executor.c), the CPU (src/kernels/cpu), a daemon (src/sharing/client)
  *   app streams   asynchronous launches, as an application makes them (app_stream.c)
- *   blas          matrix products of cuBLAS, opened at run time (blas.c)
+ *   products      matrix products, and the documents that name them (product.c)
+ *   blas          the same by cuBLAS, opened at run time (blas.c)
  *
  * No header and no library of CUDA is needed to build.
  */
@@ -182,6 +183,8 @@ typedef struct gs_app_stream_ops {
     gs_code (*wait)(gs_app_stream *stream, gs_error *error); /* waits for all requests of all tracks */
     gs_code (*poll)(gs_app_stream *stream, bool *is_done,
                     gs_error *error); /* whether those of track 0 are done; NULL: only `wait` */
+    /* What is loaded from now on: launches of the zoo's `tgemm` are products of cuBLAS. */
+    gs_code (*use_blas)(gs_app_stream *stream, gs_error *error);
     void (*close)(gs_app_stream *stream);
 } gs_app_stream_ops;
 
@@ -192,28 +195,51 @@ struct gs_app_stream {
 
 /* A stream of a GPU, or of a part of one; `rest` is the part of its name after "cuda:", or "". */
 gs_app_stream *gs_app_stream_cuda(const char *rest, gs_error *error);
-/* From now on, launches of the zoo's `tgemm` on a stream of gs_app_stream_cuda are products of cuBLAS. The thread that
-   uses the stream must have entered it. */
-gs_code gs_app_stream_use_blas(gs_app_stream *stream, gs_error *error);
 void gs_app_stream_close(gs_app_stream *stream);
 
-/* ---- blas: matrix products of cuBLAS ---- */
+/* ---- products: C = A B, all by rows ---- */
+
+/* A has `rows` x `depth` numbers of 16 bits, B `depth` x `columns`, C `rows` x `columns` floats. */
+typedef struct gs_product {
+    int32_t rows, columns, depth;
+    int32_t is_b_transposed; /* B has `columns` x `depth` numbers */
+    int32_t is_bfloat16;     /* A and B are bfloat16, not halves */
+} gs_product;
+
+enum { GS_PRODUCT_MATRICES = 3 };
+#define GS_PRODUCT_KERNEL "product" /* the kernel that a product is to callers: its parameters are A, B and C */
+
+/* Whether a text is the document of a product, and no code. */
+bool gs_product_is(const char *text, size_t size);
+/* Reads and writes that document, a gridsmith.product/1. A product that was read has no matrix without numbers, or of
+   more than 4 GiB. */
+gs_code gs_product_read(const char *name, const char *text, size_t size, gs_product *product, gs_error *error);
+void gs_product_write(const gs_product *product, gs_text *text);
+/* The size of A (0), B (1) or C (2). */
+uint64_t gs_product_bytes(const gs_product *product, size_t matrix);
+/* A kernel that computes it with any grid, slowly: for the CPU. */
+void gs_product_ptx(const gs_product *product, gs_text *text);
+/* The product that a launch of the zoo's `tgemm` computes; its buffers are the first three arguments. */
+gs_product gs_product_of_tgemm(const gs_app_launch *launch);
+/* Whether the kernels of a build are the zoo's `tgemm`; the first of them is launched so. */
+bool gs_product_is_tgemm(const gs_build *build);
+
+/* ---- blas: products of cuBLAS ---- */
 
 typedef struct gs_blas gs_blas;
 
-/* C = A B, all by rows: A has `rows` x `depth` halves, B `depth` x `columns`, C `rows` x `columns` floats. */
-typedef struct gs_blas_product {
-    int rows, columns, depth;
-    cu_pointer a, b, c;
-    bool is_b_transposed; /* B has `columns` x `depth` numbers */
-    bool is_bfloat16;
-} gs_blas_product;
+/* The workspace that cuBLAS recommends for an architecture (90: compute capability 9.0). */
+static inline uint64_t gs_blas_workspace_bytes(int architecture) {
+    return (uint64_t)(architecture >= 90 ? 32 : 4) << 20;
+}
 
 /* `path` is a library, or NULL: that of the system or of the toolkit. NULL: not found. */
 gs_blas *gs_blas_open(const char *path, gs_error *error);
-/* Starts it the first time, in the context that is current. */
-gs_code gs_blas_use(gs_blas *blas, cu_stream stream, gs_error *error);
-gs_code gs_blas_multiply(gs_blas *blas, const gs_blas_product *of, gs_error *error); /* does not wait */
-void gs_blas_close(gs_blas *blas);                                                   /* may be NULL */
+/* Starts it the first time, in the context that is current. What it multiplies from now on is on this stream, and uses
+   this workspace; 0: one of its own. One thread at a time. */
+gs_code gs_blas_use(gs_blas *blas, cu_stream stream, cu_pointer workspace, uint64_t workspace_bytes, gs_error *error);
+/* Multiplies the matrices A, B and C; does not wait. */
+gs_code gs_blas_multiply(gs_blas *blas, const gs_product *product, const cu_pointer *matrices, gs_error *error);
+void gs_blas_close(gs_blas *blas); /* waits for all kernels; may be NULL */
 
 #endif

@@ -2,15 +2,28 @@
  * remote_stream.c: a daemon as an application stream, so that the zoo's applications run through it like on a GPU of
  * their own. Tracks are streams of the client. No stream waits for another there, so where one track must wait for
  * another, the client waits.
+ *
+ * Where products are those of cuBLAS, each shape of them is a module of its own. It is loaded when it is launched
+ * first.
  */
 #include "kernels/cuda/cuda.h"
 #include "remote.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct remote_stream {
     gs_client *client;
     uint32_t tracks; /* that were used */
+    bool uses_blas;
+    uintptr_t tgemm; /* the module whose launches are products; 0: none */
+    struct {
+        struct loaded_product {
+            gs_product product;
+            uint32_t module;
+        } * data;
+        size_t count, capacity;
+    } products;
 };
 
 static gs_client *client_of(const gs_app_stream *stream) {
@@ -39,8 +52,48 @@ static gs_code load_module(gs_app_stream *stream, const gs_build *build, uintptr
     uint32_t number = 0;
     gs_code code = gs_client_load_build(client_of(stream), build, &number, error);
     *module = number;
+    struct remote_stream *inside = stream->inside;
+    if (code == GS_OK && inside->uses_blas && gs_product_is_tgemm(build))
+        inside->tgemm = *module;
     return code;
 }
+
+/* ---- products ---- */
+
+static gs_code use_blas(gs_app_stream *stream, gs_error *error) {
+    (void)error;
+    ((struct remote_stream *)stream->inside)->uses_blas = true;
+    return GS_OK;
+}
+
+static gs_code load_product(struct remote_stream *inside, const gs_product *product, gs_error *error) {
+    static const char *const kernel = GS_PRODUCT_KERNEL;
+    struct loaded_product made = {.product = *product};
+    gs_text text = {0};
+    gs_product_write(product, &text);
+    gs_build build = {
+        .name = GS_PRODUCT_KERNEL, .text = text.data, .size = text.count, .kernels = &kernel, .kernel_count = 1};
+    gs_code code = text.failed || !GS_RESERVE(&inside->products, 1)
+                       ? gs_fail_memory(error)
+                       : gs_client_load_build(inside->client, &build, &made.module, error);
+    if (code == GS_OK)
+        inside->products.data[inside->products.count++] = made;
+    gs_text_free(&text);
+    return code;
+}
+
+static gs_code find_product(struct remote_stream *inside, const gs_product *product, uint32_t *module,
+                            gs_error *error) {
+    size_t at = 0;
+    while (at < inside->products.count && memcmp(&inside->products.data[at].product, product, sizeof *product) != 0)
+        at++;
+    gs_code code = at < inside->products.count ? GS_OK : load_product(inside, product, error);
+    if (code == GS_OK)
+        *module = inside->products.data[at].module;
+    return code;
+}
+
+/* ---- launches ---- */
 
 static gs_code launch_kernel(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
     gs_client_argument arguments[GS_CLIENT_ARGUMENTS];
@@ -57,6 +110,13 @@ static gs_code launch_kernel(gs_app_stream *stream, const gs_app_launch *call, g
         arguments[i] = gs_client_argument_of(&call->arguments[i], call->buffers);
     struct remote_stream *inside = stream->inside;
     inside->tracks = (uint32_t)gs_max(inside->tracks, call->track + 1);
+    if (inside->tgemm && call->module == inside->tgemm && call->kernel == 0) {
+        const gs_product product = gs_product_of_tgemm(call);
+        gs_code code = find_product(inside, &product, &request.module, error);
+        if (code != GS_OK)
+            return code;
+        request.argument_count = GS_PRODUCT_MATRICES;
+    }
     return gs_client_failed(gs_client_start(inside->client, call->track, &request), error);
 }
 
@@ -74,8 +134,10 @@ static gs_code wait_for_stream(gs_app_stream *stream, gs_error *error) {
 }
 
 static void close_stream(gs_app_stream *stream) {
-    gs_client_close(client_of(stream));
-    free(stream->inside);
+    struct remote_stream *inside = stream->inside;
+    gs_client_close(inside->client);
+    free(inside->products.data);
+    free(inside);
     free(stream);
 }
 
@@ -89,6 +151,7 @@ gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_err
                                           .launch = launch_kernel,
                                           .order = order_tracks,
                                           .wait = wait_for_stream,
+                                          .use_blas = use_blas,
                                           .close = close_stream};
     gs_app_stream *stream = calloc(1, sizeof *stream);
     struct remote_stream *inside = calloc(1, sizeof *inside);

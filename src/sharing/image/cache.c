@@ -111,7 +111,7 @@ gs_code gs_cache_key(const gs_image_request *request, char key[65], gs_error *er
     const uint64_t numbers[] = {request->bytes, request->kernel_count, request->option_count,
                                 (uint64_t)request->architecture, request->counts_blocks};
     gs_digest_begin(&hash);
-    gs_digest_add_text(&hash, "gridsmith image 7, " GS_VERSION);
+    gs_digest_add_text(&hash, "gridsmith image 8, " GS_VERSION);
     gs_digest_add(&hash, numbers, sizeof numbers);
     hash_program(&hash, request->program);
     hash_environment(&hash);

@@ -24,8 +24,9 @@ struct compiler {
     gs_compiler_shared *shared;
     const char *scratch;
     gs_image_source source;
-    const char *name; /* of the CUDA compiler, as in gs_ptx_source_request; NULL: the source is PTX */
-    char clang[1000]; /* its program */
+    gs_product product; /* with rows: the source is its document, and on the CPU then its kernel */
+    const char *name;   /* of the CUDA compiler, as in gs_ptx_source_request; NULL: the source is not CUDA */
+    char clang[1000];   /* its program */
     gs_host *host;
     gs_dependencies dependencies;
     gs_readable readable;
@@ -47,11 +48,36 @@ static gs_code read_source(struct compiler *compiler, gs_error *error) {
     return gs_image_unpack(copy, shared->bytes, shared->option_count, shared->kernel_count, &compiler->source, error);
 }
 
+static bool is_product(const struct compiler *compiler) {
+    return compiler->product.rows > 0;
+}
+
+/* The document of a product, if the source is one. On the CPU its kernel takes the place of the document. */
+static gs_code read_product(struct compiler *compiler, gs_error *error) {
+    gs_image_source *source = &compiler->source;
+    gs_text kernel = {0};
+    if (!gs_product_is(source->text, source->size))
+        return GS_OK;
+    gs_code code = gs_product_read(source->name, source->text, source->size, &compiler->product, error);
+    if (code == GS_OK && source->option_count)
+        return gs_fail(error, GS_E_USAGE, "%s is a product: options apply only to CUDA sources", source->name);
+    for (size_t i = 0; i < source->kernel_count && code == GS_OK; i++)
+        if (i > 0 || strcmp(source->kernels[i], GS_PRODUCT_KERNEL) != 0)
+            code = gs_fail(error, GS_E_KERNEL, "%s has one kernel, \"" GS_PRODUCT_KERNEL "\", not %.100s", source->name,
+                           source->kernels[i]);
+    if (code != GS_OK || compiler->shared->architecture)
+        return code;
+    gs_product_ptx(&compiler->product, &kernel);
+    source->text = kernel.data;
+    source->size = kernel.count;
+    return kernel.failed ? gs_fail_memory(error) : GS_OK;
+}
+
 /* NVRTC if it is installed, because it is faster, otherwise clang. $GRIDSMITH_COMPILER may name one of them. */
 static gs_code choose_compiler(struct compiler *compiler, gs_error *error) {
     const char *wish = getenv("GRIDSMITH_COMPILER");
     char library[300] = "";
-    if (!gs_ptx_is_source(compiler->source.text, compiler->source.size))
+    if (is_product(compiler) || !gs_ptx_is_source(compiler->source.text, compiler->source.size))
         return GS_OK;
     bool wants_clang = wish && strcmp(wish, "clang") == 0;
     if (!wants_clang)
@@ -119,7 +145,7 @@ static gs_code find_dependencies(struct compiler *compiler, gs_error *error) {
     if (code == GS_OK && compiler->host)
         return gs_include_search_tool(all, &compiler->readable, gs_host_compiler(compiler->host),
                                       gs_host_folder(compiler->host), error);
-    if (code == GS_OK && gs_assembler_find(ptxas, sizeof ptxas)) {
+    if (code == GS_OK && !is_product(compiler) && gs_assembler_find(ptxas, sizeof ptxas)) {
         code = gs_dependencies_add_tool(all, ptxas, error);
         if (code == GS_OK && !gs_readable_add(&compiler->readable, ptxas))
             code = gs_fail_memory(error);
@@ -166,6 +192,7 @@ static gs_code compile_forms(struct compiler *compiler, gs_error *error) {
     const gs_compiler_shared *shared = compiler->shared;
     gs_image_made *made = calloc(1, sizeof *made);
     gs_forms_request request = {.source = &compiler->source,
+                                .product = is_product(compiler) ? &compiler->product : NULL,
                                 .compiler = compiler->name,
                                 .architecture = shared->architecture,
                                 .counts_blocks = shared->counts_blocks,
@@ -179,6 +206,8 @@ static gs_code compile_forms(struct compiler *compiler, gs_error *error) {
 
 static gs_code compile_image(struct compiler *compiler, gs_error *error) {
     gs_code code = read_source(compiler, error);
+    if (code == GS_OK)
+        code = read_product(compiler, error);
     if (code == GS_OK && !compiler->shared->architecture) {
         compiler->host = gs_host_open(error);
         code = compiler->host ? GS_OK : error->code;

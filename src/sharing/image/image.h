@@ -2,7 +2,8 @@
  * image.h: compiled kernels, kept on disk.
  *
  * An image is one file of the cache ($XDG_CACHE_HOME/gridsmith, or ~/.cache/gridsmith). It has the kernels of one
- * source, each as written and, if `reshape` accepts it, confined. Its name is a hash of the source, the
+ * source, each as written and, if `reshape` accepts it, confined. The source may also be the document of a matrix
+ * product (gridsmith.product/1), which is one kernel to callers. The name of the image is a hash of the source, the
  * options, the kernels, the GPU architecture, the program and the environment of the compiler. The image lists the
  * other files that it depends on; it is used only while they are unchanged.
  *
@@ -111,7 +112,7 @@ typedef struct gs_image {
     int fd;       /* of its verified file, which may be unlinked already; -1: closed */
     char key[65]; /* its hash in hexadecimal: the same for the same source, also in a later daemon */
     size_t kernel_count;
-    uint64_t device_bytes; /* that the module takes: its code and its variables */
+    uint64_t device_bytes; /* that the module takes: its code and its variables, or the workspace of a product */
     bool was_cached;
     bool is_kept; /* in the cache */
     gs_image_kernel kernels[];
@@ -193,6 +194,7 @@ typedef struct gs_image_entry {
 typedef struct gs_image_stored {
     _Alignas(uint64_t) gs_image_kernel kernel; /* a list of these is followed by the parts */
     gs_image_entry original, confined;
+    gs_product product; /* with rows: the kernel is this product. On a GPU it is no code, and the image has no parts */
 } gs_image_stored;
 
 typedef struct gs_image_file {

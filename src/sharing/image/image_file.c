@@ -26,7 +26,7 @@ struct head {
     unsigned char hash[32];                  /* of `device_bytes` and of what follows */
 };
 
-static const char magic[8] = "gsimage3";
+static const char magic[8] = "gsimage4";
 
 static size_t parts_at(const struct head *head) {
     return sizeof *head + head->kernels * sizeof(gs_image_stored);

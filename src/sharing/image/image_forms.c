@@ -3,7 +3,7 @@
  *
  * A client sends CUDA C++, PTX, or a file that contains PTX. All of these become PTX modules. The confined forms follow
  * the original kernels in the text of their module, so that each module is compiled once: for a GPU by ptxas, or by the
- * driver when it loads the image; for the CPU via C.
+ * driver when it loads the image; for the CPU via C. A product of cuBLAS has its original only, and on a GPU no code.
  *
  * A confined kernel may use more registers than the original, so that fewer blocks fit on an SM. Then its module is
  * assembled again, limited to the registers of the original.
@@ -155,6 +155,12 @@ static gs_code find_kernel(struct forms *forms, size_t number, gs_error *error) 
 
 /* ---- forms ---- */
 
+/* A kernel that is a product, on the CPU as on a GPU. */
+static void set_product(gs_image_stored *stored, const gs_product *product) {
+    stored->product = *product;
+    snprintf(stored->kernel.refusal, sizeof stored->kernel.refusal, "a product of cuBLAS has no other form");
+}
+
 /* Appends the confined form of a kernel to its module, if possible. A refusal is not an error. */
 static gs_code add_confined(struct forms *forms, size_t number, gs_error *error) {
     const struct kernel *kernel = &forms->kernels[number];
@@ -184,7 +190,10 @@ static gs_code write_texts(struct forms *forms, gs_error *error) {
         gs_text_put(&part->text, part->module.text, part->module.size);
     }
     for (size_t i = 0; i < forms->made->kernel_count && code == GS_OK; i++)
-        code = add_confined(forms, i, error);
+        if (forms->request->product)
+            set_product(&forms->made->kernels[i], forms->request->product);
+        else
+            code = add_confined(forms, i, error);
     for (size_t p = 0; p < forms->part_count && code == GS_OK; p++)
         if (forms->parts[p].text.failed)
             code = gs_fail_memory(error);
@@ -336,7 +345,20 @@ static gs_code keep_parts(struct forms *forms, gs_error *error) {
     return code;
 }
 
+/* On a GPU cuBLAS has the code. */
+static void make_product(const gs_forms_request *request, gs_image_made *made) {
+    gs_image_stored *stored = &made->kernels[made->kernel_count++];
+    set_product(stored, request->product);
+    snprintf(stored->kernel.name, sizeof stored->kernel.name, "%s", GS_PRODUCT_KERNEL);
+    stored->original.part = stored->confined.part = GS_IMAGE_NO_PART;
+    made->device_bytes = gs_blas_workspace_bytes(request->architecture);
+}
+
 gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, gs_error *error) {
+    if (request->product && request->architecture) {
+        make_product(request, made);
+        return GS_OK;
+    }
     struct forms *forms = calloc(1, sizeof *forms);
     if (!forms)
         return gs_fail_memory(error);

@@ -8,9 +8,10 @@
 #include "kernels/cpu/cpu.h"
 
 typedef struct gs_forms_request {
-    gs_image_source *source; /* if it names no kernels, they are found and added */
-    const char *compiler;    /* of a CUDA source: "nvrtc" or "clang" */
-    int32_t architecture;    /* 0: for the CPU */
+    gs_image_source *source;   /* if it names no kernels, they are found and added */
+    const gs_product *product; /* the source is this product, or for the CPU its kernel; or NULL */
+    const char *compiler;      /* of a CUDA source: "nvrtc" or "clang" */
+    int32_t architecture;      /* 0: for the CPU */
     bool counts_blocks;
     gs_host *host; /* for the CPU; else NULL */
 } gs_forms_request;

@@ -23,8 +23,12 @@ typedef struct gs_lane {
     _Atomic uint64_t failed[GS_LANE_FAILURES / 64]; /* bit N % GS_LANE_FAILURES: work N failed; set before `done` */
 } gs_lane;
 
+/* Whether the work that was given number `number` is done. */
+bool gs_lane_is_done(const gs_lane *lane, uint32_t number);
+
 /* A kernel of a module. */
 typedef struct gs_loaded_kernel {
+    gs_product product; /* with rows: it is this product */
     bool can_be_confined;
     uint32_t parameters; /* of the original */
     uint32_t sizes[GS_WORKER_PARAMETERS];

@@ -11,6 +11,8 @@
  *     confined.
  *   - Kernels are loaded whole and early (CUDA_MODULE_LOADING=EAGER), by the thread for modules: the driver waits there
  *     until no kernel runs.
+ *   - A product of cuBLAS is computed once when it is loaded, by the thread for modules: then cuBLAS has chosen and
+ *     loaded its kernel. Launches have a handle of their own, which that thread has tried, and so no lock.
  *   - Masks are copied to the GPU on a stream of their own.
  *
  * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
@@ -18,6 +20,9 @@
  * The control of a confined launch lies in device memory. Its blocks read the counter and the mask with each task,
  * through the GPU's cache. There is no stop word to read: an empty mask stops a launch. The block loops of a lane use
  * its counters one after the other; the stream clears all of them when it starts again with the first.
+ *
+ * A loaded product has one workspace. Where another lane still uses it, a launch waits for that lane, on the GPU: the
+ * lane is the same client's, because only one client has the module, and a lane goes to others when it is done.
  */
 #define _GNU_SOURCE
 #include "backend.h"
@@ -55,6 +60,11 @@ struct cuda_control {
 struct cuda_kernel {
     cu_kernel original, confined;
     bool needs_queue; /* see gs_ptx_form */
+    /* Of a product. */
+    cu_pointer workspace;
+    uint64_t workspace_bytes;
+    struct cuda_lane *last; /* that has used the workspace, or NULL; */
+    uint32_t last_number;   /* and its work that did */
 };
 
 struct cuda_loaded {
@@ -62,6 +72,9 @@ struct cuda_loaded {
     gs_modules modules; /* one for each part of the image */
     struct cuda_kernel *kernels;
 };
+
+/* Who uses a handle of cuBLAS: the thread for modules, or the loop. */
+enum blas_user { LOADS, LAUNCHES, BLAS_USERS };
 
 struct cuda {
     cu_api api;
@@ -77,6 +90,11 @@ struct cuda {
     uint32_t lane_count;
     cu_pointer controls_on_gpu;
     struct cuda_control controls[MOST_CONTROLS], *free_control;
+    gs_blas *blas[BLAS_USERS]; /* NULL: no product was loaded */
+    bool is_blas_tried;        /* both handles */
+    cu_stream trials;          /* of products that are loaded */
+    cu_event workspace_free;   /* of the loop: a stream waits for an event as it was recorded last */
+    int (*wait_for_event)(cu_stream, cu_event, unsigned);
     _Atomic int confined; /* launches that run */
     _Atomic int of_mps;   /* not 0: the error of a call that found MPS gone */
 };
@@ -149,6 +167,68 @@ static gs_code cuda_read(void *device, void *into, uint64_t address, uint64_t by
     return check(cuda, failed, "reading", error);
 }
 
+/* ---- products of cuBLAS ---- */
+
+static gs_code start_blas(struct cuda *cuda, gs_error *error) {
+    enum { WITHOUT_TIME = 2 };
+    const cu_api *api = &cuda->api;
+    const char *missing = NULL;
+    gs_code code = GS_OK;
+    for (enum blas_user user = 0; user < BLAS_USERS && code == GS_OK; user++)
+        if (!cuda->blas[user] && !(cuda->blas[user] = gs_blas_open(NULL, error)))
+            code = error->code;
+    if (code != GS_OK || cuda->workspace_free)
+        return code;
+    if (!gs_cuda_find(api->driver, "cuStreamWaitEvent", (void *)&cuda->wait_for_event, &missing))
+        return gs_fail(error, GS_E_NO_GPU, "the driver has no %s", missing);
+    int failed = cuda->trials ? 0 : api->stream_new(&cuda->trials, CU_STREAM_NON_BLOCKING, 0);
+    if (!failed)
+        failed = api->event_new(&cuda->workspace_free, WITHOUT_TIME);
+    return check(cuda, failed, "preparing cuBLAS", error);
+}
+
+/* Computes it in memory that all three matrices share: only that it was computed matters. */
+static gs_code try_product(struct cuda *cuda, enum blas_user user, const struct cuda_kernel *kernel,
+                           const gs_product *product, cu_pointer memory, gs_error *error) {
+    const cu_pointer matrices[GS_PRODUCT_MATRICES] = {memory, memory, memory};
+    gs_code code = gs_blas_use(cuda->blas[user], cuda->trials, kernel->workspace, kernel->workspace_bytes, error);
+    if (code == GS_OK)
+        code = gs_blas_multiply(cuda->blas[user], product, matrices, error);
+    int failed = code == GS_OK ? cuda->api.stream_wait(cuda->trials) : 0;
+    return failed ? check(cuda, failed, "trying a product of cuBLAS", error) : code;
+}
+
+/* The first one tries the handle for launches, too: no launch uses that before. */
+static gs_code try_handles(struct cuda *cuda, const struct cuda_kernel *kernel, const gs_product *product,
+                           gs_error *error) {
+    uint64_t most = 0, memory;
+    for (size_t i = 0; i < GS_PRODUCT_MATRICES; i++)
+        most = gs_max_u64(most, gs_product_bytes(product, i));
+    gs_code code = cuda_allocate(cuda, most, &memory, error);
+    if (code != GS_OK)
+        return code;
+    code = try_product(cuda, LOADS, kernel, product, memory, error);
+    if (code == GS_OK && !cuda->is_blas_tried)
+        code = try_product(cuda, LAUNCHES, kernel, product, memory, error);
+    cuda->is_blas_tried = cuda->is_blas_tried || code == GS_OK;
+    cuda_free(cuda, memory, most);
+    return code;
+}
+
+static gs_code load_product(struct cuda *cuda, struct cuda_kernel *kernel, gs_loaded_kernel *loaded,
+                            const gs_product *product, uint64_t workspace_bytes, gs_error *error) {
+    gs_code code = start_blas(cuda, error);
+    kernel->workspace_bytes = workspace_bytes;
+    if (code == GS_OK)
+        code = cuda_allocate(cuda, workspace_bytes, &kernel->workspace, error);
+    if (code == GS_OK)
+        code = try_handles(cuda, kernel, product, error);
+    loaded->inside = kernel;
+    for (loaded->parameters = 0; loaded->parameters < GS_PRODUCT_MATRICES; loaded->parameters++)
+        loaded->sizes[loaded->parameters] = sizeof(cu_pointer);
+    return code;
+}
+
 /* ---- modules ---- */
 
 static gs_code find_function(struct cuda *cuda, const struct cuda_loaded *made, const gs_image_entry *entry,
@@ -190,6 +270,9 @@ static void cuda_unload(void *device, gs_loaded *loaded) {
     struct cuda *cuda = device;
     struct cuda_loaded *made = (struct cuda_loaded *)loaded;
     gs_modules_unload(&made->modules, &cuda->api);
+    for (size_t i = 0; made->kernels && i < loaded->kernel_count; i++)
+        if (made->kernels[i].workspace)
+            cuda_free(cuda, made->kernels[i].workspace, made->kernels[i].workspace_bytes);
     free(made->kernels);
     free(made->loaded.kernels);
     free(made);
@@ -208,7 +291,9 @@ static gs_code cuda_load(void *device, const gs_image_file *file, gs_loaded **lo
         code = check(cuda, gs_modules_load(&made->modules, &cuda->api, file->bytes + file->parts[i].at),
                      "loading the kernels", error);
     for (size_t i = 0; i < file->kernel_count && code == GS_OK; i++)
-        code = find_kernel(cuda, made, i, &file->kernels[i], error);
+        code = file->kernels[i].product.rows ? load_product(cuda, &made->kernels[i], &made->loaded.kernels[i],
+                                                            &file->kernels[i].product, file->device_bytes, error)
+                                             : find_kernel(cuda, made, i, &file->kernels[i], error);
     if (code == GS_OK)
         *loaded = &made->loaded;
     else
@@ -301,6 +386,31 @@ static uint32_t confined_grid(const struct cuda *cuda, int fit, const gs_worker_
     return (uint32_t)(gs_min(fit, per_sm) * cuda->sms);
 }
 
+static int wait_for_workspace(const struct cuda *cuda, const struct cuda_lane *lane, const struct cuda_kernel *kernel) {
+    const struct cuda_lane *last = kernel->last;
+    if (!last || last == lane || gs_lane_is_done(&last->lane, kernel->last_number))
+        return 0;
+    int failed = cuda->api.event_record(cuda->workspace_free, last->stream);
+    return failed ? failed : cuda->wait_for_event(lane->stream, cuda->workspace_free, 0);
+}
+
+static gs_code launch_product(struct cuda *cuda, struct cuda_lane *lane, struct cuda_kernel *kernel,
+                              const gs_product *product, void **arguments, bool defers_report, gs_error *error) {
+    cu_pointer matrices[GS_PRODUCT_MATRICES];
+    for (size_t i = 0; i < GS_PRODUCT_MATRICES; i++)
+        memcpy(&matrices[i], arguments[i], sizeof matrices[i]);
+    gs_code code = check(cuda, wait_for_workspace(cuda, lane, kernel), "waiting for a workspace", error);
+    if (code == GS_OK)
+        code = gs_blas_use(cuda->blas[LAUNCHES], lane->stream, kernel->workspace, kernel->workspace_bytes, error);
+    if (code == GS_OK)
+        code = gs_blas_multiply(cuda->blas[LAUNCHES], product, matrices, error);
+    if (code != GS_OK)
+        return code;
+    kernel->last = lane;
+    kernel->last_number = lane->lane.given + 1;
+    return count_work(cuda, lane, defers_report, 0, "launching", error);
+}
+
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
                            void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
     struct cuda *cuda = device;
@@ -308,6 +418,8 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     struct cuda_kernel *kernel = loaded->inside;
     bool is_block_loop = !control && gs_lane_loops(lane, launch), is_original = !control && !is_block_loop;
     int fit = 0;
+    if (loaded->product.rows)
+        return launch_product(cuda, mine, kernel, &loaded->product, arguments, launch->defer_report, error);
     gs_code code = launch->shared_bytes > INT32_MAX
                        ? gs_fail(error, GS_E_NO_FIT, "a block exceeds an SM's shared memory")
                    : is_original ? allow_shared(cuda, kernel, launch, error)

@@ -145,7 +145,6 @@ bool gs_slow_thread_collect(gs_worker_loop *loop, struct slow_thread *thread);
 
 gs_lane *gs_lane_take(gs_worker_loop *loop);
 void gs_lane_give_back(gs_worker_loop *loop, gs_lane *lane);
-bool gs_lane_is_done(const gs_lane *lane, uint32_t number);
 /* Whether finished work failed; true once. */
 bool gs_lane_has_failed(gs_lane *lane, uint32_t number);
 

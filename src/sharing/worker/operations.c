@@ -168,6 +168,27 @@ static gs_code check_arguments(const struct operation *operation, const gs_loade
     return GS_OK;
 }
 
+/* What cuBLAS does depends on how matrices are aligned, and it was tried with matrices that are aligned so when it was
+   loaded. Memory is; so offsets must be. */
+static gs_code check_product(const struct operation *operation, const gs_product *product, gs_error *error) {
+    enum { ALIGNMENT = 256 };
+    gs_launch_argument_view argument;
+    uint32_t at = 0;
+    for (uint32_t i = 0; gs_launch_next(operation->launch, &at, &argument); i++) {
+        const struct resource *memory = operation->memories[i];
+        uint64_t bytes = gs_product_bytes(product, i);
+        if (!memory)
+            return gs_fail(error, GS_E_USAGE, "argument %u of a product must be memory", i + 1);
+        if (argument.at % ALIGNMENT)
+            return gs_fail(error, GS_E_USAGE, "argument %u of a product must be at a multiple of %d bytes", i + 1,
+                           ALIGNMENT);
+        if (!gs_is_within(argument.at, bytes, memory->bytes))
+            return gs_fail(error, GS_E_USAGE, "argument %u of the product needs %llu bytes, its memory has %llu", i + 1,
+                           (unsigned long long)bytes, (unsigned long long)(memory->bytes - argument.at));
+    }
+    return GS_OK;
+}
+
 gs_code gs_operation_check_launch(const struct operation *operation, gs_error *error) {
     const gs_worker_launch *launch = operation->launch;
     const gs_loaded *loaded = operation->resource->loaded;
@@ -185,7 +206,8 @@ gs_code gs_operation_check_launch(const struct operation *operation, gs_error *e
     if (launch->argument_count != kernel->parameters)
         return gs_fail(error, GS_E_USAGE, "the kernel has %u parameters, but %u arguments were given",
                        kernel->parameters, launch->argument_count);
-    return check_arguments(operation, kernel, error);
+    gs_code code = check_arguments(operation, kernel, error);
+    return code == GS_OK && kernel->product.rows ? check_product(operation, &kernel->product, error) : code;
 }
 
 /* ---- to the lane ---- */

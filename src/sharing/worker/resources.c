@@ -91,6 +91,8 @@ static gs_code load_file(gs_worker_loop *loop, struct slow_job *job) {
     gs_code code = gs_image_map(job->fd, &file, &job->error);
     if (code == GS_OK)
         code = loop->backend->load(loop->device, &file, &job->resource->loaded, &job->error);
+    for (size_t i = 0; i < file.kernel_count && code == GS_OK; i++)
+        job->resource->loaded->kernels[i].product = file.kernels[i].product;
     gs_image_unmap(&file);
     return code;
 }
