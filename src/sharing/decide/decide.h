@@ -267,7 +267,8 @@ typedef struct gs_mixed_pair {
     int64_t figures;                  /* how many these are */
     double rounds, mean, squares;     /* of comparisons: logarithms of what mixing gains over turns */
     double busy_ns;                   /* how long the two have kept the GPU busy, */
-    double due_ns;                    /* and when they may be compared again */
+    double due_ns;                    /* and when they may be compared again; */
+    double part_ns;                   /* the same when the current part of a round began */
 } gs_mixed_pair;
 
 enum gs_mixing_state {

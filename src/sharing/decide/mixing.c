@@ -3,16 +3,19 @@
  *
  * Where two clients keep the GPU busy with short kernels, the GPU mixes them as they are. That gains in most pairs, but
  * not in all: some kernels slow each other by more than what is gained. In turns each of the two has the GPU for itself
- * until it is ahead of the other by LEAD_NS; the launches of the other wait, and start when its last one has ended.
+ * until it is ahead of the other by LEAD_NS; the launches of the other wait, and start when its last one has ended. A
+ * client that has nothing for a moment leaves the GPU to the other one.
  *
- * What two clients do is the work of their launches, which is the time that such launches usually take, divided by the
- * time. Usual times are off by some percent, so that a figure near 1 is only a suspicion. Then both ways alternate, in
- * random order, and each client is compared with itself: its rate mixed by its rate in turns. The sum of the two is
- * above 1 if mixing gains. Each such round gives one sample, the logarithm of that sum. Enough of them tell which way
- * is better; after that a round is repeated now and then, because programs change.
+ * What a client does is the work of its launches, which is the time that such launches usually take, divided by the
+ * time. Usual times are off by some percent, and where a profile has launches of different depths by much more. So a
+ * figure near 1 for two that are mixed is only a suspicion. Then the two ways alternate, in random order, and each
+ * client is compared with itself: its rate mixed, divided by its rate in turns. The sum over both clients is above 1 if
+ * mixing gains. Each such round gives one sample, the logarithm of that sum. Enough of them tell which way is better.
+ * After that a round is repeated now and then, because programs change.
  *
- * Times are from one end of a launch to another, as the device reports them, so what is on its way counts neither as
- * work nor as time. In turns the gap between the last launch of one client and the first of the other counts.
+ * The time of a client is that from one end of a launch to another, as the device reports them, so that what is on its
+ * way counts neither as work nor as time. In turns the gap between the last launch of one client and the first of the
+ * other counts. Launches that were on their way when the way changed do not.
  */
 #include "decide.h"
 
@@ -20,14 +23,15 @@
 #include <string.h>
 
 enum {
-    LEAD_NS = 12000000,   /* a turn ends when its client is ahead by this much, with what it has on the device */
-    MIXED_NS = 24000000,  /* about how long each client is measured in a round, mixed, */
-    ALONE_NS = 12000000,  /* and in turns */
-    AWAY_NS = 5000000,    /* one that has nothing for longer does not keep the GPU busy */
-    MOST_ROUNDS = 12,     /* of a comparison: then the better way is taken, certain or not */
-    REMEMBERED = 16,      /* rounds */
-    FIRST_NS = 500000000, /* of both clients: the first comparison begins by then, */
-    AGAIN_NS = 500000000  /* and a round is repeated after this time or more */
+    LEAD_NS = 12000000,     /* a turn ends when its client is ahead by this much, with what it has on the device */
+    MIXED_NS = 24000000,    /* about how long each client is measured in a round, mixed, */
+    ALONE_NS = 12000000,    /* and in turns */
+    AWAY_NS = 5000000,      /* one that has nothing for longer does not keep the GPU busy */
+    MOST_ROUNDS = 12,       /* of a comparison: then the better way is taken, certain or not */
+    REMEMBERED = 16,        /* rounds */
+    FIRST_NS = 500000000,   /* of both clients: the first comparison begins by then, */
+    LONGEST_NS = 200000000, /* a comparison is given up if one part of a round takes longer */
+    AGAIN_NS = 500000000    /* and a round is repeated after this time or more */
 };
 
 static const double SUSPECT = 1.05, /* with less than this work for the time a comparison is worth its cost */
@@ -65,12 +69,21 @@ static bool has_client(const gs_mixed_pair *pair, uint32_t client) {
     return client == pair->clients[0] || client == pair->clients[1];
 }
 
+static void leave_pair(gs_mixing *mixing) {
+    mixing->state = GS_MIXING_NOT_MEASURED;
+    mixing->ended_ns[0] = mixing->ended_ns[1] = mixing->last_ns = 0;
+    mixing->since[0] = mixing->since[1] = (gs_mixed_work){0};
+    mixing->now = NULL;
+    mixing->has_holder = false;
+    mixing->away_ns = mixing->seen_ns = 0;
+}
+
 void gs_mixing_forget(gs_mixing *mixing, uint32_t client) {
     for (size_t i = 0; i < GS_COUNT(mixing->pairs); i++) {
         if (!mixing->pairs[i].used_ns || !has_client(&mixing->pairs[i], client))
             continue;
         if (mixing->now == &mixing->pairs[i])
-            mixing->now = NULL;
+            leave_pair(mixing);
         mixing->pairs[i] = (gs_mixed_pair){.used_ns = 0};
     }
 }
@@ -106,8 +119,9 @@ static double earns_ns(double gain) {
 /* Ends the comparison if it is certain which way is better. */
 static void conclude(gs_mixed_pair *pair) {
     double error = sqrt(variance_of(pair) / pair->rounds);
-    double errors = pair->mean > 0 ? mixing_gains[(size_t)fmin(pair->rounds, GS_COUNT(mixing_gains) - 1)]
-                                   : turns_gain[(size_t)fmin(pair->rounds, GS_COUNT(turns_gain) - 1)];
+    size_t rounds = (size_t)pair->rounds;
+    double errors = pair->mean > 0 ? mixing_gains[gs_min(rounds, GS_COUNT(mixing_gains) - 1)]
+                                   : turns_gain[gs_min(rounds, GS_COUNT(turns_gain) - 1)];
     if (fabs(pair->mean) < errors * error && pair->rounds < MOST_ROUNDS)
         return;
     pair->is_compared = false;
@@ -123,6 +137,7 @@ static void clear_work(gs_mixed_pair *pair) {
 /* Begins the next part of the time: mixed, or in turns. */
 static void change_way(gs_mixing *mixing, bool is_mixed) {
     mixing->now->is_mixed = is_mixed;
+    mixing->now->part_ns = mixing->now->busy_ns;
     mixing->least = 0.75 + 0.005 * (double)gs_random_from(&mixing->random, 0, 100);
     mixing->has_holder = false;
     mixing->state = GS_MIXING_NOT_MEASURED;
@@ -134,6 +149,20 @@ static void begin_round(gs_mixing *mixing) {
     change_way(mixing, gs_random_from(&mixing->random, 0, 1));
 }
 
+static void end_comparison(gs_mixing *mixing) {
+    gs_mixed_pair *pair = mixing->now;
+    clear_work(pair);
+    change_way(mixing, !pair->prefers_turns);
+}
+
+/* One of the two hardly runs. */
+static void give_up(gs_mixing *mixing) {
+    gs_mixed_pair *pair = mixing->now;
+    pair->is_compared = pair->prefers_turns = false;
+    pair->due_ns = pair->busy_ns + AGAIN_NS;
+    end_comparison(mixing);
+}
+
 static void end_round(gs_mixing *mixing) {
     gs_mixed_pair *pair = mixing->now;
     double sum = 0;
@@ -141,14 +170,14 @@ static void end_round(gs_mixing *mixing) {
         pair->usual[i] = rate_of(&pair->alone[i]);
         sum += rate_of(&pair->mixed[i]) / pair->usual[i];
     }
-    add_round(pair, log(sum));
-    conclude(pair);
+    if (isfinite(log(sum))) {
+        add_round(pair, log(sum));
+        conclude(pair);
+    }
     if (pair->is_compared)
         begin_round(mixing);
-    else {
-        clear_work(pair);
-        change_way(mixing, !pair->prefers_turns);
-    }
+    else
+        end_comparison(mixing);
 }
 
 static bool have_all(const gs_mixed_work *work, double least_ns) {
@@ -184,9 +213,11 @@ static void end_part(gs_mixing *mixing) {
         if (pair->is_mixed)
             note_figure(pair);
         clear_work(pair);
+        pair->part_ns = pair->busy_ns;
         if (is_due(pair))
             begin_round(mixing);
-    }
+    } else if ((pair->is_compared || !pair->is_mixed) && pair->busy_ns - pair->part_ns > LONGEST_NS)
+        give_up(mixing);
 }
 
 /* ---- what is measured ---- */
@@ -320,15 +351,6 @@ static bool are_away(const gs_mixing *mixing, const gs_contender *contenders, co
         there += has_launch(&contenders[i], &places[i]);
     }
     return mixing->now && count <= 2 && there <= 1;
-}
-
-static void leave_pair(gs_mixing *mixing) {
-    mixing->state = GS_MIXING_NOT_MEASURED;
-    mixing->ended_ns[0] = mixing->ended_ns[1] = mixing->last_ns = 0;
-    mixing->since[0] = mixing->since[1] = (gs_mixed_work){0};
-    mixing->now = NULL;
-    mixing->has_holder = false;
-    mixing->away_ns = mixing->seen_ns = 0;
 }
 
 static void enter_pair(gs_mixing *mixing, gs_mixed_pair *pair, uint64_t now_ns) {
