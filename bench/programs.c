@@ -56,7 +56,8 @@ typedef struct list {
 } list;
 
 /* What the status of a daemon counts. */
-static const char *const counted[] = {"launches", "launches_inside", "launches_confined", "launches_looped", "resizes"};
+static const char *const counted[] = {"launches", "launches_inside", "launches_confined", "launches_looped", "resizes",
+                                      "turns"};
 
 typedef struct times {
     double makespan_ms, first_ms, second_ms;

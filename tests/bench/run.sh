@@ -88,7 +88,7 @@ loaded 0 --first fft,vgg16/cublas --second lbm,spmv --modes osbde --plan plan.js
 says '"first":"fft","second":"lbm","first_repeat":7,"second_repeat":7,"serial":{"makespan_ms":[200.000,200.000],"first_ms":[100.000,'
 says '"streams":{"makespan_ms":[200.000,200.000],'
 says '"mps":{"makespan_ms":[160.000,160.000],'
-says '"served":{"makespan_ms":[125.000,125.000],"first_ms":[125.000,125.000],"second_ms":[125.000,125.000],"launches":[0,0],"launches_inside":[0,0],"launches_confined":[0,0],"launches_looped":[0,0],"resizes":[0,0],"first_alone_ms":[125.000,125.000,'
+says '"served":{"makespan_ms":[125.000,125.000],"first_ms":[125.000,125.000],"second_ms":[125.000,125.000],"launches":[0,0],"launches_inside":[0,0],"launches_confined":[0,0],"launches_looped":[0,0],"resizes":[0,0],"turns":[0,0],"first_alone_ms":[125.000,125.000,'
 [ "$(grep -F vgg16/cublas "$work/out" | grep -cF served)" = 2 ] || fail "cuBLAS was not run through the daemon"
 [ "$(grep -c gridsmith.programs/1 "$work/out")" = 4 ] || fail "there are not four pairs"
 says "mps over one after the other: +25.0% on average over 4 pairs"

@@ -66,6 +66,23 @@ gs_decision __wrap_gs_decide(const gs_decide_options *options, const gs_profile_
     return __real_gs_decide(options, store, contenders, count, placements);
 }
 
+/* Whether two clients take turns: as the daemon decides, always, or never. */
+static enum { AS_DECIDED, IN_TURNS, MIXED } forced_way;
+
+void __real_gs_mixing_follow(gs_mixing *mixing_now, const gs_decide_options *options, const gs_contender *contenders,
+                             size_t count, gs_decided_place *places, uint64_t now_ns);
+void __wrap_gs_mixing_follow(gs_mixing *mixing_now, const gs_decide_options *options, const gs_contender *contenders,
+                             size_t count, gs_decided_place *places, uint64_t now_ns);
+void __wrap_gs_mixing_follow(gs_mixing *mixing_now, const gs_decide_options *options, const gs_contender *contenders,
+                             size_t count, gs_decided_place *places, uint64_t now_ns) {
+    if (mixing_now->now && forced_way != AS_DECIDED) {
+        mixing_now->now->is_compared = false;
+        mixing_now->now->is_mixed = forced_way == MIXED;
+        mixing_now->now->due_ns = INFINITY;
+    }
+    __real_gs_mixing_follow(mixing_now, options, contenders, count, places, now_ns);
+}
+
 /* ---- the device ---- */
 
 enum engine { COPIES, KERNELS, LOADS, ENGINES };
@@ -165,6 +182,41 @@ static double vary(const gs_worker_launch *launch) {
     return gs_random_chance(&varied.random, varied.held_up_percent) ? factor * draw(&varied.random, 1, 10) : factor;
 }
 
+/* Launches of two clients, which are mixed if both have some on the device. */
+static struct {
+    bool is_used;
+    double factor;        /* how much longer a launch takes then */
+    double depths[2][32]; /* how much longer a launch takes than its blocks say, for launches in turn; 0 is the end */
+    double noise;
+    gs_random random;
+    double work_ns[2]; /* of the launches of each that have begun, if none was mixed */
+} mixing;
+
+/* The first or the second client: slots of sessions are counted from 1. */
+static size_t client_of(uint32_t queue) {
+    return (queue / GS_CLIENT_STREAMS - 1) % 2;
+}
+
+static double depth_of(uint32_t queue) {
+    const double *depths = mixing.depths[client_of(queue)];
+    uint64_t count = 0;
+    while (depths[count] > 0)
+        count++;
+    return depths[device.queues[queue].given % count] * draw(&mixing.random, 1 - mixing.noise, 1 + mixing.noise);
+}
+
+/* Called when a launch begins. */
+static void mix(struct operation *launch) {
+    bool is_mixed = false;
+    for (size_t i = 0; i < QUEUES; i++) {
+        const struct operation *other = device.queues[i].first;
+        is_mixed |= other && other != launch && other->engine == KERNELS && other->ready_ns <= clock_ns;
+    }
+    mixing.work_ns[client_of(launch->queue)] += (double)launch->takes_ns;
+    if (is_mixed)
+        launch->takes_ns = (int64_t)((double)launch->takes_ns * mixing.factor);
+}
+
 /* Launches that share SMs, by a plan or because they fit. */
 static struct {
     const char *plan;      /* its file; NULL: none */
@@ -252,6 +304,8 @@ static void begin(enum engine engine, int64_t from) {
     if (!best)
         return;
     device.running[engine] = best;
+    if (engine == KERNELS && mixing.is_used)
+        mix(best);
     device.ends_ns[engine] = gs_max(from, best->ready_ns) + best->takes_ns;
     device.busy_ns[engine] += best->takes_ns;
 }
@@ -522,6 +576,8 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
                                               (launch->workers ? sharing.percent : 100) * (is_heavy ? 9 : 1)};
     if (varied.is_used)
         operation.takes_ns = (int64_t)((double)operation.takes_ns * vary(launch));
+    if (mixing.is_used)
+        operation.takes_ns = (int64_t)((double)operation.takes_ns * depth_of(operation.queue % QUEUES));
     expect_own_sms(&operation);
     return give(operation);
 }
@@ -1181,6 +1237,7 @@ TEST(clients_that_wait_now_and_then_are_mixed) {
             {.engine = KERNELS, .streams = 1, .sizes = long_layers, .at_once = at_once, .pause_ns = pause_ns},
             {.engine = KERNELS, .streams = 1, .size = 60, .comes_ns = 50000000}};
         double most_ms = 0;
+        forced_way = MIXED;
         gs_server *server = open_server();
         play_until(server, clients, GS_COUNT(clients), clock_ns + (int64_t)LEARNED_MS * 1000000);
         for (int i = 0; i < PLAYED_MS; i++) {
@@ -1194,7 +1251,219 @@ TEST(clients_that_wait_now_and_then_are_mixed) {
         for (size_t i = 0; i < GS_COUNT(clients); i++)
             leave(&clients[i]);
         gs_server_close(server);
+        forced_way = AS_DECIDED;
     }
+}
+
+/* ---- two clients that are mixed, or take turns ---- */
+
+/* A random pair of programs. */
+struct pair {
+    struct client clients[2];
+    uint32_t sizes[2][32];
+    double depths[2][32];
+    double factor, noise;
+};
+
+/* One in three has launches of one size; the others have layers. Half of them wait now and then. */
+static void draw_program(gs_random *random, struct pair *pair, int number) {
+    size_t count = gs_random_chance(random, 33) ? 1 : (size_t)gs_random_from(random, 4, 30);
+    double longest = exp(draw(random, log(10), log(600))), deepest = draw(random, 1, 5);
+    for (size_t i = 0; i < count; i++) {
+        pair->sizes[number][i] = (uint32_t)draw(random, 3, longest);
+        pair->depths[number][i] = gs_random_chance(random, 70) ? 1 : draw(random, 1, deepest);
+    }
+    bool waits = gs_random_chance(random, 50);
+    pair->clients[number] = (struct client){.engine = KERNELS,
+                                            .streams = 1,
+                                            .sizes = pair->sizes[number],
+                                            .at_once = waits ? (uint32_t)gs_random_from(random, 20, 200) : 0,
+                                            .pause_ns = waits ? gs_random_from(random, 10000, 200000) : 0,
+                                            .comes_ns = number * gs_random_from(random, 50, 150) * 1000000};
+}
+
+static struct pair draw_pair(uint64_t index) {
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), index);
+    struct pair pair = {.factor = draw(&random, 0.85, 1.2), .noise = draw(&random, 0, 0.05)};
+    for (int number = 0; number < 2; number++)
+        draw_program(&random, &pair, number);
+    return pair;
+}
+
+struct pair_result {
+    double both_ms, late_ms; /* what was done in two seconds, and in the second of them, as it takes alone */
+    double most_lead_ms;     /* in the second of them */
+    double least_part;       /* that one of the two had of it */
+    double turns_ms;         /* of two seconds: in turns */
+    uint64_t turns;
+};
+
+static double lead_ms(const struct pair *pair) {
+    double lead = (double)pair->clients[0].session->fair.had - (double)pair->clients[1].session->fair.had;
+    return fabs(lead) / SMS / 1e6;
+}
+
+/* Plays two programs from when the second one comes. Before that the first is alone. */
+static struct pair_result play_pair(uint64_t index, int way) {
+    struct pair pair = draw_pair(index);
+    struct pair_result result = {.both_ms = 0};
+    for (int number = 0; number < 2; number++)
+        pair.clients[number].sizes = pair.sizes[number];
+    forced_way = way;
+    mixing.is_used = true;
+    mixing.factor = pair.factor;
+    mixing.noise = pair.noise;
+    mixing.random = gs_random_at(test_number("GRIDSMITH_SEED", 1), index);
+    memcpy(mixing.depths, pair.depths, sizeof mixing.depths);
+    turn_ns = 4000;
+    gs_server *server = open_server();
+    play_until(server, pair.clients, 2, clock_ns + pair.clients[1].comes_ns + turn_ns);
+    mixing.work_ns[0] = mixing.work_ns[1] = 0;
+    double before_ns[2] = {0, 0};
+    for (int i = 0; i < 2000; i++) {
+        play_until(server, pair.clients, 2, clock_ns + 1000000);
+        result.turns_ms += server->mixing.now && !server->mixing.now->is_mixed;
+        result.most_lead_ms = i > 1000 ? fmax(result.most_lead_ms, lead_ms(&pair)) : 0;
+        if (i == 1000)
+            memcpy(before_ns, mixing.work_ns, sizeof before_ns);
+    }
+    double first_ns = mixing.work_ns[0] - before_ns[0], second_ns = mixing.work_ns[1] - before_ns[1];
+    result.both_ms = (mixing.work_ns[0] + mixing.work_ns[1]) / 1e6;
+    result.late_ms = (first_ns + second_ns) / 1e6;
+    result.least_part = fmin(first_ns, second_ns) / (first_ns + second_ns);
+    result.turns = server->mixing.taken;
+    for (int i = 0; i < 2; i++)
+        leave(&pair.clients[i]);
+    gs_server_close(server);
+    mixing.is_used = false;
+    forced_way = AS_DECIDED;
+    turn_ns = TURN_NS;
+    return result;
+}
+
+/* Random pairs of programs of which the GPU makes 15% less to 20% more work when it mixes them. */
+TEST(two_clients_do_as_much_as_mixed_or_in_turns) {
+    enum { MOST_LEAD_MS = 50 }; /* 40, and a launch */
+    int count = (int)gs_max(test_number("GRIDSMITH_RUNS", 100000) / 5000, 1), near = 0, gaining = 0, losing = 0;
+    double worst = 1, sum = 0, most_cost = 0, sum_costs = 0, worst_losing = 1, sum_losing = 0, sum_mixed = 0;
+    for (int i = 0; i < count; i++) {
+        struct pair_result free = play_pair((uint64_t)i, AS_DECIDED), mixed = play_pair((uint64_t)i, MIXED),
+                           turns = play_pair((uint64_t)i, IN_TURNS);
+        double part = free.late_ms / fmax(mixed.late_ms, turns.late_ms), gain = mixed.late_ms / turns.late_ms;
+        worst = fmin(worst, part);
+        sum += part;
+        near += part > 0.99;
+        if (gain > 1.02) { /* what is not gained in turns */
+            double cost = (gain - 1) * free.turns_ms / 2000;
+            most_cost = fmax(most_cost, cost);
+            sum_costs += cost;
+            gaining++;
+        } else if (gain < 0.98) {
+            worst_losing = fmin(worst_losing, part);
+            sum_losing += part;
+            sum_mixed += gain;
+            losing++;
+        }
+        if (test_number("GRIDSMITH_SHOW", 0))
+            print_message("%d: mixed %.3f of turns, as decided %.3f of the better; %llu turns in %.0f ms, at most %.1f "
+                          "ms ahead (%.1f mixed, %.1f in turns), %.2f of what was done (%.2f, %.2f)\n",
+                          i, gain, part, (unsigned long long)free.turns, free.turns_ms, free.most_lead_ms,
+                          mixed.most_lead_ms, turns.most_lead_ms, free.least_part, mixed.least_part, turns.least_part);
+        if (free.most_lead_ms > fmax(MOST_LEAD_MS, mixed.most_lead_ms + 2))
+            fail_msg("pair %d: one is %.1f ms ahead", i, free.most_lead_ms);
+        if (turns.least_part < mixed.least_part - 0.05)
+            fail_msg("pair %d: one has %.2f of what was done, and %.2f if they are mixed", i, turns.least_part,
+                     mixed.least_part);
+    }
+    print_message("%d pairs: after a second %d are within 1%% of the better way, %.2f%% behind on average, %.1f%% at "
+                  "most\n",
+                  count, near, 100 * (1 - sum / count), 100 * (1 - worst));
+    if (gaining)
+        print_message("%d gain 2%% or more mixed: trials cost %.2f%% of two seconds, %.2f%% at most\n", gaining,
+                      100 * sum_costs / gaining, 100 * most_cost);
+    if (losing)
+        print_message("%d lose 2%% or more mixed, %.1f%% on average: after a second %.2f%% behind turns, %.1f%% at "
+                      "most\n",
+                      losing, 100 * (1 - sum_mixed / losing), 100 * (1 - sum_losing / losing),
+                      100 * (1 - worst_losing));
+    assert_true(near >= count * 80 / 100 - 1);
+    assert_true(sum / count > 0.99);
+    assert_true(!gaining || (sum_costs / gaining < 0.008 && most_cost < 0.025));
+    assert_true(!losing || sum_losing / losing > 0.985);
+}
+
+/* Two programs that run 16 times, each for 40 ms alone, and pause until both are done: a network, and launches that are
+   alike. Both have run alone before. If mixing loses, then from the eighth time on they take turns, and the two take as
+   long as one after the other. */
+TEST(programs_that_repeat_find_the_better_way) {
+    enum { ROUNDS = 16, ALONE = 6, LAYERS = 20, PAUSE_NS = 120000000 };
+    static const double factors[] = {0.9, 1, 1.03, 1.1};
+    turn_ns = 4000;
+    for (size_t row = 0; row < GS_COUNT(factors); row++) {
+        struct client clients[] = {
+            {.engine = KERNELS, .streams = 1, .sizes = layers, .at_once = 15 * LAYERS},
+            {.engine = KERNELS, .streams = 1, .size = 35, .at_once = 190, .asleep_until_ns = INT64_MAX}};
+        double late_ms = 0, early_ms = 0;
+        mixing.is_used = true;
+        mixing.factor = factors[row];
+        mixing.noise = 0.03;
+        mixing.random = gs_random_at(test_number("GRIDSMITH_SEED", 1), row);
+        memset(mixing.depths, 0, sizeof mixing.depths);
+        for (int i = 0; i < LAYERS; i++)
+            mixing.depths[0][i] = layers[i] == 12 && i % 3 == 0 ? 3 : 1;
+        mixing.depths[1][0] = 1;
+        gs_server *server = open_server();
+        clients[0].pause_ns = clients[1].pause_ns = INT64_MAX / 2;
+        double alone_ms = 0;
+        for (int round = -2 * ALONE; round < ROUNDS; round++) {
+            play_until(server, clients, 2, clock_ns + PAUSE_NS);
+            int64_t waits[2] = {clients[0].waits, clients[1].waits}, began_ns = clock_ns;
+            for (int i = 0; i < 2; i++) /* alone, in turns, and then both */
+                clients[i].asleep_until_ns = round >= 0 || (round & 1) == i ? 0 : INT64_MAX;
+            for (int i = 0; i < 2; i++)
+                while (clients[i].asleep_until_ns < INT64_MAX / 4 && clients[i].waits == waits[i])
+                    play_until(server, clients, 2, clock_ns + turn_ns);
+            double ms = (double)(clock_ns - began_ns) / 1e6;
+            alone_ms += round < 0 && round >= -4 ? ms / 2 : 0;
+            early_ms += round >= 0 && round < ROUNDS / 2 ? ms * 2 / ROUNDS : 0;
+            late_ms += round >= ROUNDS / 2 ? ms * 2 / ROUNDS : 0;
+            if (test_number("GRIDSMITH_SHOW", 0))
+                print_message("%.1f%s", ms, round == ROUNDS - 1 ? "\n" : " ");
+        }
+        print_message("mixed launches take %.3f times as long: %.1f ms one after the other, %.1f ms at first, %.1f ms "
+                      "later; %llu turns\n",
+                      factors[row], alone_ms, early_ms, late_ms, (unsigned long long)server->mixing.taken);
+        assert_true(late_ms < 1.01 * alone_ms * (factors[row] < 1 ? (1 + factors[row]) / 2 : 1) + 0.5);
+        for (int i = 0; i < 2; i++)
+            leave(&clients[i]);
+        gs_server_close(server);
+        mixing.is_used = false;
+    }
+    turn_ns = TURN_NS;
+}
+
+/* A client that comes while two take turns waits no longer than while the two are mixed. */
+TEST(a_newcomer_does_not_wait_for_turns) {
+    double waited_ms[2] = {0};
+    for (int way = IN_TURNS; way <= MIXED; way++) {
+        struct client clients[] = {
+            {.engine = KERNELS, .streams = 1, .sizes = layers},
+            {.engine = KERNELS, .streams = 1, .size = 60},
+            {.engine = KERNELS, .streams = 1, .at_once = 1, .size = 10, .pause_ns = 150000000, .comes_ns = 300000000}};
+        forced_way = way;
+        gs_server *server = open_server();
+        play_until(server, clients, 3, clock_ns + 3000000000);
+        waited_ms[way - IN_TURNS] = (double)clients[2].longest_ns / 1e6;
+        assert_true(clients[2].waits > 10);
+        assert_true((server->mixing.taken > 50) == (way == IN_TURNS));
+        for (int i = 0; i < 3; i++)
+            leave(&clients[i]);
+        gs_server_close(server);
+        forced_way = AS_DECIDED;
+    }
+    print_message("a newcomer waits for %.1f ms at most beside two in turns, %.1f ms beside two that are mixed\n",
+                  waited_ms[0], waited_ms[1]);
+    assert_true(waited_ms[0] < waited_ms[1] + 1);
 }
 
 /* Alone, too, a network's launches are reported together once they are known; one of some is measured by itself. */

@@ -52,6 +52,7 @@ static bool are_mixed(const gs_decide_options *options, const gs_contender *cont
 void gs_decide_adapt(gs_decide_options *options, const gs_contender *contenders, size_t count) {
     enum { MIXED_LEAD = 4 };
     bool are_two = are_mixed(options, contenders, count);
+    options->are_two = are_two;
     options->lead_ns = options->slice_ns * (are_two ? MIXED_LEAD : 1);
     if (count == 1 || are_two)
         options->yield_ns = options->mixed_ns;

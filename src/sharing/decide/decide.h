@@ -5,6 +5,7 @@
  *   table      Slate's Table I: the guess for pairs that were not measured (class_table.c)
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs (decide.c, team.c)
  *   fairness   what each client has had, and time slices (fairness.c)
+ *   mixing     whether two clients that keep the GPU busy do more mixed or in turns (mixing.c)
  *   windows    measurements of what runs by decision, which become profiles and pairs (window.c)
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible (masks.c)
  *   simulation tasks played by these decisions, without a GPU (simulate.h: simulate.c; the plan: plan_table.c, fits.c;
@@ -17,6 +18,7 @@
  *
  *   gs_profile_ran, gs_profile_rate, gs_profile_store_inter_sm, _serial, _intra_sm   add a measurement
  *   gs_decide                                                                        decides what runs
+ *   gs_mixing_follow                                                                  lets two clients take turns
  *   gs_decide_masks                                                                  and on which SMs
  *
  * docs/glossary.md has the words.
@@ -90,6 +92,7 @@ typedef struct gs_decide_options {
     bool tries_intra_sm;       /* other pairs may share SMs as well: ways that fit are tried */
     int64_t trial_ns;          /* how long two kernels share SMs for a measurement */
     double trial_part;         /* the part of a pair's time that trials may cost */
+    bool are_two;              /* two with the same right to the GPU keep it busy: gs_decide_adapt */
 } gs_decide_options;
 
 /* Defaults for a GPU with that many SMs. */
@@ -145,6 +148,7 @@ typedef struct gs_contender {
     int64_t running_ns; /* since its stream began to run; consecutive launches without a wait count as one */
     uint64_t served;    /* service of its client so far, in SMs times nanoseconds, with that of its running launches. A
                            new client starts with the least of the others */
+    int64_t ahead_ns;   /* how long its launches on the device take that `served` does not have */
     /* RUNS: how it runs. EXPECTED: how the launch before it ran. WAITS: GS_DECIDE_CONFINED and `sms` if it takes the
        place of the launch before it, which was the same kernel; GS_DECIDE_WAIT and 0 if it has no place. A launch that
        takes a place counts as a member of the running team, which stays unchanged unless a change is worth its cost. */
@@ -161,6 +165,7 @@ typedef struct gs_decided_place {
     bool is_probe;   /* a probe: run it so briefly, call gs_profile_rate, decide again */
     bool is_trial;   /* a trial: run the two so briefly, call gs_profile_store_inter_sm or gs_profile_store_intra_sm,
                         decide again */
+    bool waits_for_turn; /* it waits because the other client has its turn: gs_mixing_follow */
 } gs_decided_place;
 
 typedef struct gs_decision {
@@ -241,6 +246,72 @@ bool gs_fair_is_ahead(const gs_fairness *fairness, const gs_fair_client *client,
 int64_t gs_fair_patience_ns(const gs_fairness *fairness, const gs_fair_client *client, uint64_t now_ns);
 /* A time slice lasts while a client has a place in every decision, with any of its launches. */
 void gs_fair_note_turns(const gs_contender *contenders, const gs_decided_place *places, size_t count, uint64_t now_ns);
+
+/* ---- mixed, or in turns ---- */
+
+/* How much a client did, as the time that its launches usually take, in some time. */
+typedef struct gs_mixed_work {
+    double work_ns, ns;
+} gs_mixed_work;
+
+/* Two clients that keep the GPU busy. */
+typedef struct gs_mixed_pair {
+    uint32_t clients[2];
+    uint64_t used_ns; /* when they last did; 0: no pair */
+    bool is_mixed;    /* now; if not, they take turns */
+    bool prefers_turns;
+    bool is_compared;                 /* both ways alternate */
+    gs_mixed_work mixed[2], alone[2]; /* of the current round */
+    double usual[2];                  /* the rate of each in turns, as of the last round */
+    double figure;                    /* what the two do mixed, compared with that: a mean of the last measurements */
+    int64_t figures;                  /* how many these are */
+    double rounds, mean, squares;     /* of comparisons: logarithms of what mixing gains over turns */
+    double busy_ns;                   /* how long the two have kept the GPU busy, */
+    double due_ns;                    /* and when they may be compared again; */
+    double part_ns;                   /* the same when the current part of a round began */
+} gs_mixed_pair;
+
+enum gs_mixing_state {
+    GS_MIXING_NOT_MEASURED,
+    GS_MIXING_MIXED,
+    GS_MIXING_ALONE /* one of the two has the GPU for itself */
+};
+
+enum { GS_MIXED_PAIRS = 32 };
+
+/* All zero at first. */
+typedef struct gs_mixing {
+    gs_mixed_pair pairs[GS_MIXED_PAIRS]; /* those used longest ago are replaced */
+    gs_mixed_pair *now;                  /* the two that keep the GPU busy; NULL: none */
+    enum gs_mixing_state state;
+    size_t runner;          /* in state ALONE: which of the two */
+    uint64_t ended_ns[2];   /* when the last launch of each ended; 0: that is not to be used */
+    uint64_t first_ns[2];   /* when the first end was reported after the state changed */
+    uint64_t last_ns;       /* when the last launch of any ended */
+    gs_mixed_work since[2]; /* what was measured since both were last there; it does not count yet */
+    uint64_t seen_ns;       /* when both were last there; 0: not since they are the two */
+    uint64_t away_ns;       /* since when one of them has nothing; 0: it has */
+    bool has_holder;        /* one of the two has its turn: */
+    size_t holder;
+    uint64_t taken; /* turns so far */
+    double least; /* how much longer or shorter this part of a round is than usual, so that its length is not that of a
+                     part of the programs */
+    gs_random random;
+} gs_mixing;
+
+/* Called after each decision, which it may change: of two clients that would be mixed one may have to wait. */
+void gs_mixing_follow(gs_mixing *mixing, const gs_decide_options *options, const gs_contender *contenders, size_t count,
+                      gs_decided_place *places, uint64_t now_ns);
+/* Whether a client may have more launches on the device. */
+bool gs_mixing_lets_follow(const gs_mixing *mixing, uint32_t client);
+/* A launch has ended. `work_ns`: how long it usually takes alone; 0: not known. Called in the order of ends of a
+   client, before the decision that follows; those of one batch at the same time. */
+void gs_mixing_ran(gs_mixing *mixing, uint32_t client, bool is_whole, uint64_t work_ns, uint64_t ended_ns,
+                   uint64_t now_ns);
+/* A client is gone; its number may be that of another one. */
+void gs_mixing_forget(gs_mixing *mixing, uint32_t client);
+/* What mixing gains over turns, such as -0.05, and its standard error; 0: not measured. */
+double gs_mixing_gain(const gs_mixed_pair *pair, double *error);
 
 /* ---- windows ---- */
 

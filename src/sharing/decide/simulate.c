@@ -70,6 +70,7 @@ struct player {
     gs_profile_store *store;
     gs_window window;
     gs_fairness fairness;
+    gs_mixing mixing;
     struct truth *truth; /* kernels x kernels */
     struct player_task *states;
     struct active *active;    /* ACTIVE for each task */
@@ -485,6 +486,7 @@ static void describe_launch(struct player *player, struct active *active) {
     told->blocks_left = (uint64_t)listed(player, active)->blocks -
                         blocks_done(player, active, planned_of(player, active)->true_us - active->left_us);
     told->served = served_to(player, active->task);
+    told->ahead_ns = is_running(active) ? (int64_t)ns_of(active->left_us) : 0;
     if (is_running(active))
         told->running_ns = (int64_t)(ns_of(player->now_us) - told->fair->turn_since_ns);
     else
@@ -556,6 +558,7 @@ static void decide_all(struct player *player) {
         player->fairness.lead_ns = options.lead_ns;
         gs_window_end_probe(&player->window, player->store, now_ns);
         gs_decision decision = gs_decide(&options, player->store, player->contenders, count, player->places);
+        gs_mixing_follow(&player->mixing, &options, player->contenders, count, player->places, now_ns);
         gs_window_follow(&player->window, player->store, &options, player->contenders, player->places, count, now_ns);
         gs_fair_note_turns(player->contenders, player->places, count, now_ns);
         player->look_us =
@@ -607,6 +610,9 @@ static void end_launch(struct player *player, struct active *ended) {
     struct player_task *state = &player->states[task];
     charge(player, ended);
     learn(player, ended);
+    gs_mixing_ran(&player->mixing, (uint32_t)task, ended->contender.how == GS_DECIDE_WHOLE,
+                  gs_profile_duration_ns(planned_of(player, ended)->profile), ns_of(player->now_us),
+                  ns_of(player->now_us));
     leave_neighbors(player, ended);
     ended->is_used = false;
     ended->since_us = player->now_us;

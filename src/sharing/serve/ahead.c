@@ -123,7 +123,8 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_decide_options *plan = &server->plan;
     const gs_profile *profile = action->launch.profile;
     if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loads.loading ||
-        server->scheduler.somebody_waits || stream->session->waits_for_turn)
+        server->scheduler.somebody_waits || stream->session->waits_for_turn ||
+        !gs_mixing_lets_follow(&server->mixing, stream->session->slot))
         return false;
     int64_t ns = gs_launch_expected_ns(action);
     if (!ns || stream->session->options.most_sms || is_too_far_ahead(stream->session, ns))

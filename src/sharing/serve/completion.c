@@ -71,6 +71,8 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
     uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms);
     uint64_t served = is_confined ? gs_launch_served(launch, report->began_ns, report->ended_ns) : ns * sms;
     uint64_t expected = gs_launch_work(server, launch, done);
+    gs_mixing_ran(&server->mixing, action->session->slot, !is_confined, (uint64_t)launch->expected_ns, report->ended_ns,
+                  server->now_ns);
     launch->ran_ns += ns;
     action->session->counts.served += served;
     if (is_shared)

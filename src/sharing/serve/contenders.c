@@ -166,6 +166,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
     query->workers = is_running ? (int32_t)launch->request.workers : 0;
     query->served += is_running ? served_now(stream, action) : 0;
+    query->ahead_ns = stream->ahead_ns;
     look_ahead(action, query);
 }
 

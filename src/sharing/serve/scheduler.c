@@ -225,6 +225,8 @@ static void note_waiting(gs_server *server, size_t count) {
         if (contenders->places[i].how != GS_DECIDE_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
             continue;
         session->waits_for_turn = true;
+        if (contenders->places[i].waits_for_turn)
+            continue;
         server->scheduler.somebody_waits |= !session->fair.has_slice && !waits_rightly(contenders, count, i);
     }
 }
@@ -301,6 +303,7 @@ static void ask_plan(gs_server *server, size_t count) {
     count_running(server);
     gs_window_end_probe(&server->window, server->profiles, server->now_ns);
     gs_decision decision = gs_decide(&options, server->profiles, contenders->queries, count, contenders->places);
+    gs_mixing_follow(&server->mixing, &options, contenders->queries, count, contenders->places, server->now_ns);
     set_alarm(server, &decision, count);
     gs_window_follow(&server->window, server->profiles, &options, contenders->queries, contenders->places, count,
                      server->now_ns);
@@ -315,6 +318,7 @@ void gs_schedule_decide(gs_server *server) {
     scheduler->look_at_ns = UINT64_MAX;
     if (count == 0 || server->is_down) {
         gs_schedule_end_window(server);
+        gs_mixing_follow(&server->mixing, &server->plan, NULL, 0, NULL, server->now_ns);
         return;
     }
     scheduler->decisions++;

@@ -753,6 +753,7 @@ struct gs_server {
     gs_actions actions;
     gs_contenders contenders;
     gs_window window;
+    gs_mixing mixing;
     gs_scheduler scheduler;
     gs_closing closing;
     gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */

@@ -136,6 +136,7 @@ static void free_session(gs_session *session) {
     gs_contenders_remove(session);
     gs_transfers_abandon(session);
     server->sessions.data[session->slot] = NULL;
+    gs_mixing_forget(&server->mixing, session->slot);
     gs_handles_give(&server->sessions.slots, session->slot);
     gs_account_subtract(&session->account, GS_QUOTA_CLIENTS, 1);
     if (session->left_socket >= 0) {

@@ -163,6 +163,34 @@ size_t gs_status_clients(const gs_server *server) {
     return count;
 }
 
+/* ---- pairs of clients that keep the GPU busy ---- */
+
+static const char *name_of(const gs_server *server, uint32_t slot) {
+    const gs_session *session = slot < server->sessions.count ? server->sessions.data[slot] : NULL;
+    return session ? session->options.name : "";
+}
+
+static void write_pair(const gs_server *server, const gs_mixed_pair *pair, gs_writer *writer) {
+    double error, gain = gs_mixing_gain(pair, &error);
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "first", name_of(server, pair->clients[0]));
+    gs_write_string(writer, "second", name_of(server, pair->clients[1]));
+    gs_write_string(writer, "way", pair->is_compared ? "both" : pair->prefers_turns ? "turns" : "mixed");
+    gs_write_real(writer, "mixed_work", pair->figure, 3);
+    gs_write_uint(writer, "comparisons", (uint64_t)pair->rounds);
+    gs_write_real(writer, "gain", gain, 3);
+    gs_write_real(writer, "gain_error", error, 3);
+    gs_write_end(writer);
+}
+
+static void write_pairs(const gs_server *server, gs_writer *writer) {
+    gs_write_array(writer, "pairs");
+    for (size_t i = 0; i < GS_COUNT(server->mixing.pairs); i++)
+        if (server->mixing.pairs[i].figures)
+            write_pair(server, &server->mixing.pairs[i], writer);
+    gs_write_end(writer);
+}
+
 /* ---- the document ---- */
 
 /* Resident memory of a process; 0: not known. */
@@ -219,6 +247,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_write_uint(&writer, "launches_inside", server->inside_launches);
     gs_write_uint(&writer, "launches_confined", server->form_launches[GS_LAUNCH_CONFINED]);
     gs_write_uint(&writer, "launches_looped", server->form_launches[GS_LAUNCH_BLOCK_LOOP]);
+    gs_write_uint(&writer, "turns", server->mixing.taken);
     gs_write_uint(&writer, "decisions", server->scheduler.decisions);
     gs_write_uint(&writer, "compiling", server->loads.compiling);
     write_first_block(&server->first_block, &writer);
@@ -228,6 +257,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
         if (server->sessions.data[i] && server->sessions.data[i]->page)
             write_client(server, server->sessions.data[i], &writer);
     gs_write_end(&writer);
+    write_pairs(server, &writer);
     gs_tenants_json(&server->tenants, &writer);
     if (server->options.mps_folder)
         gs_write_string(&writer, "mps_folder", server->options.mps_folder);
