@@ -38,10 +38,10 @@ static const double SUSPECT = 1.05, /* with less than this work for the time a c
     USUAL_ERROR = 0.03,             /* of a round, until there are some */
     USUAL_WEIGHT = 2,               /* how many rounds that counts as */
     CHANGED = 5,                    /* and by which one round shows that the programs have changed */
-    UNLIKE = 0.12,                  /* if rounds differ by this, more of them do not tell which way is better */
+    UNLIKE = 0.2,                   /* if rounds differ by this, more of them do not tell which way is better */
     LEAST_LOSS = 0.005,             /* turns are taken only if mixing loses this much */
     TRIAL_PART = 0.005,             /* of the time that repeated rounds may cost */
-    UNLIKE_AGAIN_NS = 10e9;         /* two that are unlike are compared again after this time */
+    UNLIKE_AGAIN_NS = 3e9;          /* two that are unlike are compared again after this time */
 
 /* Standard errors by which it must be certain that one way is better, by rounds: those of few rounds are not well
    known. Mixing goes on without much proof, because in most pairs it gains, and turns cost that. */
@@ -170,7 +170,7 @@ static void give_up(gs_mixing *mixing, double again_ns) {
 /* Programs have long and short parts, and layers whose usual times are far off: then rounds differ by tens of percent.
  */
 static bool are_unlike(const gs_mixed_pair *pair) {
-    return pair->rounds >= 2 && pair->squares > UNLIKE * UNLIKE * (pair->rounds - 1);
+    return pair->rounds >= 3 && pair->squares > UNLIKE * UNLIKE * (pair->rounds - 1);
 }
 
 static void end_round(gs_mixing *mixing) {
