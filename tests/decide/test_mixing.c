@@ -22,6 +22,8 @@ struct played {
     uint64_t now_ns;
     double gain;     /* of both together, over one alone */
     double usual[2]; /* what the profiles say, relative to the truth */
+    double parts[8]; /* the same of eight launches each of the first client, in turn; 0: `usual` */
+    size_t launches; /* of the first client */
     bool is_there[2];
 };
 
@@ -49,6 +51,12 @@ static void follow(struct played *played, size_t count, bool are_two) {
             played->left_ns[i] = MS;
 }
 
+static double usual_of(struct played *played, int client) {
+    if (client || played->parts[0] <= 0)
+        return played->usual[client];
+    return played->parts[played->launches++ / 8 % GS_COUNT(played->parts)];
+}
+
 /* Passes time until a launch ends, and asks again. */
 static void play_launch(struct played *played) {
     bool runs[2] = {played->left_ns[0] > 0, played->left_ns[1] > 0};
@@ -66,7 +74,7 @@ static void play_launch(struct played *played) {
         played->left_ns[i] = 0;
         played->work_ns[i] += MS;
         played->contenders[i].served += (uint64_t)SMS * MS;
-        gs_mixing_ran(&played->mixing, (uint32_t)i + 1, true, (uint64_t)(played->usual[i] * MS), played->now_ns,
+        gs_mixing_ran(&played->mixing, (uint32_t)i + 1, true, (uint64_t)(usual_of(played, i) * MS), played->now_ns,
                       played->now_ns);
     }
     follow(played, 2, true);
@@ -104,6 +112,30 @@ TEST(wrong_profiles_do_not_decide) {
         double later = done_in(&played, 2000);
         assert_true(later > 0.99 * fmax(played.gain, 1));
     }
+}
+
+/* A network whose layers of one grid differ in their depths: what they usually take is right on average, but off by up
+   to three times for some milliseconds. Beside VGG16 rounds on an H200 differ by as much. */
+TEST(programs_whose_parts_differ_stay_mixed) {
+    enum { PROGRAMS = 100 };
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    double sum = 0;
+    int lost = 0;
+    for (int i = 0; i < PROGRAMS; i++) {
+        struct played played = played_with(1.06);
+        played.mixing.random = gs_random_at(test_number("GRIDSMITH_SEED", 1), (uint64_t)i + 1);
+        for (size_t k = 0; k < GS_COUNT(played.parts); k++)
+            played.parts[k] = exp((double)gs_random_from(&random, -1000, 1000) / 1000);
+        follow(&played, 2, true);
+        done_in(&played, 1000);
+        double later = done_in(&played, 2000) / played.gain;
+        sum += later;
+        lost += later < 0.98;
+    }
+    print_message("%d programs do %.1f%% of what they do mixed; %d do less than 98%%\n", PROGRAMS, 100 * sum / PROGRAMS,
+                  lost);
+    assert_true(lost <= 7);
+    assert_true(sum / PROGRAMS > 0.99);
 }
 
 TEST(a_third_client_ends_turns_at_once) {

@@ -158,7 +158,7 @@ TEST(fresh_pairs_run_in_the_best_way) {
 }
 
 /* Kernels that somebody else wrote, and pairs that were drawn. The search was changed after the first 40 of them were
-   measured, and once more after all; of the last 32 it had missed four then. */
+   measured, and after the next 32, of which it had missed four. Of the last 30 it misses two. */
 TEST(most_drawn_pairs_run_in_the_best_way) {
     struct choices choices = {.pairs = 0};
     int parts = 0;
@@ -167,7 +167,7 @@ TEST(most_drawn_pairs_run_in_the_best_way) {
     print_message(
         "%d pairs: %d more than 2%% longer than the best way, %.2f%% on average, %.2f measurements for each\n", parts,
         (int)choices.far, 100 * (choices.sum / parts - 1), (double)choices.measurements / parts);
-    assert_true(parts == 72 && choices.pairs == parts && choices.far <= 4 && choices.sum < 1.004 * parts);
+    assert_true(parts == 102 && choices.pairs == parts && choices.far <= 6 && choices.sum < 1.006 * parts);
 }
 
 /* Clocks change, and worker blocks drift: a way that was measured may take another time later. */

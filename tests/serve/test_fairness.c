@@ -1291,10 +1291,10 @@ static struct pair draw_pair(uint64_t index) {
 }
 
 struct pair_result {
-    double both_ms, late_ms; /* what was done in two seconds, and in the second of them, as it takes alone */
-    double most_lead_ms;     /* in the second of them */
+    double both_ms, late_ms; /* what was done in three seconds, and in the last of them, as it takes alone */
+    double most_lead_ms;     /* in the last of them */
     double least_part;       /* that one of the two had of it */
-    double turns_ms;         /* of two seconds: in turns */
+    double turns_ms;         /* of three seconds: in turns */
     uint64_t turns;
 };
 
@@ -1304,8 +1304,7 @@ static double lead_ms(const struct pair *pair) {
 }
 
 /* Plays two programs from when the second one comes. Before that the first is alone. */
-static struct pair_result play_pair(uint64_t index, int way) {
-    struct pair pair = draw_pair(index);
+static struct pair_result play_pair(struct pair pair, uint64_t index, int way) {
     struct pair_result result = {.both_ms = 0};
     for (int number = 0; number < 2; number++)
         pair.clients[number].sizes = pair.sizes[number];
@@ -1320,11 +1319,11 @@ static struct pair_result play_pair(uint64_t index, int way) {
     play_until(server, pair.clients, 2, clock_ns + pair.clients[1].comes_ns + turn_ns);
     mixing.work_ns[0] = mixing.work_ns[1] = 0;
     double before_ns[2] = {0, 0};
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 3000; i++) {
         play_until(server, pair.clients, 2, clock_ns + 1000000);
         result.turns_ms += server->mixing.now && !server->mixing.now->is_mixed;
-        result.most_lead_ms = i > 1000 ? fmax(result.most_lead_ms, lead_ms(&pair)) : 0;
-        if (i == 1000)
+        result.most_lead_ms = i > 2000 ? fmax(result.most_lead_ms, lead_ms(&pair)) : 0;
+        if (i == 2000)
             memcpy(before_ns, mixing.work_ns, sizeof before_ns);
     }
     double first_ns = mixing.work_ns[0] - before_ns[0], second_ns = mixing.work_ns[1] - before_ns[1];
@@ -1347,14 +1346,15 @@ TEST(two_clients_do_as_much_as_mixed_or_in_turns) {
     int count = (int)gs_max(test_number("GRIDSMITH_RUNS", 100000) / 5000, 1), near = 0, gaining = 0, losing = 0;
     double worst = 1, sum = 0, most_cost = 0, sum_costs = 0, worst_losing = 1, sum_losing = 0, sum_mixed = 0;
     for (int i = 0; i < count; i++) {
-        struct pair_result free = play_pair((uint64_t)i, AS_DECIDED), mixed = play_pair((uint64_t)i, MIXED),
-                           turns = play_pair((uint64_t)i, IN_TURNS);
+        struct pair pair = draw_pair((uint64_t)i);
+        struct pair_result free = play_pair(pair, (uint64_t)i, AS_DECIDED), mixed = play_pair(pair, (uint64_t)i, MIXED),
+                           turns = play_pair(pair, (uint64_t)i, IN_TURNS);
         double part = free.late_ms / fmax(mixed.late_ms, turns.late_ms), gain = mixed.late_ms / turns.late_ms;
         worst = fmin(worst, part);
         sum += part;
         near += part > 0.99;
         if (gain > 1.02) { /* what is not gained in turns */
-            double cost = (gain - 1) * free.turns_ms / 2000;
+            double cost = (gain - 1) * free.turns_ms / 3000;
             most_cost = fmax(most_cost, cost);
             sum_costs += cost;
             gaining++;
@@ -1375,21 +1375,22 @@ TEST(two_clients_do_as_much_as_mixed_or_in_turns) {
             fail_msg("pair %d: one has %.2f of what was done, and %.2f if they are mixed", i, turns.least_part,
                      mixed.least_part);
     }
-    print_message("%d pairs: after a second %d are within 1%% of the better way, %.2f%% behind on average, %.1f%% at "
-                  "most\n",
-                  count, near, 100 * (1 - sum / count), 100 * (1 - worst));
+    print_message(
+        "%d pairs: after two seconds %d are within 1%% of the better way, %.2f%% behind on average, %.1f%% at "
+        "most\n",
+        count, near, 100 * (1 - sum / count), 100 * (1 - worst));
     if (gaining)
-        print_message("%d gain 2%% or more mixed: trials cost %.2f%% of two seconds, %.2f%% at most\n", gaining,
+        print_message("%d gain 2%% or more mixed: trials cost %.2f%% of three seconds, %.2f%% at most\n", gaining,
                       100 * sum_costs / gaining, 100 * most_cost);
     if (losing)
-        print_message("%d lose 2%% or more mixed, %.1f%% on average: after a second %.2f%% behind turns, %.1f%% at "
+        print_message("%d lose 2%% or more mixed, %.1f%% on average: after two seconds %.2f%% behind turns, %.1f%% at "
                       "most\n",
                       losing, 100 * (1 - sum_mixed / losing), 100 * (1 - sum_losing / losing),
                       100 * (1 - worst_losing));
     assert_true(near >= count * 80 / 100 - 1);
     assert_true(sum / count > 0.99);
     assert_true(!gaining || (sum_costs / gaining < 0.008 && most_cost < 0.025));
-    assert_true(!losing || sum_losing / losing > 0.985);
+    assert_true(!losing || sum_losing / losing > 0.98);
 }
 
 /* Two programs that run 16 times, each for 40 ms alone, and pause until both are done: a network, and launches that are

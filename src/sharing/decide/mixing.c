@@ -27,7 +27,7 @@ enum {
     MIXED_NS = 24000000,    /* about how long each client is measured in a round, mixed, */
     ALONE_NS = 12000000,    /* and in turns */
     AWAY_NS = 5000000,      /* one that has nothing for longer does not keep the GPU busy */
-    MOST_ROUNDS = 12,       /* of a comparison: then the better way is taken, certain or not */
+    MOST_ROUNDS = 12,       /* of a comparison: what is not certain by then stays mixed */
     REMEMBERED = 16,        /* rounds */
     FIRST_NS = 500000000,   /* of both clients: the first comparison begins by then, */
     LONGEST_NS = 200000000, /* a comparison is given up if one part of a round takes longer */
@@ -38,12 +38,15 @@ static const double SUSPECT = 1.05, /* with less than this work for the time a c
     USUAL_ERROR = 0.03,             /* of a round, until there are some */
     USUAL_WEIGHT = 2,               /* how many rounds that counts as */
     CHANGED = 5,                    /* and by which one round shows that the programs have changed */
+    UNLIKE = 0.2,                   /* if rounds differ by this, more of them do not tell which way is better */
     LEAST_LOSS = 0.005,             /* turns are taken only if mixing loses this much */
-    TRIAL_PART = 0.005;             /* of the time that repeated rounds may cost */
+    TRIAL_PART = 0.005,             /* of the time that repeated rounds may cost */
+    UNLIKE_AGAIN_NS = 3e9;          /* two that are unlike are compared again after this time */
 
 /* Standard errors by which it must be certain that one way is better, by rounds: those of few rounds are not well
    known. Mixing goes on without much proof, because in most pairs it gains, and turns cost that. */
-static const double mixing_gains[] = {INFINITY, 3, 2.5, 2}, turns_gain[] = {INFINITY, INFINITY, 4, 3, 2.5};
+static const double mixing_gains[] = {INFINITY, 3, 2.5, 2},
+                    turns_gain[] = {INFINITY, INFINITY, INFINITY, INFINITY, 3, 2.5};
 
 /* ---- pairs of clients ---- */
 
@@ -122,10 +125,11 @@ static void conclude(gs_mixed_pair *pair) {
     size_t rounds = (size_t)pair->rounds;
     double errors = pair->mean > 0 ? mixing_gains[gs_min(rounds, GS_COUNT(mixing_gains) - 1)]
                                    : turns_gain[gs_min(rounds, GS_COUNT(turns_gain) - 1)];
-    if (fabs(pair->mean) < errors * error && pair->rounds < MOST_ROUNDS)
+    bool is_certain = fabs(pair->mean) >= errors * error;
+    if (!is_certain && pair->rounds < MOST_ROUNDS)
         return;
     pair->is_compared = false;
-    pair->prefers_turns = pair->mean < -LEAST_LOSS;
+    pair->prefers_turns = is_certain && pair->mean < -LEAST_LOSS;
     pair->due_ns = pair->busy_ns + fmax(earns_ns(pair->mean), AGAIN_NS);
 }
 
@@ -155,12 +159,18 @@ static void end_comparison(gs_mixing *mixing) {
     change_way(mixing, !pair->prefers_turns);
 }
 
-/* One of the two hardly runs. */
-static void give_up(gs_mixing *mixing) {
+/* They stay mixed. */
+static void give_up(gs_mixing *mixing, double again_ns) {
     gs_mixed_pair *pair = mixing->now;
     pair->is_compared = pair->prefers_turns = false;
-    pair->due_ns = pair->busy_ns + AGAIN_NS;
+    pair->due_ns = pair->busy_ns + again_ns;
     end_comparison(mixing);
+}
+
+/* Programs have long and short parts, and layers whose usual times are far off: then rounds differ by tens of percent.
+ */
+static bool are_unlike(const gs_mixed_pair *pair) {
+    return pair->rounds >= 3 && pair->squares > UNLIKE * UNLIKE * (pair->rounds - 1);
 }
 
 static void end_round(gs_mixing *mixing) {
@@ -174,7 +184,10 @@ static void end_round(gs_mixing *mixing) {
         add_round(pair, log(sum));
         conclude(pair);
     }
-    if (pair->is_compared)
+    if (are_unlike(pair)) {
+        pair->rounds = pair->mean = pair->squares = 0;
+        give_up(mixing, UNLIKE_AGAIN_NS);
+    } else if (pair->is_compared)
         begin_round(mixing);
     else
         end_comparison(mixing);
@@ -196,7 +209,7 @@ static void note_figure(gs_mixed_pair *pair) {
 static bool is_due(const gs_mixed_pair *pair) {
     if (pair->prefers_turns || pair->figure <= SUSPECT)
         return pair->busy_ns >= pair->due_ns;
-    return pair->rounds == 0 && pair->busy_ns >= fmin(earns_ns(log(pair->figure)), FIRST_NS);
+    return pair->rounds == 0 && pair->busy_ns >= fmax(pair->due_ns, fmin(earns_ns(log(pair->figure)), FIRST_NS));
 }
 
 /* Ends a part of the time that is long enough. */
@@ -217,7 +230,7 @@ static void end_part(gs_mixing *mixing) {
         if (is_due(pair))
             begin_round(mixing);
     } else if ((pair->is_compared || !pair->is_mixed) && pair->busy_ns - pair->part_ns > LONGEST_NS)
-        give_up(mixing);
+        give_up(mixing, AGAIN_NS);
 }
 
 /* ---- what is measured ---- */
