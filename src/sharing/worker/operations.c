@@ -184,7 +184,8 @@ static gs_code check_product(const struct operation *operation, const gs_product
                            ALIGNMENT);
         if (!gs_is_within(argument.at, bytes, memory->bytes))
             return gs_fail(error, GS_E_USAGE, "argument %u of the product needs %llu bytes, its memory has %llu", i + 1,
-                           (unsigned long long)bytes, (unsigned long long)(memory->bytes - argument.at));
+                           (unsigned long long)bytes,
+                           (unsigned long long)(memory->bytes - gs_min_u64(argument.at, memory->bytes)));
     }
     return GS_OK;
 }
