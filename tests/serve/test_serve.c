@@ -886,7 +886,7 @@ DAEMON_TEST(sources_that_fail_have_the_right_code) {
 static gs_client_code start_product(gs_client *client, uint32_t module, gs_client_memory a, gs_client_memory b,
                                     gs_client_memory c) {
     const gs_client_argument arguments[] = {GS_CLIENT_AT(a), GS_CLIENT_AT(b), GS_CLIENT_AT(c)};
-    gs_client_launch launch = {.module = module, .grid = {2, 1, 1}, .block = {32, 1, 1}, .arguments = arguments};
+    gs_client_launch launch = {.module = module, .grid = {1000000, 1, 1}, .block = {256, 1, 1}, .arguments = arguments};
     launch.argument_count = GS_COUNT(arguments);
     gs_client_code code = gs_client_start(client, 0, &launch);
     return code == GS_CLIENT_OK ? gs_client_wait(client, 0) : code;

@@ -103,13 +103,18 @@ static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
     return state->halves_gain_nothing && is_quarter(way);
 }
 
+/* A daemon has no forms with fewer registers, so they have to gain more. */
+static bool has_limit(const gs_way *way) {
+    return way->registers[0] || way->registers[1];
+}
+
 /* The way that is expected to take least; NULL: none is worth it. */
 static const gs_way *choose_way(const struct pair_walk *state, double *expected) {
     const gs_way *best = NULL;
     double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
-        double us = expected_us(state, way);
+        double us = expected_us(state, way) * (has_limit(way) ? AS_LATE : 1);
         if (state->tried[i] || is_hopeless(state, way) || us >= best_us)
             continue;
         best = way;
@@ -214,7 +219,8 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         state->best_inside_us = measured->us;
         memcpy(state->side_us, measured->side_us, sizeof state->side_us);
     }
-    keep_best(state, GS_PAIR_INTRA_SM, &measurement, measured->us);
+    if (!has_limit(way) || measured->us * AS_LATE < state->best_us)
+        keep_best(state, GS_PAIR_INTRA_SM, &measurement, measured->us);
     return true;
 }
 

@@ -527,7 +527,7 @@ static uint64_t local_bytes_of(const struct host *host, const gs_kernel *kernel,
 
 static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
                            void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
-    enum { MOST_SHARED = 256 << 10 };
+    enum { MOST_SHARED = 256 << 10, PRODUCT_BLOCKS = 64 }; /* a product needs no more: any grid computes all of it */
     const struct host_kernel *kernel = loaded->inside;
     const struct form *form = control ? &kernel->confined : &kernel->original;
     const gs_kernel *found = &form->library->kernels[form->number];
@@ -558,7 +558,9 @@ static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
                                 .block = {launch->block[0], launch->block[1], launch->block[2]},
                                 .shared_bytes = shared_bytes};
     for (int i = 0; i < 3; i++)
-        task->part.grid[i] = control ? 1 : launch->grid[i];
+        task->part.grid[i] = control || loaded->product.rows ? 1 : launch->grid[i];
+    if (loaded->product.rows)
+        task->part.grid[0] = (uint32_t)(task->blocks = gs_min_u64(task->blocks, PRODUCT_BLOCKS));
     add_task(device, lane, task);
     return GS_OK;
 }
