@@ -139,8 +139,11 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
         sleep 0.1
     done
     # Some updates, then q, until it is read. The other screen is entered and left, and the keys work as before.
-    (for _ in $(seq 60); do sleep 1 && printf q; done) | script -qec "stty cols 80 rows 5; before=\$(stty -g); timeout --foreground 60 '$program' top --every 100 \
-        --socket '$work/s'; echo code \$?; [ \$(stty -g) = \$before ] && echo restored" /dev/null | tr -d '\r' >"$work/out"
+    (for _ in $(seq 600); do sleep 0.1 && grep -qs up "$work/raw" && break; done
+     for _ in $(seq 60); do sleep 1 && printf q; done) | script -qec "stty cols 80 rows 5; before=\$(stty -g)
+        timeout --foreground 120 '$program' top --every 100 --socket '$work/s'
+        echo code \$?; [ \$(stty -g) = \$before ] && echo restored" /dev/null >"$work/raw"
+    tr -d '\r' <"$work/raw" >"$work/out"
     says "top and q" "code 0"
     says "top and q" "restored"
     [ "$(grep -c "$(printf '\033\\[?1049[hl]')" "$work/out")" -ge 2 ] || fail "top: no screen of its own"
