@@ -859,7 +859,7 @@ DAEMON_TEST(sources_that_fail_have_the_right_code) {
         {good, "k", NULL, 0, GS_CLIENT_INVALID, "a source needs the name of at least one kernel"},
         {good, "k", "-DA=1", 1, GS_CLIENT_OK, NULL},
         {product, "product", NULL, 1, GS_CLIENT_OK, NULL},
-        {product, "k", NULL, 1, GS_CLIENT_SOURCE, "has one kernel, \"product\", not k"},
+        {product, "k", NULL, 1, GS_CLIENT_SOURCE, "has one kernel, \"product\", not \"k\""},
         {product, "product", "-DA=1", 1, GS_CLIENT_INVALID, "options apply only to CUDA sources"},
         {"{\"schema\": \"gridsmith.product/1\", \"rows\": 0}", "product", NULL, 1, GS_CLIENT_SOURCE,
          "source.cu:1:43: \"rows\" must be from 1 to 16777216, not 0"},

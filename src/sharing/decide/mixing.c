@@ -11,7 +11,8 @@
  * figure near 1 for two that are mixed is only a suspicion. Then the two ways alternate, in random order, and each
  * client is compared with itself: its rate mixed, divided by its rate in turns. The sum over both clients is above 1 if
  * mixing gains. Each such round gives one sample, the logarithm of that sum. Enough of them tell which way is better.
- * After that a round is repeated now and then, because programs change.
+ * After that a round is repeated now and then, because programs change. Of programs whose rounds differ by tens of
+ * percent none is enough: they stay mixed.
  *
  * The time of a client is that from one end of a launch to another, as the device reports them, so that what is on its
  * way counts neither as work nor as time. In turns the gap between the last launch of one client and the first of the
@@ -354,7 +355,7 @@ static bool has_launch(const gs_contender *contender, const gs_decided_place *pl
     return contender->state != GS_CONTENDER_EXPECTED && may_run(contender, place);
 }
 
-/* Whether one of the two, or both, have nothing for a moment, and nobody else is there. */
+/* Whether at most one of the two has something to run, and nobody else is there. */
 static bool are_away(const gs_mixing *mixing, const gs_contender *contenders, const gs_decided_place *places,
                      size_t count) {
     size_t there = 0;

@@ -61,10 +61,12 @@ static gs_code read_product(struct compiler *compiler, gs_error *error) {
     gs_code code = gs_product_read(source->name, source->text, source->size, &compiler->product, error);
     if (code == GS_OK && source->option_count)
         return gs_fail(error, GS_E_USAGE, "%s is a product: options apply only to CUDA sources", source->name);
-    for (size_t i = 0; i < source->kernel_count && code == GS_OK; i++)
-        if (i > 0 || strcmp(source->kernels[i], GS_PRODUCT_KERNEL) != 0)
-            code = gs_fail(error, GS_E_KERNEL, "%s has one kernel, \"" GS_PRODUCT_KERNEL "\", not %.100s", source->name,
-                           source->kernels[i]);
+    if (code == GS_OK && source->kernel_count > 1)
+        return gs_fail(error, GS_E_KERNEL, "%s has one kernel, \"" GS_PRODUCT_KERNEL "\", and not %zu", source->name,
+                       source->kernel_count);
+    if (code == GS_OK && source->kernel_count && strcmp(source->kernels[0], GS_PRODUCT_KERNEL) != 0)
+        return gs_fail(error, GS_E_KERNEL, "%s has one kernel, \"" GS_PRODUCT_KERNEL "\", not \"%.100s\"", source->name,
+                       source->kernels[0]);
     if (code != GS_OK || compiler->shared->architecture)
         return code;
     gs_product_ptx(&compiler->product, &kernel);

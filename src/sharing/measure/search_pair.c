@@ -14,16 +14,16 @@
 
 #include <math.h>
 
-enum { MOST_MEASUREMENTS = 5, MOST_WAYS = 1024, SURE = 6, MOST_REPEATS = 32 };
-static const double WORTH = 0.99;       /* of the best time so far: ways expected to take less are measured */
-static const double WORTH_FIRST = 1.04; /* the same for the first SURE ways: estimates may be slightly wrong */
-static const double WORTH_SPLIT = 1.01; /* the same for the first split */
-static const double BALANCED = 1.15;    /* both kernels end at about the same time */
-static const double HOPE = 0.9;         /* a better balance takes this part of what is expected in one case of four */
-static const double LEAST_RESPONSE = 0.5;
-static const double AS_LATE = 1.005;    /* ways end equally late */
-static const double NO_GAIN = 1.9;      /* both together take as long as in sequence */
-static const double LEAST_GAIN = 0.005; /* below it, kernels run in sequence */
+enum { MOST_MEASUREMENTS = 5, MOST_WAYS = 1024, MOST_REPEATS = 32 };
+static const double WORTH = 0.99;         /* of the best time so far: ways expected to take less are measured */
+static const double WORTH_GUESS = 1.04;   /* the same for ways on the same SMs: estimates may be slightly wrong */
+static const double WORTH_SPLIT = 1.01;   /* the same for the first split */
+static const double BALANCED = 1.15;      /* both kernels end at about the same time */
+static const double HOPE = 0.9;           /* a better balance takes this part of what is expected in one case of four */
+static const double LEAST_RESPONSE = 0.5; /* of `response` */
+static const double AS_LATE = 1.005;      /* ways end equally late */
+static const double NO_GAIN = 1.9;        /* both together take as long as in sequence */
+static const double LEAST_GAIN = 0.005;   /* below it, kernels run in sequence */
 
 /* A measured split; `first` is 0 if there is none. */
 struct pair_split {
@@ -111,7 +111,7 @@ static bool has_limit(const gs_way *way) {
 /* The way that is expected to take least; NULL: none is worth it. */
 static const gs_way *choose_way(const struct pair_walk *state, double *expected) {
     const gs_way *best = NULL;
-    double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
+    double best_us = fmin(state->best_us * WORTH_GUESS, state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
         double us = expected_us(state, way) * (has_limit(way) ? AS_LATE : 1);
